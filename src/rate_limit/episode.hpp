@@ -1,0 +1,40 @@
+// A fault told once when it begins and once when it ends, however many requests meet it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace rate_limit {
+
+class Episode {
+  public:
+    /// Times are of a clock that never steps back.
+    using Time = std::chrono::milliseconds;
+
+    struct Summary {
+        Time lasted;
+        uint64_t failures;
+    };
+
+    /// A failure at `now`: true where an episode begins, and should be told.
+    bool fail(Time now);
+
+    /// A success at `now`: what is to be told where an episode ends. It ends with the first
+    /// success a second after the last failure, so that single failures between successes, such
+    /// as one key of the wrong type, stay one episode.
+    std::optional<Summary> succeed(Time now) {
+        return failures_ == 0 ? std::nullopt : end(now); // the usual case, at once
+    }
+
+    static constexpr Time quiet{1000};
+
+  private:
+    std::optional<Summary> end(Time now);
+
+    Time began_{0};
+    Time last_failure_{0};
+    uint64_t failures_ = 0; // 0: no episode
+};
+
+} // namespace rate_limit

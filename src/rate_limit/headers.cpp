@@ -1,0 +1,48 @@
+#include "headers.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace rate_limit {
+
+namespace {
+
+char *append(char *at, std::string_view text) {
+    return std::ranges::copy(text, at).out;
+}
+
+char *append(char *at, uint64_t number) {
+    NumberBuffer digits;
+    return append(at, write_number(number, digits));
+}
+
+} // namespace
+
+std::string_view write_number(uint64_t number, NumberBuffer &out) {
+    const auto [end, error] = std::to_chars(out.data(), out.data() + out.size(), number);
+    return {out.data(), static_cast<size_t>(end - out.data())};
+}
+
+uint64_t seconds_up(std::chrono::microseconds time) {
+    return static_cast<uint64_t>(std::chrono::ceil<std::chrono::seconds>(time).count());
+}
+
+std::string rate_limit_policy_item(const Rule &rule) {
+    return "\"" + rule.name() + "\";q=" + std::to_string(rule.capacity()) +
+           ";w=" + std::to_string(seconds_up(rule.window));
+}
+
+std::string_view write_rate_limit_item(std::string_view name, const Verdict &verdict,
+                                       ItemBuffer &out) {
+    char *at = append(out.data(), "\"");
+    at = append(at, name);
+    at = append(at, "\";r=");
+    at = append(at, verdict.remaining);
+    if (verdict.next_unit > std::chrono::microseconds::zero()) {
+        at = append(at, ";t=");
+        at = append(at, seconds_up(verdict.next_unit));
+    }
+    return {out.data(), static_cast<size_t>(at - out.data())};
+}
+
+} // namespace rate_limit

@@ -1,0 +1,36 @@
+// A doubly linked list whose links live in its elements: adding and removing allocate nothing.
+#pragma once
+
+namespace redis_client {
+
+template <typename T> struct ListHook {
+    T *previous = nullptr;
+    T *next = nullptr;
+};
+
+/// Does not own its elements. An element is in at most one list for each of its hooks.
+template <typename T, ListHook<T> T::*hook> class IntrusiveList {
+  public:
+    T *front() const { return first_; }
+    static T *next(const T &element) { return (element.*hook).next; }
+    bool empty() const { return first_ == nullptr; }
+
+    void push_back(T &element) {
+        (element.*hook) = {.previous = last_, .next = nullptr};
+        (last_ != nullptr ? (last_->*hook).next : first_) = &element;
+        last_ = &element;
+    }
+
+    void remove(T &element) {
+        auto &[previous, next] = element.*hook;
+        (previous != nullptr ? (previous->*hook).next : first_) = next;
+        (next != nullptr ? (next->*hook).previous : last_) = previous;
+        previous = next = nullptr;
+    }
+
+  private:
+    T *first_ = nullptr;
+    T *last_ = nullptr;
+};
+
+} // namespace redis_client

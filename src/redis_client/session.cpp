@@ -1,0 +1,243 @@
+#include "session.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace redis_client {
+
+Session::Session(SessionSettings settings) : settings_(std::move(settings)) {
+    ByteQueue login;
+    const auto add = [&](std::string_view name, std::initializer_list<std::string_view> words) {
+        login_commands_.push_back(name);
+        write_command(login, words);
+    };
+    if (!settings_.password.empty()) {
+        if (settings_.username.empty()) {
+            add("AUTH", {"AUTH", settings_.password});
+        } else {
+            add("AUTH", {"AUTH", settings_.username, settings_.password});
+        }
+    }
+    if (settings_.database > 0) {
+        add("SELECT", {"SELECT", std::to_string(settings_.database)});
+    }
+    add("SCRIPT LOAD",
+        {"SCRIPT", "LOAD", script_of(rate_limit::Algorithm::sliding_log).source});
+    login_ = login.bytes();
+}
+
+Session::~Session() {
+    while (Check *check = unanswered_.front()) {
+        unanswered_.remove(*check);
+        recycle(*check);
+    }
+    while (Check *check = waiting_.front()) {
+        waiting_.remove(*check);
+        recycle(*check);
+    }
+    while (Check *check = spare_.front()) {
+        spare_.remove(*check);
+        delete check;
+    }
+}
+
+std::variant<Check *, Failure> Session::ask(const PreparedRule &rule, std::string_view client_key,
+                                            CheckListener &listener, Time now) {
+    if (state_ == State::unreachable) {
+        return Failure::connect;
+    }
+    Check *check = pending_ < settings_.max_pending ? new_check() : nullptr;
+    if (check == nullptr) {
+        return Failure::overload;
+    }
+    check->rule = &rule;
+    check->listener = &listener;
+    check->asked = now;
+    check->redis_key = rule.key_format.write(client_key, check->redis_key_bytes);
+    if (state_ == State::ready && !send(*check, now)) {
+        recycle(*check);
+        return Failure::overload;
+    }
+    waiting_.push_back(*check);
+    return check;
+}
+
+void Session::abandon(Check &check) {
+    waiting_.remove(check);
+    check.listener = nullptr;
+    if (!check.is_sent) {
+        recycle(check);
+    }
+}
+
+void Session::connected() {
+    state_ = State::logging_in;
+    login_replies_ = 0;
+    problem_ = {};
+    reader_.reset();
+    output_.clear();
+    if (output_.reserve(login_.size())) {
+        output_.append(login_);
+    }
+}
+
+Session::Progress Session::received(std::string_view bytes, Time now) {
+    Progress progress = Progress::more;
+    reader_.feed(bytes);
+    for (;;) {
+        switch (reader_.next()) {
+        case ReplyReader::Next::incomplete:
+            return progress;
+        case ReplyReader::Next::broken:
+            return broken("an unexpected reply");
+        case ReplyReader::Next::reply:
+            break;
+        }
+        const Progress step = state_ == State::logging_in ? take_login_reply(reader_.reply(), now)
+                                                          : take_check_reply(reader_.reply(), now);
+        if (step == Progress::broken) {
+            return step;
+        }
+        progress = step == Progress::ready ? step : progress;
+    }
+}
+
+Session::Progress Session::take_login_reply(const Reply &reply, Time now) {
+    const std::string_view command = login_commands_[login_replies_++];
+    const bool last = login_replies_ == login_commands_.size();
+    if (reply.type() != Reply::Type::text) {
+        return broken(command, reply.text());
+    }
+    if (!last) {
+        return Progress::more;
+    }
+    state_ = State::ready;
+    send_waiting(now);
+    return Progress::ready;
+}
+
+Session::Progress Session::take_check_reply(const Reply &reply, Time now) {
+    Check *check = unanswered_.front();
+    if (check == nullptr) {
+        return broken("a reply that nothing asked for", reply.text());
+    }
+    if (reply.type() == Reply::Type::error) {
+        unanswered_.remove(*check);
+        take_check_error(*check, reply.text(), now);
+        return Progress::more;
+    }
+    const auto verdict = rate_limit::verdict_of_reply(check->rule->rule, reply.numbers());
+    if (!verdict) {
+        return broken("an unexpected reply", reply.text());
+    }
+    unanswered_.remove(*check);
+    finish(*check, *verdict);
+    return Progress::more;
+}
+
+void Session::take_check_error(Check &check, std::string_view error, Time now) {
+    const bool unknown_script = error.starts_with("NOSCRIPT");
+    if (unknown_script && !check.sent_in_full && check.listener != nullptr) {
+        check.sent_in_full = true;
+        if (send(check, now)) {
+            return;
+        }
+    }
+    problem_ = {.what = "error reply", .redis_said = error};
+    finish(check, Failure::reply);
+}
+
+Session::Progress Session::broken(std::string_view what, std::string_view redis_said) {
+    problem_ = {.what = what, .redis_said = redis_said};
+    return Progress::broken;
+}
+
+void Session::disconnected(Lost lost) {
+    state_ = lost == Lost::in_use ? State::expected : State::unreachable;
+    output_.clear();
+    while (Check *check = unanswered_.front()) {
+        unanswered_.remove(*check);
+        finish(*check, Failure::connect);
+    }
+    while (lost == Lost::unreachable && has_waiting()) {
+        finish(*waiting_.front(), Failure::connect);
+    }
+}
+
+bool Session::expire(Time now) {
+    while (!waiting_.empty() && waiting_.front()->asked + settings_.timeout <= now) {
+        Check &check = *waiting_.front();
+        CheckListener *listener = check.listener;
+        abandon(check);
+        listener->on_result(Failure::timeout);
+    }
+    const Time silence = std::max(longest_silence, settings_.timeout);
+    return !unanswered_.empty() && unanswered_.front()->sent + silence <= now;
+}
+
+std::optional<Time> Session::next_expiry() const {
+    std::optional<Time> next;
+    if (!waiting_.empty()) {
+        next = waiting_.front()->asked + settings_.timeout;
+    }
+    if (!unanswered_.empty()) {
+        const Time give_up =
+            unanswered_.front()->sent + std::max(longest_silence, settings_.timeout);
+        next = next ? std::min(*next, give_up) : give_up;
+    }
+    return next;
+}
+
+bool Session::send(Check &check, Time now) {
+    const Script &script = *check.rule->script;
+    const std::string_view command = check.sent_in_full ? "EVAL" : "EVALSHA";
+    const std::string_view body = check.sent_in_full ? script.source : script.sha1;
+    if (!write_command(output_, {command, body, "1", check.redis_key}, check.rule->arguments)) {
+        return false;
+    }
+    check.sent = now;
+    check.is_sent = true;
+    unanswered_.push_back(check);
+    return true;
+}
+
+void Session::send_waiting(Time now) {
+    for (Check *check = waiting_.front(); check != nullptr;) {
+        Check &unsent = *check;
+        check = waiting_.next(unsent);
+        if (!send(unsent, now)) {
+            finish(unsent, Failure::overload);
+        }
+    }
+}
+
+void Session::finish(Check &check, const CheckResult &result) {
+    CheckListener *listener = check.listener;
+    if (listener != nullptr) {
+        waiting_.remove(check);
+    }
+    recycle(check);
+    if (listener != nullptr) {
+        listener->on_result(result);
+    }
+}
+
+Check *Session::new_check() {
+    Check *check = spare_.front();
+    if (check != nullptr) {
+        spare_.remove(*check);
+    } else {
+        check = new (std::nothrow) Check;
+    }
+    pending_ += check != nullptr ? 1 : 0;
+    return check;
+}
+
+void Session::recycle(Check &check) {
+    check.is_sent = false;
+    check.sent_in_full = false;
+    spare_.push_back(check);
+    --pending_;
+}
+
+} // namespace redis_client
