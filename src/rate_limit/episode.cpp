@@ -2,22 +2,24 @@
 
 namespace rate_limit {
 
-bool Episode::fail(Time now) {
-    last_failure_ = now;
-    if (failures_++ > 0) {
-        return false;
+bool Episode::fail(Time now, uint64_t failed_checks) {
+    const bool begins = !lasting_;
+    if (begins) {
+        lasting_ = true;
+        began_ = now;
+        failed_checks_ = 0;
     }
-    began_ = now;
-    return true;
+    last_failure_ = now;
+    failed_checks_ += failed_checks;
+    return begins;
 }
 
 std::optional<Episode::Summary> Episode::end(Time now) {
     if (now - last_failure_ < quiet) {
         return std::nullopt;
     }
-    const Summary summary{.lasted = last_failure_ - began_, .failures = failures_};
-    failures_ = 0;
-    return summary;
+    lasting_ = false;
+    return Summary{.lasted = last_failure_ - began_, .failed_checks = failed_checks_};
 }
 
 } // namespace rate_limit

@@ -14,27 +14,30 @@ class Episode {
 
     struct Summary {
         Time lasted;
-        uint64_t failures;
+        uint64_t failed_checks;
     };
 
-    /// A failure at `now`: true where an episode begins, and should be told.
-    bool fail(Time now);
+    /// A failure at `now`, of so many checks: true where an episode begins, and should be told.
+    bool fail(Time now, uint64_t failed_checks);
 
     /// A success at `now`: what is to be told where an episode ends. It ends with the first
     /// success a second after the last failure, so that single failures between successes, such
     /// as one key of the wrong type, stay one episode.
     std::optional<Summary> succeed(Time now) {
-        return failures_ == 0 ? std::nullopt : end(now); // the usual case, at once
+        return lasting_ ? end(now) : std::nullopt; // mostly not, so decided at once
     }
+
+    bool is_lasting() const { return lasting_; }
 
     static constexpr Time quiet{1000};
 
   private:
     std::optional<Summary> end(Time now);
 
+    bool lasting_ = false;
     Time began_{0};
     Time last_failure_{0};
-    uint64_t failures_ = 0; // 0: no episode
+    uint64_t failed_checks_ = 0;
 };
 
 } // namespace rate_limit

@@ -44,10 +44,13 @@ Session::~Session() {
 std::variant<Check *, Failure> Session::ask(const PreparedRule &rule, std::string_view client_key,
                                             CheckListener &listener, Time now) {
     if (state_ == State::unreachable) {
+        ++counters_.failures;
         return Failure::connect;
     }
     Check *check = pending_ < settings_.max_pending ? new_check() : nullptr;
     if (check == nullptr) {
+        ++counters_.failures;
+        problem_ = {.what = "too many pending checks", .redis_said = {}};
         return Failure::overload;
     }
     check->rule = &rule;
@@ -56,6 +59,8 @@ std::variant<Check *, Failure> Session::ask(const PreparedRule &rule, std::strin
     check->redis_key = rule.key_format.write(client_key, check->redis_key_bytes);
     if (state_ == State::ready && !send(*check, now)) {
         recycle(*check);
+        ++counters_.failures;
+        problem_ = {.what = "out of memory", .redis_said = {}};
         return Failure::overload;
     }
     waiting_.push_back(*check);
@@ -169,7 +174,8 @@ bool Session::expire(Time now) {
         Check &check = *waiting_.front();
         CheckListener *listener = check.listener;
         abandon(check);
-        listener->on_result(Failure::timeout);
+        problem_ = {.what = "no answer in time", .redis_said = {}};
+        tell(listener, Failure::timeout);
     }
     const Time silence = std::max(longest_silence, settings_.timeout);
     return !unanswered_.empty() && unanswered_.front()->sent + silence <= now;
@@ -217,6 +223,11 @@ void Session::finish(Check &check, const CheckResult &result) {
         waiting_.remove(check);
     }
     recycle(check);
+    tell(listener, result);
+}
+
+void Session::tell(CheckListener *listener, const CheckResult &result) {
+    ++(std::holds_alternative<Failure>(result) ? counters_.failures : counters_.verdicts);
     if (listener != nullptr) {
         listener->on_result(result);
     }

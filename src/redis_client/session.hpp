@@ -29,6 +29,12 @@ struct SessionSettings {
     size_t max_pending = 16384;             // checks asked or on the wire
 };
 
+/// What became of all checks so far.
+struct Counters {
+    uint64_t verdicts = 0;
+    uint64_t failures = 0;
+};
+
 class Session {
   public:
     explicit Session(SessionSettings settings);
@@ -83,6 +89,7 @@ class Session {
     bool is_ready() const { return state_ == State::ready; }
     bool has_waiting() const { return !waiting_.empty(); }
     size_t pending() const { return pending_; }
+    const Counters &counters() const { return counters_; }
 
     /// A connection whose oldest command is older than this is given up, but never before a
     /// check's own deadline.
@@ -103,6 +110,7 @@ class Session {
     void take_check_error(Check &check, std::string_view error, Time now);
     Progress broken(std::string_view what, std::string_view redis_said = {});
     void finish(Check &check, const CheckResult &result);
+    void tell(CheckListener *listener, const CheckResult &result);
     Check *new_check();
     void recycle(Check &check);
 
@@ -115,6 +123,7 @@ class Session {
     ReplyReader reader_;
     Problem problem_;
     size_t pending_ = 0;
+    Counters counters_;
     IntrusiveList<Check, &Check::waiting_hook> waiting_;
     IntrusiveList<Check, &Check::unanswered_hook> unanswered_;
     IntrusiveList<Check, &Check::unanswered_hook> spare_;

@@ -1,0 +1,10 @@
+// The access phase: where a request meets its rule.
+#pragma once
+
+#include "ngx.hpp"
+
+namespace nginx_module {
+
+ngx_int_t access_handler(ngx_http_request_t *r) noexcept;
+
+} // namespace nginx_module

@@ -1,0 +1,221 @@
+#include "backend.hpp"
+
+#include "log_text.hpp"
+#include "util.hpp"
+
+#include <algorithm>
+
+namespace nginx_module {
+
+using redis_client::Session;
+
+namespace {
+
+void set_up_timer(ngx_event_t &timer, Backend *self, ngx_log_t *log, ngx_event_handler_pt handler) {
+    timer.data = self;
+    timer.log = log;
+    timer.handler = handler;
+    timer.cancelable = 1;
+}
+
+void stop_timer(ngx_event_t &timer) {
+    if (timer.timer_set) {
+        ngx_del_timer(&timer);
+    }
+}
+
+void start_timer(ngx_event_t &timer, std::chrono::milliseconds delay) {
+    stop_timer(timer); // else ngx_add_timer leaves a timer that moves by less than 300 ms
+    ngx_add_timer(&timer, static_cast<ngx_msec_t>(std::max(delay.count(), int64_t{0})));
+}
+
+bool is_leaving() { return ngx_exiting != 0 || ngx_terminate != 0; }
+
+} // namespace
+
+Backend::Backend(const BackendConf &conf, ngx_log_t *log)
+    : conf_(conf), log_(log), session_(conf.session), connection_(*this, log) {
+    set_up_timer(deadline_timer_, this, log, [](ngx_event_t *event) noexcept {
+        static_cast<Backend *>(event->data)->on_deadline();
+    });
+    set_up_timer(connection_timer_, this, log, [](ngx_event_t *event) noexcept {
+        static_cast<Backend *>(event->data)->on_connection_timer();
+    });
+    connect();
+}
+
+Backend::~Backend() {
+    stop_timer(deadline_timer_);
+    stop_timer(connection_timer_);
+}
+
+std::variant<redis_client::Check *, redis_client::Failure>
+Backend::ask(const redis_client::PreparedRule &rule, std::string_view client_key,
+             redis_client::CheckListener &listener) {
+    const auto asked = session_.ask(rule, client_key, listener, now());
+    if (std::holds_alternative<redis_client::Check *>(asked)) {
+        if (session_.is_ready()) {
+            connection_.send_soon();
+        } else if (!connection_.is_open() && !connection_timer_.timer_set) {
+            connect(); // nginx closed it, on its way out
+        }
+    }
+    settle();
+    return asked;
+}
+
+void Backend::abandon(redis_client::Check &check) {
+    session_.abandon(check);
+    settle();
+}
+
+void Backend::connect() {
+    start_timer(connection_timer_, conf_.connect_timeout);
+    connection_.open(conf_.addresses[next_address_]);
+}
+
+void Backend::on_connected() {
+    session_.connected();
+    connection_.send_soon();
+}
+
+void Backend::on_bytes(std::string_view bytes) {
+    switch (session_.received(bytes, now())) {
+    case Session::Progress::more:
+        break;
+    case Session::Progress::ready:
+        on_ready();
+        break;
+    case Session::Progress::broken:
+        begin_episode({session_.problem().what, session_.problem().redis_said});
+        connection_.close();
+        disconnected(Session::Lost::unreachable);
+        return;
+    }
+    if (!session_.output().empty()) {
+        connection_.send_soon();
+    }
+    settle();
+}
+
+void Backend::on_ready() {
+    ready_since_ = now();
+    stop_timer(connection_timer_);
+    if (episode_.is_lasting()) {
+        start_timer(connection_timer_, rate_limit::Episode::quiet);
+    }
+}
+
+void Backend::on_lost(ngx_err_t error) {
+    const bool was_ready = session_.is_ready();
+    if (error == 0) {
+        begin_episode({"the connection was closed"});
+    } else {
+        begin_episode({was_ready ? "the connection broke" : "connecting failed", {}, error});
+    }
+    disconnected(was_ready ? Session::Lost::in_use : Session::Lost::unreachable);
+}
+
+void Backend::on_dismissed() {
+    connection_.close();
+    stop_timer(connection_timer_);
+    session_.disconnected(Session::Lost::in_use);
+}
+
+void Backend::disconnected(Session::Lost lost) {
+    // A connection that served for a while may be replaced at once; one that does not come about,
+    // or breaks again and again, is not to be asked for in a loop.
+    const bool served = lost == Session::Lost::in_use &&
+                        now() - ready_since_ >= rate_limit::Backoff::longest;
+    if (served) {
+        backoff_.reset();
+    }
+    session_.disconnected(lost);
+    next_address_ = (next_address_ + 1) % conf_.addresses.size();
+    start_timer(connection_timer_, served ? std::chrono::milliseconds{0}
+                                          : backoff_.next(static_cast<uint32_t>(ngx_random())));
+    settle();
+}
+
+void Backend::on_connection_timer() {
+    if (session_.is_ready()) {
+        end_episode();
+    } else if (connection_.is_open()) {
+        connection_.close();
+        begin_episode({"connecting took too long"});
+        disconnected(Session::Lost::unreachable);
+    } else if (!is_leaving() || session_.has_waiting()) {
+        connect();
+    }
+}
+
+void Backend::on_deadline() {
+    connection_.read();
+    if (session_.expire(now())) {
+        connection_.close();
+        begin_episode({"no answer for too long"});
+        disconnected(Session::Lost::unreachable);
+    }
+    settle();
+}
+
+/// After anything that may have changed what waits: the timer, the episode, and whether the
+/// connection may go.
+void Backend::settle() {
+    const auto &counters = session_.counters();
+    if (counters.failures != told_.failures) {
+        begin_episode({session_.problem().what, session_.problem().redis_said});
+    } else if (counters.verdicts != told_.verdicts) {
+        end_episode();
+    }
+    told_ = counters;
+
+    const auto next = session_.next_expiry();
+    if (next && (!deadline_timer_.timer_set ||
+                 static_cast<ngx_msec_int_t>(deadline_timer_.timer.key -
+                                             static_cast<ngx_msec_t>(next->count())) > 0)) {
+        start_timer(deadline_timer_, *next - now());
+    }
+    deadline_timer_.cancelable = session_.has_waiting() ? 0 : 1;
+
+    const bool idle = session_.pending() == 0;
+    connection_.set_idle(idle);
+    if (idle && is_leaving()) {
+        on_dismissed();
+    }
+}
+
+void Backend::begin_episode(const Fault &fault) {
+    const auto &counters = session_.counters();
+    if (!episode_.fail(now(), counters.failures - told_.failures)) {
+        return;
+    }
+    ngx_str_t name = to_ngx(conf_.name);
+    ngx_str_t what = to_ngx(fault.what);
+    LogText<160> redis_said(fault.redis_said);
+    ngx_log_error(NGX_LOG_ERR, log_, fault.error,
+                  "redis_rate_limit: backend \"%V\" at %V fails: %V%s%V, without a verdict "
+                  "on_error holds",
+                  &name, &conf_.addresses[next_address_].name, &what,
+                  fault.redis_said.empty() ? "" : ": ", redis_said.shown());
+}
+
+void Backend::end_episode() {
+    if (const auto ended = episode_.succeed(now())) {
+        ngx_str_t name = to_ngx(conf_.name);
+        ngx_log_error(NGX_LOG_ERR, log_, 0,
+                      "redis_rate_limit: backend \"%V\" works again, it failed for %M ms, "
+                      "%uL checks got no verdict",
+                      &name, static_cast<ngx_msec_t>(ended->lasted.count()),
+                      ended->failed_checks);
+    }
+}
+
+Backend &backend_of(BackendConf &conf) {
+    if (conf.worker == nullptr) {
+        conf.worker = std::make_unique<Backend>(conf, ngx_cycle->log);
+    }
+    return *conf.worker;
+}
+
+} // namespace nginx_module

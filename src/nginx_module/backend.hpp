@@ -1,0 +1,74 @@
+// This worker's end of a backend: its connection, the checks on it, and what happens when it
+// fails.
+#pragma once
+
+#include "ngx.hpp"
+
+#include "../rate_limit/backoff.hpp"
+#include "../rate_limit/episode.hpp"
+#include "../redis_client/session.hpp"
+#include "conf.hpp"
+#include "connection.hpp"
+
+#include <chrono>
+#include <string_view>
+#include <variant>
+
+namespace nginx_module {
+
+class Backend final : Connection::Owner {
+  public:
+    Backend(const BackendConf &conf, ngx_log_t *log);
+    virtual ~Backend();
+    Backend(const Backend &) = delete;
+    Backend &operator=(const Backend &) = delete;
+
+    /// As Session::ask. The listener is told in this or a later turn of the event loop.
+    std::variant<redis_client::Check *, redis_client::Failure>
+    ask(const redis_client::PreparedRule &rule, std::string_view client_key,
+        redis_client::CheckListener &listener);
+
+    void abandon(redis_client::Check &check);
+
+  private:
+    void on_connected() override;
+    void on_bytes(std::string_view bytes) override;
+    void on_lost(ngx_err_t error) override;
+    void on_dismissed() override;
+    redis_client::ByteQueue &output() override { return session_.output(); }
+
+    void connect();
+    void on_ready();
+    void on_deadline();
+    void on_connection_timer();
+    void disconnected(redis_client::Session::Lost lost);
+    void settle();
+
+    struct Fault {
+        std::string_view what;
+        std::string_view redis_said = {};
+        ngx_err_t error = 0;
+    };
+    void begin_episode(const Fault &fault);
+    void end_episode();
+
+    const BackendConf &conf_;
+    ngx_log_t *log_;
+    redis_client::Session session_;
+    Connection connection_;
+    size_t next_address_ = 0;
+    std::chrono::milliseconds ready_since_{0};
+    rate_limit::Backoff backoff_;
+    rate_limit::Episode episode_;
+    redis_client::Counters told_; // what of the session's counters the episode knows
+
+    ngx_event_t deadline_timer_{};
+    // Connecting: that takes too long. Disconnected: time to try again. Ready, after a fault: it
+    // has been quiet long enough to be over.
+    ngx_event_t connection_timer_{};
+};
+
+/// The worker's backend, made and connected on first use: at a worker's start.
+Backend &backend_of(BackendConf &conf);
+
+} // namespace nginx_module

@@ -1,0 +1,186 @@
+#include "backend_block.hpp"
+
+#include "../rate_limit/parse.hpp"
+#include "parameters.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+namespace nginx_module {
+
+namespace {
+
+constexpr const char *directive = "redis_rate_limit_backend";
+constexpr in_port_t redis_port = 6379;
+
+/// The draft that the block's lines fill in.
+struct Block {
+    BackendConf &backend;
+    GivenParameters given;
+};
+
+/// The named time; `target` is left alone where it is none.
+bool set_time(std::string_view value, std::chrono::milliseconds &target) {
+    ngx_str_t text = to_ngx(value);
+    const ngx_int_t time = ngx_parse_time(&text, 0);
+    if (time == NGX_ERROR || time == 0) {
+        return false;
+    }
+    target = std::chrono::milliseconds(time);
+    return true;
+}
+
+constexpr const char *expected_time = "a time above 0, such as 100ms";
+
+const char *set_server(ngx_conf_t *cf, Block &block, std::string_view value) {
+    return add_server(cf, block.backend, value) ? nullptr : already_told;
+}
+
+const char *set_password(ngx_conf_t * /*cf*/, Block &block, std::string_view value) {
+    if (value.empty() || !block.backend.session.password.empty()) {
+        return "one password or password_file";
+    }
+    block.backend.session.password = value;
+    return nullptr;
+}
+
+/// The first line of a file; nothing where it cannot be read, with the reason in errno, or is
+/// empty, with errno 0.
+std::optional<std::string> first_line(const char *path) {
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file == -1) {
+        return std::nullopt;
+    }
+    std::array<char, 4096> text;
+    const ssize_t size = read(file, text.data(), text.size());
+    const int error = size < 0 ? errno : 0;
+    close(file);
+    errno = error;
+    const std::string_view all(text.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
+    const std::string_view line = all.substr(0, all.find_first_of("\r\n"));
+    return line.empty() ? std::nullopt : std::optional<std::string>(line);
+}
+
+const char *set_password_file(ngx_conf_t *cf, Block &block, std::string_view value) {
+    ngx_str_t path = to_ngx(value);
+    if (ngx_conf_full_name(cf->cycle, &path, 1) != NGX_OK) {
+        return "a path";
+    }
+    const auto password = first_line(reinterpret_cast<const char *>(path.data));
+    if (!password) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
+                           "%s: invalid password_file \"%V\", expected a readable file whose "
+                           "first line is the password",
+                           directive, &path);
+        return already_told;
+    }
+    return set_password(cf, block, *password);
+}
+
+const Parameter<Block> parameters[] = {
+    {"server", set_server},
+    {"username",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         block.backend.session.username = value;
+         return value.empty() ? "a name" : nullptr;
+     }},
+    {"password", set_password, Is::secret},
+    {"password_file", set_password_file},
+    {"database",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         const auto number = rate_limit::parse_whole_number(value, INT32_MAX);
+         block.backend.session.database = number.value_or(0);
+         return number ? nullptr : "a whole number from 0";
+     }},
+    {"prefix",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         const bool plain = std::ranges::all_of(
+             value, [](char c) { return c > ' ' && c <= '~' && c != '{' && c != '}'; });
+         block.backend.prefix = value;
+         return plain && value.size() <= rate_limit::longest_prefix
+                    ? nullptr
+                    : "at most 64 printable characters without spaces and braces";
+     }},
+    {"connect_timeout",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_time(value, block.backend.connect_timeout) ? nullptr : expected_time;
+     }},
+    {"timeout",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_time(value, block.backend.session.timeout) ? nullptr : expected_time;
+     }},
+    {"max_pending",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         const auto number = rate_limit::parse_whole_number(value, 1'000'000);
+         block.backend.session.max_pending = number.value_or(0);
+         return number && *number > 0 ? nullptr : "a whole number from 1 to 1000000";
+     }},
+};
+
+char *set_block_line(ngx_conf_t *cf, ngx_command_t *command, void *conf) {
+    auto &block = *static_cast<Block *>(conf);
+    const auto words = words_of(cf);
+    const std::string_view name = view(words[0]);
+    if (name == "include") {
+        return ngx_conf_include(cf, command, conf);
+    }
+    if (words.size() != 2) {
+        return refuse(cf, directive, "number of values of", name, "one");
+    }
+    return set_parameter<Block>(cf, directive, parameters, block.given, block, name,
+                                view(words[1]));
+}
+
+char *parse_block(ngx_conf_t *cf, Block &block) {
+    const ngx_conf_t saved = *cf;
+    cf->handler = set_block_line;
+    cf->handler_conf = &block;
+    char *result = ngx_conf_parse(cf, nullptr);
+    *cf = saved;
+    return result;
+}
+
+} // namespace
+
+bool add_server(ngx_conf_t *cf, BackendConf &backend, std::string_view server) {
+    ngx_url_t url{};
+    url.url = to_ngx(server);
+    url.default_port = redis_port;
+    if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "%s: invalid server \"%V\" (%s), expected host, host:port or "
+                           "unix:/path that resolves",
+                           directive, &url.url, url.err != nullptr ? url.err : "no memory");
+        return false;
+    }
+    backend.addresses.assign(url.addrs, url.addrs + url.naddrs);
+    return true;
+}
+
+char *set_backend(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
+    auto &main = *static_cast<MainConf *>(conf);
+    const std::string_view name = view(words_of(cf)[1]);
+    if (!rate_limit::is_name(name)) {
+        return refuse(cf, directive, "name", name, "1 to 64 of A-Za-z0-9._/-");
+    }
+    if (main.backend(name) != nullptr) {
+        return refuse(cf, directive, "name", name, "each backend once");
+    }
+    main.backends.push_back(std::make_unique<BackendConf>(std::string(name)));
+    Block block{.backend = *main.backends.back(), .given = {}};
+    char *result = parse_block(cf, block);
+    if (result != NGX_CONF_OK) {
+        return result;
+    }
+    const auto &session = block.backend.session;
+    if (!session.username.empty() && session.password.empty()) {
+        return refuse(cf, directive, "username", session.username,
+                      "a password or password_file with it");
+    }
+    return NGX_CONF_OK;
+}
+
+} // namespace nginx_module

@@ -1,0 +1,108 @@
+// The module as nginx knows it: its directives, its places in the request's way, its life in a
+// worker.
+#include "ngx.hpp"
+
+#include "access.hpp"
+#include "backend.hpp"
+#include "backend_block.hpp"
+#include "conf.hpp"
+#include "directives.hpp"
+#include "headers_filter.hpp"
+
+namespace nginx_module {
+
+namespace {
+
+constexpr ngx_uint_t everywhere = NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF;
+
+ngx_command_t commands[] = {
+    {ngx_string("redis_rate_limit_zone"), NGX_HTTP_MAIN_CONF | NGX_CONF_2MORE, set_zone,
+     NGX_HTTP_MAIN_CONF_OFFSET, 0, nullptr},
+    {ngx_string("redis_rate_limit_backend"), NGX_HTTP_MAIN_CONF | NGX_CONF_BLOCK | NGX_CONF_TAKE1,
+     set_backend, NGX_HTTP_MAIN_CONF_OFFSET, 0, nullptr},
+    {ngx_string("redis_rate_limit"), everywhere | NGX_HTTP_LIF_CONF | NGX_CONF_1MORE, set_rule,
+     NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("redis_rate_limit_status"), everywhere | NGX_CONF_TAKE1, set_status,
+     NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("redis_rate_limit_log_level"), everywhere | NGX_CONF_TAKE1, set_log_level,
+     NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("redis_rate_limit_headers"), everywhere | NGX_CONF_1MORE, set_headers,
+     NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    ngx_null_command,
+};
+
+ngx_int_t postconfiguration(ngx_conf_t *cf) noexcept {
+    if (!link_configuration(cf, main_conf(cf))) {
+        return NGX_ERROR;
+    }
+    auto *core = static_cast<ngx_http_core_main_conf_t *>(
+        ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module));
+    auto *handler = static_cast<ngx_http_handler_pt *>(
+        ngx_array_push(&core->phases[NGX_HTTP_ACCESS_PHASE].handlers));
+    if (handler == nullptr) {
+        return NGX_ERROR;
+    }
+    *handler = access_handler;
+
+    next_headers_filter = ngx_http_top_header_filter;
+    ngx_http_top_header_filter = headers_filter;
+    return NGX_OK;
+}
+
+const MainConf *main_conf_of(ngx_cycle_t *cycle) {
+    return static_cast<const MainConf *>(
+        ngx_http_cycle_get_module_main_conf(cycle, ngx_http_redis_rate_limit_module));
+}
+
+/// Connects at once, so that the first request need not wait for it.
+ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
+    const MainConf *conf = main_conf_of(cycle);
+    const bool serves = ngx_process == NGX_PROCESS_WORKER || ngx_process == NGX_PROCESS_SINGLE;
+    if (conf == nullptr || !serves) {
+        return NGX_OK;
+    }
+    for (const auto &backend : conf->backends) {
+        if (backend->is_used) {
+            backend_of(*backend);
+        }
+    }
+    return NGX_OK;
+}
+
+void exit_process(ngx_cycle_t *cycle) noexcept {
+    if (const MainConf *conf = main_conf_of(cycle)) {
+        for (const auto &backend : conf->backends) {
+            backend->worker.reset();
+        }
+    }
+}
+
+ngx_http_module_t module_context = {
+    nullptr,              // preconfiguration
+    postconfiguration,    //
+    create_main_conf,     //
+    nullptr,              // init main configuration
+    nullptr,              // create server configuration
+    nullptr,              // merge server configuration
+    create_location_conf, //
+    merge_location_conf,
+};
+
+} // namespace
+
+} // namespace nginx_module
+
+ngx_module_t ngx_http_redis_rate_limit_module = {
+    NGX_MODULE_V1,
+    &nginx_module::module_context,
+    nginx_module::commands,
+    NGX_HTTP_MODULE,
+    nullptr,                    // init master
+    nullptr,                    // init module
+    nginx_module::init_process, //
+    nullptr,                    // init thread
+    nullptr,                    // exit thread
+    nginx_module::exit_process, //
+    nullptr,                    // exit master
+    NGX_MODULE_V1_PADDING,
+};

@@ -1,0 +1,100 @@
+// Directives made of named parameters, each with a setter; and how mistakes in them are told.
+#pragma once
+
+#include "ngx.hpp"
+
+#include "util.hpp"
+
+#include <bitset>
+#include <span>
+#include <string_view>
+
+namespace nginx_module {
+
+/// Takes a value into the draft and returns null, or returns what was expected instead, or
+/// `already_told`.
+template <typename Draft>
+using ParameterSetter = const char *(*)(ngx_conf_t *cf, Draft &draft, std::string_view value);
+
+inline constexpr const char *already_told = "";
+
+enum class Is { optional, required, secret /* optional, and never shown */ };
+
+template <typename Draft> struct Parameter {
+    std::string_view name;
+    ParameterSetter<Draft> set;
+    Is is = Is::optional;
+};
+
+inline constexpr size_t most_parameters = 32;
+
+/// The error message of nginx -t: `redis_rate_limit: invalid limit "x", expected ...`. Returns
+/// NGX_CONF_ERROR. A directive's text ends where nginx ends it, with a null byte.
+inline char *refuse(ngx_conf_t *cf, const char *directive, std::string_view what,
+                    std::string_view value, const char *expected) {
+    ngx_str_t shown_what = to_ngx(what);
+    ngx_str_t shown_value = to_ngx(value);
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s: invalid %V \"%V\", expected %s", directive,
+                       &shown_what, &shown_value, expected);
+    return static_cast<char *>(NGX_CONF_ERROR);
+}
+
+/// The words of the directive that is being read, its name first.
+inline std::span<const ngx_str_t> words_of(const ngx_conf_t *cf) {
+    return {static_cast<const ngx_str_t *>(cf->args->elts), cf->args->nelts};
+}
+
+/// Which of the table's parameters were given.
+using GivenParameters = std::bitset<most_parameters>;
+
+/// Sets the parameter of that name.
+template <typename Draft>
+char *set_parameter(ngx_conf_t *cf, const char *directive, std::span<const Parameter<Draft>> table,
+                    GivenParameters &given, Draft &draft, std::string_view name,
+                    std::string_view value) {
+    for (size_t i = 0; i < table.size(); ++i) {
+        if (table[i].name != name) {
+            continue;
+        }
+        const char *expected =
+            given.test(i) ? "it only once" : table[i].set(cf, draft, value);
+        given.set(i);
+        if (expected == nullptr) {
+            return NGX_CONF_OK;
+        }
+        return expected == already_told
+                   ? static_cast<char *>(NGX_CONF_ERROR)
+                   : refuse(cf, directive, name, table[i].is == Is::secret ? "***" : value, expected);
+    }
+    return refuse(cf, directive, "parameter", name, "a known one");
+}
+
+/// Reads words of the form `name=value`; refuses unknown, doubled and missing ones.
+template <typename Draft>
+char *set_parameters(ngx_conf_t *cf, const char *directive,
+                     std::span<const Parameter<Draft>> table, std::span<const ngx_str_t> words,
+                     Draft &draft) {
+    GivenParameters given;
+    for (const ngx_str_t &word : words) {
+        const std::string_view text = view(word);
+        const size_t equals = text.find('=');
+        if (equals == std::string_view::npos) {
+            return refuse(cf, directive, "parameter", text, "name=value");
+        }
+        char *result = set_parameter(cf, directive, table, given, draft, text.substr(0, equals),
+                                     text.substr(equals + 1));
+        if (result != NGX_CONF_OK) {
+            return result;
+        }
+    }
+    for (size_t i = 0; i < table.size(); ++i) {
+        if (table[i].is == Is::required && !given.test(i)) {
+            ngx_str_t missing = to_ngx(table[i].name);
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s: missing \"%V=\"", directive, &missing);
+            return static_cast<char *>(NGX_CONF_ERROR);
+        }
+    }
+    return NGX_CONF_OK;
+}
+
+} // namespace nginx_module

@@ -1,0 +1,39 @@
+// Between nginx's types and C++'s.
+#pragma once
+
+#include "ngx.hpp"
+
+#include <chrono>
+#include <new>
+#include <string_view>
+#include <utility>
+
+namespace nginx_module {
+
+inline std::string_view view(const ngx_str_t &text) {
+    return {reinterpret_cast<const char *>(text.data), text.len};
+}
+
+/// For nginx to read: its strings are never const.
+inline ngx_str_t to_ngx(std::string_view text) {
+    return {text.size(), reinterpret_cast<u_char *>(const_cast<char *>(text.data()))};
+}
+
+/// The event loop's clock, which never steps back.
+inline std::chrono::milliseconds now() { return std::chrono::milliseconds(ngx_current_msec); }
+
+/// A T that is destroyed with the pool; null without memory.
+template <typename T, typename... Arguments>
+T *pool_new(ngx_pool_t *pool, ngx_pool_cleanup_pt destroy, Arguments &&...arguments) {
+    static_assert(alignof(T) <= NGX_ALIGNMENT);
+    ngx_pool_cleanup_t *cleanup = ngx_pool_cleanup_add(pool, sizeof(T));
+    if (cleanup == nullptr) {
+        return nullptr;
+    }
+    cleanup->handler = destroy;
+    return new (cleanup->data) T{std::forward<Arguments>(arguments)...};
+}
+
+template <typename T> void destroy(void *object) noexcept { static_cast<T *>(object)->~T(); }
+
+} // namespace nginx_module
