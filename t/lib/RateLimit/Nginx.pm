@@ -1,0 +1,184 @@
+package RateLimit::Nginx;
+
+# An nginx of the test's own with the module, in a private directory, its workers unprivileged.
+# When it stops, its error.log is judged: see stop().
+
+use v5.36;
+use Cwd qw(abs_path);
+use File::Temp qw(tempdir);
+use HTTP::Tiny;
+use Net::EmptyPort qw(empty_port);
+use POSIX qw(_exit WNOHANG);
+use RateLimit::Wait qw(wait_until);
+use Test::More;
+
+my $module = $ENV{RATE_LIMIT_MODULE} // 'build/ngx_http_redis_rate_limit_module.so';
+my $binary = $ENV{NGINX} // '/usr/sbin/nginx';
+
+# What never may stand in error.log.
+my $bad = qr/\[(?:alert|emerg)\]|AddressSanitizer|LeakSanitizer|runtime error:|exited on signal/;
+
+# The configuration of `http` is a text in which %PORT% stands for this nginx's port, and %DIR%
+# for its directory. Options: workers (1), main and events (more text on those levels),
+# log_level (info).
+sub new ($class, $http, %options) {
+    my $self = bless {
+        dir     => tempdir('nginx-XXXXXXXX', TMPDIR => 1, CLEANUP => 1),
+        port    => empty_port(),
+        options => \%options,
+        owner   => $$,
+    }, $class;
+    chmod 0755, $self->{dir};
+    $self->configure($http);
+    return $self;
+}
+
+sub start_new ($class, @arguments) {
+    my $self = $class->new(@arguments);
+    $self->start;
+    return $self;
+}
+
+# Writes a new configuration, for the next start or reload.
+sub configure ($self, $http) {
+    my %options = (workers => 1, main => '', events => '', log_level => 'info', $self->{options}->%*);
+    my $user    = $> == 0 ? 'user nobody nogroup;' : '';
+    my $path    = abs_path($module);
+    my $text    = <<"END";
+load_module $path;
+$user
+daemon off;
+worker_processes $options{workers};
+pid %DIR%/nginx.pid;
+error_log %DIR%/error.log $options{log_level};
+$options{main}
+events { worker_connections 1024; $options{events} }
+http {
+    access_log %DIR%/access.log;
+    client_body_temp_path %DIR%/body;
+    proxy_temp_path %DIR%/proxy;
+    fastcgi_temp_path %DIR%/fastcgi;
+    scgi_temp_path %DIR%/scgi;
+    uwsgi_temp_path %DIR%/uwsgi;
+    $http
+}
+END
+    $text =~ s/%PORT%/$self->{port}/g;
+    $text =~ s/%DIR%/$self->{dir}/g;
+    write_file("$self->{dir}/nginx.conf", $text);
+}
+
+sub command ($self, @more) {
+    return ($binary, '-p', "$self->{dir}/", '-e', "$self->{dir}/error.log", '-c', "$self->{dir}/nginx.conf", @more);
+}
+
+# What `nginx -t` says, and whether it is content.
+sub test_configuration ($self) {
+    my $pid = open(my $out, '-|') // die "fork: $!";
+    if ($pid == 0) {
+        open STDERR, '>&', \*STDOUT or _exit(127);
+        exec $self->command('-t') or _exit(127);
+    }
+    my $said = do { local $/; <$out> };
+    close $out;
+    return ($said, $? == 0);
+}
+
+sub start ($self) {
+    my $pid = fork // die "fork: $!";
+    if ($pid == 0) {
+        open STDOUT, '>>', "$self->{dir}/stderr.log" or _exit(127);
+        open STDERR, '>&', \*STDOUT or _exit(127);
+        $ENV{LD_PRELOAD} = $ENV{RATE_LIMIT_PRELOAD} if $ENV{RATE_LIMIT_PRELOAD};
+        exec $self->command or _exit(127);
+    }
+    $self->{pid} = $pid;
+    wait_until(sub { waitpid($pid, WNOHANG) != 0 || ($self->accepts && $self->workers == ($self->{options}{workers} // 1)) })
+        && kill(0, $pid)
+        or die "nginx does not start:\n", $self->error_log, slurp("$self->{dir}/stderr.log");
+}
+
+sub accepts ($self) {
+    return Net::EmptyPort::check_port({ host => '127.0.0.1', port => $self->{port} });
+}
+
+sub pid ($self)  { return $self->{pid} }
+sub port ($self) { return $self->{port} }
+sub dir ($self)  { return $self->{dir} }
+
+# The processes that serve now, without those that are leaving.
+sub workers ($self) {
+    my $children = slurp("/proc/$self->{pid}/task/$self->{pid}/children");
+    return grep { slurp("/proc/$_/cmdline") =~ /worker process(?! is)/ } split ' ', $children;
+}
+
+sub leaving_workers ($self) {
+    my $children = slurp("/proc/$self->{pid}/task/$self->{pid}/children");
+    return grep { slurp("/proc/$_/cmdline") =~ /worker process is/ } split ' ', $children;
+}
+
+# Returns when new workers serve; the old ones may still be leaving.
+sub reload ($self) {
+    my %old = map { $_ => 1 } $self->workers;
+    kill HUP => $self->{pid};
+    wait_until(sub { my @now = $self->workers; @now && !grep { $old{$_} } @now })
+        or die "no new workers\n", $self->error_log;
+}
+
+# Ends nginx, gracefully or with TERM, and fails the test where error.log tells of a crash, an
+# alert or a sanitizer. `expect` is a pattern of lines that are no fault.
+sub stop ($self, %options) {
+    my $pid = delete $self->{pid} or return;
+    local $?;
+    kill $options{signal} // 'QUIT', $pid;
+    my $ended = wait_until(sub { waitpid($pid, WNOHANG) != 0 }, $options{seconds} // 20);
+    if (!$ended) {
+        kill KILL => $pid;
+        waitpid $pid, 0;
+    }
+    my @faults = grep { /$bad/ } split /\n/, $self->error_log . slurp("$self->{dir}/stderr.log");
+    @faults = grep { !/$options{expect}/ } @faults if $options{expect};
+    push @faults, 'nginx did not leave' if !$ended;
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    is(join("\n", @faults), '', 'no crash, alert or sanitizer report');
+}
+
+sub DESTROY ($self) {
+    $self->stop if $self->{pid} && $self->{owner} == $$;
+}
+
+sub url ($self, $path = '/') { return "http://127.0.0.1:$self->{port}$path" }
+
+# HTTP::Tiny's response. Options are those of its request().
+sub get ($self, $path = '/', %options) {
+    my $method = delete $options{method} // 'GET';
+    my $http   = HTTP::Tiny->new(max_redirect => 0, timeout => 20);
+    return $http->request($method, $self->url($path), \%options);
+}
+
+# The statuses of so many requests, one after another.
+sub statuses ($self, $path, $count) {
+    my $http = HTTP::Tiny->new(max_redirect => 0, timeout => 20);
+    return join ' ', map { $http->get($self->url($path))->{status} } 1 .. $count;
+}
+
+sub error_log ($self)  { return slurp("$self->{dir}/error.log") }
+sub access_log ($self) { return slurp("$self->{dir}/access.log") }
+
+sub wait_for_log ($self, $pattern, $seconds = 10) {
+    return wait_until(sub { $self->error_log =~ $pattern }, $seconds);
+}
+
+sub slurp ($path) {
+    open my $file, '<', $path or return '';
+    local $/;
+    return <$file> // '';
+}
+
+sub write_file ($path, $text) {
+    open my $file, '>', $path or die "$path: $!";
+    print $file $text;
+    close $file or die "$path: $!";
+}
+
+1;

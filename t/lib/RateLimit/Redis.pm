@@ -1,0 +1,62 @@
+package RateLimit::Redis;
+
+# A redis-server of the test's own, on a free port or a unix socket in a private directory.
+
+use v5.36;
+use parent 'Test::RedisServer';
+use Net::EmptyPort qw(empty_port);
+use POSIX qw(SIGKILL SIGSTOP SIGCONT SIGTERM);
+use Redis;
+
+# Settings are those of redis.conf; `unix => 1` stands for a unix socket and no port.
+sub start_new ($class, %settings) {
+    my $unix = delete $settings{unix};
+    my $self = $class->new(
+        auto_start => 0,
+        timeout    => 10,
+        conf       => {
+            save       => '""',
+            appendonly => 'no',
+            ($unix ? (unixsocketperm => 777) : (bind => '127.0.0.1', port => empty_port())),
+            %settings,
+        },
+    );
+    chmod 0755, $self->tmpdir; # nginx's workers are nobody
+    $self->start;
+    return $self;
+}
+
+# As nginx's configuration names it.
+sub address ($self) {
+    my $conf = $self->conf;
+    return $conf->{port} ? "127.0.0.1:$conf->{port}" : "unix:$conf->{unixsocket}";
+}
+
+# A new connection, for the test's own questions.
+sub client ($self, %options) { return Redis->new($self->connect_info, %options) }
+
+sub end ($self, $signal) {
+    my $pid = $self->pid or return;
+    local $?;
+    kill $signal, $pid;
+    kill SIGCONT, $pid;
+    waitpid $pid, 0;
+    $self->pid(undef);
+}
+
+# Test::RedisServer's own asks Redis first, which one with a password refuses.
+sub stop ($self, @) { $self->end(SIGTERM) }
+
+sub kill_now ($self) { $self->end(SIGKILL) }
+
+# On the same port; nothing is remembered.
+sub restart ($self) {
+    $self->kill_now;
+    truncate $self->tmpdir . '/redis-server.log', 0; # where start() looks for readiness
+    $self->start;
+}
+
+sub freeze ($self) { kill SIGSTOP, $self->pid }
+sub thaw ($self)   { kill SIGCONT, $self->pid }
+
+1;
