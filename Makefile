@@ -1,34 +1,84 @@
-# The commands of the project; each says what it does in `make help`. The work itself is done by
-# nginx's own build, CMake, prove, and the scripts in tools/.
+# The commands of the project. The work itself is done by nginx's own build, by CMake, and by the
+# scripts in tools/.
 
 NGINX_SOURCE ?= /usr/share/nginx/src
-NGINX ?= $(shell command -v nginx || echo /usr/sbin/nginx)
+MODULES_DIR ?= /usr/lib/nginx/modules
 PORT ?= 8080
-MODULE = build/ngx_http_redis_rate_limit_module.so
-SOURCES = $(wildcard src/*/*.cpp src/*/*.hpp lua/*.lua)
+export PORT
 
-.PHONY: all help run test unit-test bench install lint format clean packages
+MODULE = build/ngx_http_redis_rate_limit_module.so
+NAME = $(notdir $(MODULE))
+SOURCES = $(wildcard src/*/*.cpp src/*/*.hpp lua/*.lua)
+# The list of sources is made by nginx's configure: a file that comes or goes makes it anew.
+CONFIGURED_BY = config config.make tools/configure-nginx src/rate_limit src/redis_client src/nginx_module
+TESTS ?= $(wildcard t/*.t)
+
+.PHONY: all run test test-asan bench install lint format clean help
+.DELETE_ON_ERROR:
 
 all: $(MODULE)
 
 help:
 	@echo 'make            builds $(MODULE) against the installed nginx'
-	@echo 'make run        installs what is missing, builds, serves a demonstration on port $(PORT)'
-	@echo 'make test       installs what is missing, builds, runs all tests'
+	@echo 'make run        installs what is missing, builds, and serves a demonstration on PORT=$(PORT)'
+	@echo 'make test       installs what is missing, builds, runs all tests (TESTS= some of t/)'
+	@echo 'make test-asan  the same with AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make bench      measures against nginx alone and limit_req, prints ratios'
-	@echo 'make install    puts the module where the installed nginx looks for modules'
-	@echo 'make lint       checks layout, names and usual mistakes of all languages here'
+	@echo 'make install    puts the module into MODULES_DIR=$(MODULES_DIR)'
+	@echo 'make lint       checks layout, names and usual mistakes'
 	@echo 'make format     lays out the C++ sources'
 	@echo 'make clean      removes build/'
 
-# --- the module, by the build of the installed nginx
-
-all: $(MODULE)
-
 $(MODULE): build/nginx/Makefile $(SOURCES)
-	$(MAKE) -C $(NGINX_SOURCE) -f $(CURDIR)/build/nginx/Makefile modules
-	cp build/nginx/$(notdir $(MODULE)) $@
+	$(MAKE) -C $(NGINX_SOURCE) -f $(CURDIR)/$< modules
+	cp build/nginx/$(NAME) $@
 
-# The list of sources is made by configure: a new file, or one that went, makes it anew.
-build/nginx/Makefile: config config.make tools/configure-nginx src/rate_limit src/redis_client src/nginx_module
+build/nginx/Makefile: $(CONFIGURED_BY)
 	tools/configure-nginx $(NGINX_SOURCE) build/nginx
+
+# In two steps: a make started anew finds what the first one installed.
+run:
+	tools/install-packages run
+	$(MAKE) all
+	tools/run-demo
+
+test:
+	tools/install-packages test
+	$(MAKE) all unit-tests
+	tools/run-tests build/cmake/unit_tests $(TESTS)
+
+.PHONY: unit-tests
+unit-tests:
+	cmake -S . -B build/cmake
+	cmake --build build/cmake --parallel
+
+# nginx is not built with a sanitizer: its runtime is loaded before it.
+SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+test-asan: export ASAN_OPTIONS = detect_leaks=0
+test-asan:
+	tools/install-packages test
+	tools/configure-nginx $(NGINX_SOURCE) build/asan '$(SANITIZE)'
+	$(MAKE) -C $(NGINX_SOURCE) -f $(CURDIR)/build/asan/Makefile modules
+	ASAN_OPTIONS=detect_leaks=1 RATE_LIMIT_MODULE=build/asan/$(NAME) \
+	RATE_LIMIT_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
+	tools/run-tests $(TESTS)
+
+bench:
+	tools/install-packages test
+	$(MAKE) all
+	perl t/bench/requests.pl
+	perl t/bench/scripts.pl
+
+install: $(MODULE)
+	install -D -m 644 $(MODULE) $(DESTDIR)$(MODULES_DIR)/$(NAME)
+
+lint:
+	tools/install-packages lint
+	$(MAKE) build/nginx/Makefile
+	tools/lint $(NGINX_SOURCE)
+
+format:
+	clang-format -i src/*/*.cpp src/*/*.hpp t/unit/*.cpp
+
+clean:
+	rm -rf build

@@ -29,7 +29,9 @@ void start_timer(ngx_event_t &timer, std::chrono::milliseconds delay) {
     ngx_add_timer(&timer, static_cast<ngx_msec_t>(std::max(delay.count(), int64_t{0})));
 }
 
-bool is_leaving() { return ngx_exiting != 0 || ngx_terminate != 0; }
+bool is_leaving() {
+    return ngx_exiting != 0 || ngx_terminate != 0;
+}
 
 } // namespace
 
@@ -125,8 +127,8 @@ void Backend::on_dismissed() {
 void Backend::disconnected(Session::Lost lost) {
     // A connection that served for a while may be replaced at once; one that does not come about,
     // or breaks again and again, is not to be asked for in a loop.
-    const bool served = lost == Session::Lost::in_use &&
-                        now() - ready_since_ >= rate_limit::Backoff::longest;
+    const bool served =
+        lost == Session::Lost::in_use && now() - ready_since_ >= rate_limit::Backoff::longest;
     if (served) {
         backoff_.reset();
     }
@@ -206,8 +208,7 @@ void Backend::end_episode() {
         ngx_log_error(NGX_LOG_ERR, log_, 0,
                       "redis_rate_limit: backend \"%V\" works again, it failed for %M ms, "
                       "%uL checks got no verdict",
-                      &name, static_cast<ngx_msec_t>(ended->lasted.count()),
-                      ended->failed_checks);
+                      &name, static_cast<ngx_msec_t>(ended->lasted.count()), ended->failed_checks);
     }
 }
 

@@ -22,8 +22,9 @@ T *named(const std::vector<std::unique_ptr<T>> &all, std::string_view name) {
 bool refuse_unknown(ngx_conf_t *cf, const Position &position, const char *directive,
                     const char *what, std::string_view name) {
     ngx_str_t unknown = to_ngx(name);
-    ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "%s: unknown %s \"%V\", expected a defined one in %V:%ui",
-                  directive, what, &unknown, &position.file, position.line);
+    ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                  "%s: unknown %s \"%V\", expected a defined one in %V:%ui", directive, what,
+                  &unknown, &position.file, position.line);
     return false;
 }
 
@@ -58,9 +59,13 @@ BackendConf::BackendConf(std::string a_name) : name(std::move(a_name)) {}
 
 BackendConf::~BackendConf() = default;
 
-BackendConf *MainConf::backend(std::string_view name) const { return named(backends, name); }
+BackendConf *MainConf::backend(std::string_view name) const {
+    return named(backends, name);
+}
 
-ZoneConf *MainConf::zone(std::string_view name) const { return named(zones, name); }
+ZoneConf *MainConf::zone(std::string_view name) const {
+    return named(zones, name);
+}
 
 void *create_main_conf(ngx_conf_t *cf) noexcept {
     return pool_new<MainConf>(cf->pool, destroy<MainConf>);

@@ -93,7 +93,7 @@ void Connection::read() {
     if (connection_ != nullptr && !connected_) {
         finish_connecting();
     }
-    std::array<u_char, 16 * 1024> buffer;
+    std::array<u_char, 16384> buffer;
     while (connection_ != nullptr && connection_->read->ready) {
         const ssize_t size = connection_->recv(connection_, buffer.data(), buffer.size());
         if (size == NGX_AGAIN) {
@@ -117,7 +117,7 @@ void Connection::write() {
     redis_client::ByteQueue &output = owner_.output();
     while (connection_ != nullptr && connection_->write->ready && !output.empty()) {
         const auto bytes = output.bytes();
-        u_char *data = reinterpret_cast<u_char *>(const_cast<char *>(bytes.data()));
+        auto *data = reinterpret_cast<u_char *>(const_cast<char *>(bytes.data()));
         const ssize_t sent = connection_->send(connection_, data, bytes.size());
         if (sent == NGX_AGAIN) {
             break;

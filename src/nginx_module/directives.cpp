@@ -143,8 +143,7 @@ struct NamedChoice {
 
 /// The choice of that name; nothing where there is none.
 template <size_t n>
-std::optional<ngx_uint_t> choose(const NamedChoice (&choices)[n],
-                                 std::string_view name) {
+std::optional<ngx_uint_t> choose(const NamedChoice (&choices)[n], std::string_view name) {
     for (const auto &[choice_name, choice] : choices) {
         if (choice_name == name) {
             return choice;
@@ -211,9 +210,9 @@ char *set_status(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexce
 
 char *set_log_level(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
     constexpr NamedChoice levels[] = {{"info", NGX_LOG_INFO},
-                                                  {"notice", NGX_LOG_NOTICE},
-                                                  {"warn", NGX_LOG_WARN},
-                                                  {"error", NGX_LOG_ERR}};
+                                      {"notice", NGX_LOG_NOTICE},
+                                      {"warn", NGX_LOG_WARN},
+                                      {"error", NGX_LOG_ERR}};
     auto &log_level = static_cast<LocationConf *>(conf)->log_level;
     const std::string_view value = view(words_of(cf)[1]);
     if (log_level != NGX_CONF_UNSET_UINT) {
@@ -243,7 +242,8 @@ char *set_headers(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexc
     for (const ngx_str_t &value : values) {
         const auto family = choose(families, view(value));
         if (!family || (headers & *family) != 0) {
-            return refuse(cf, directive, "value", view(value), "off alone, or x and ietf, each once");
+            return refuse(cf, directive, "value", view(value),
+                          "off alone, or x and ietf, each once");
         }
         headers |= *family;
     }

@@ -112,8 +112,8 @@ bool set_ietf_headers(ngx_http_request_t *r, const Applied *applied) {
         if (applied->verdict) {
             rate_limit::ItemBuffer item;
             policies.add(applied->rule->policy_item);
-            limits.add(rate_limit::write_rate_limit_item(applied->rule->name, *applied->verdict,
-                                                         item));
+            limits.add(
+                rate_limit::write_rate_limit_item(applied->rule->name, *applied->verdict, item));
         }
     }
     return set(r, policy, policies.text()) && set(r, limit, limits.text());

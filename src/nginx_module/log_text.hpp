@@ -9,7 +9,8 @@
 namespace nginx_module {
 
 /// Shows the first `most` bytes; what is not printable ASCII, quotes and backslashes as `\x22`.
-template <size_t most> class LogText {
+template <size_t most>
+class LogText {
   public:
     explicit LogText(std::string_view text) {
         constexpr std::string_view digits = "0123456789abcdef";

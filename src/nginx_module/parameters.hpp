@@ -20,7 +20,8 @@ inline constexpr const char *already_told = "";
 
 enum class Is { optional, required, secret /* optional, and never shown */ };
 
-template <typename Draft> struct Parameter {
+template <typename Draft>
+struct Parameter {
     std::string_view name;
     ParameterSetter<Draft> set;
     Is is = Is::optional;
@@ -56,24 +57,23 @@ char *set_parameter(ngx_conf_t *cf, const char *directive, std::span<const Param
         if (table[i].name != name) {
             continue;
         }
-        const char *expected =
-            given.test(i) ? "it only once" : table[i].set(cf, draft, value);
+        const char *expected = given.test(i) ? "it only once" : table[i].set(cf, draft, value);
         given.set(i);
         if (expected == nullptr) {
             return NGX_CONF_OK;
         }
         return expected == already_told
                    ? static_cast<char *>(NGX_CONF_ERROR)
-                   : refuse(cf, directive, name, table[i].is == Is::secret ? "***" : value, expected);
+                   : refuse(cf, directive, name, table[i].is == Is::secret ? "***" : value,
+                            expected);
     }
     return refuse(cf, directive, "parameter", name, "a known one");
 }
 
 /// Reads words of the form `name=value`; refuses unknown, doubled and missing ones.
 template <typename Draft>
-char *set_parameters(ngx_conf_t *cf, const char *directive,
-                     std::span<const Parameter<Draft>> table, std::span<const ngx_str_t> words,
-                     Draft &draft) {
+char *set_parameters(ngx_conf_t *cf, const char *directive, std::span<const Parameter<Draft>> table,
+                     std::span<const ngx_str_t> words, Draft &draft) {
     GivenParameters given;
     for (const ngx_str_t &word : words) {
         const std::string_view text = view(word);

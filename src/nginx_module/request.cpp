@@ -26,8 +26,8 @@ RequestState *find_in_pool(ngx_http_request_t *r) {
 } // namespace
 
 RequestState *RequestState::find(ngx_http_request_t *r) {
-    auto *state = static_cast<RequestState *>(
-        ngx_http_get_module_ctx(r, ngx_http_redis_rate_limit_module));
+    auto *state =
+        static_cast<RequestState *>(ngx_http_get_module_ctx(r, ngx_http_redis_rate_limit_module));
     if (state == nullptr && (r->internal || r->filter_finalize)) {
         state = find_in_pool(r);
         ngx_http_set_ctx(r, state, ngx_http_redis_rate_limit_module);
@@ -52,8 +52,7 @@ RequestState::RequestState(ngx_http_request_t *r) : r_(r) {
     };
 }
 
-std::optional<redis_client::Failure> RequestState::ask(const RuleConf &rule,
-                                                       std::string_view key) {
+std::optional<redis_client::Failure> RequestState::ask(const RuleConf &rule, std::string_view key) {
     question_ = {.rule = &rule, .key = key};
     backend_ = &backend_of(*rule.zone->backend);
     const auto asked = backend_->ask(*rule.prepared, key, *this);

@@ -20,7 +20,9 @@ inline ngx_str_t to_ngx(std::string_view text) {
 }
 
 /// The event loop's clock, which never steps back.
-inline std::chrono::milliseconds now() { return std::chrono::milliseconds(ngx_current_msec); }
+inline std::chrono::milliseconds now() {
+    return std::chrono::milliseconds(ngx_current_msec);
+}
 
 /// A T that is destroyed with the pool; null without memory.
 template <typename T, typename... Arguments>
@@ -34,6 +36,9 @@ T *pool_new(ngx_pool_t *pool, ngx_pool_cleanup_pt destroy, Arguments &&...argume
     return new (cleanup->data) T{std::forward<Arguments>(arguments)...};
 }
 
-template <typename T> void destroy(void *object) noexcept { static_cast<T *>(object)->~T(); }
+template <typename T>
+void destroy(void *object) noexcept {
+    static_cast<T *>(object)->~T();
+}
 
 } // namespace nginx_module

@@ -40,7 +40,8 @@ std::string Rule::name() const {
         return explicit_name;
     }
     const int64_t ms = window.count();
-    return zone + "/" + (ms % 1000 == 0 ? std::to_string(ms / 1000) + "s" : std::to_string(ms) + "ms");
+    return zone + "/" +
+           (ms % 1000 == 0 ? std::to_string(ms / 1000) + "s" : std::to_string(ms) + "ms");
 }
 
 bool Rule::same_counter(const Rule &other) const {

@@ -8,7 +8,7 @@
 #include "script.hpp"
 
 #include <chrono>
-#include <cstdint>
+#include <memory>
 #include <string_view>
 #include <variant>
 
@@ -65,7 +65,9 @@ struct Check {
     rate_limit::RedisKeyBuffer redis_key_bytes;
 
     ListHook<Check> waiting_hook;    // those with a listener, in the order of asking
-    ListHook<Check> unanswered_hook; // those sent, in the order of sending; or the spare ones
+    ListHook<Check> unanswered_hook; // those sent, in the order of sending
+    Check *next_spare = nullptr;
+    std::unique_ptr<Check> older; // made before this one
 };
 
 } // namespace redis_client

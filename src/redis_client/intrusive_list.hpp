@@ -3,16 +3,17 @@
 
 namespace redis_client {
 
-template <typename T> struct ListHook {
+template <typename T>
+struct ListHook {
     T *previous = nullptr;
     T *next = nullptr;
 };
 
 /// Does not own its elements. An element is in at most one list for each of its hooks.
-template <typename T, ListHook<T> T::*hook> class IntrusiveList {
+template <typename T, ListHook<T> T::*hook>
+class IntrusiveList {
   public:
     T *front() const { return first_; }
-    static T *next(const T &element) { return (element.*hook).next; }
     bool empty() const { return first_ == nullptr; }
 
     void push_back(T &element) {

@@ -66,7 +66,8 @@ class ReplyBuilder {
     }
 
     // The count is an int in hiredis 0.14 and a size_t in 1.x.
-    template <typename Count> static void *array(const redisReadTask *task, Count count) {
+    template <typename Count>
+    static void *array(const redisReadTask *task, Count count) {
         Reply *reply = start(task, Reply::Type::numbers);
         const bool fits = reply != nullptr && task->type == REDIS_REPLY_ARRAY &&
                           static_cast<size_t>(count) <= reply->numbers_.size();
@@ -90,7 +91,9 @@ class ReplyBuilder {
                       size_t /*size*/) {
         return nullptr;
     }
-    static void *boolean(const redisReadTask * /*task*/, int /*truth*/) { return nullptr; }
+    static void *boolean(const redisReadTask * /*task*/, int /*truth*/) {
+        return nullptr;
+    }
 #endif
 
   private:
@@ -125,9 +128,13 @@ redisReplyObjectFunctions builder_functions = {
 
 } // namespace
 
-ReplyReader::ReplyReader() { reset(); }
+ReplyReader::ReplyReader() {
+    reset();
+}
 
-void ReplyReader::Free::operator()(redisReader *reader) const { redisReaderFree(reader); }
+void ReplyReader::Free::operator()(redisReader *reader) const {
+    redisReaderFree(reader);
+}
 
 void ReplyReader::reset() {
     reader_.reset(redisReaderCreateWithFunctions(&builder_functions));

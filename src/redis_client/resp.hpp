@@ -58,7 +58,7 @@ class Reply {
 /// `longest_reply` bytes is refused.
 class ReplyReader {
   public:
-    static constexpr size_t longest_reply = 16 * 1024;
+    static constexpr size_t longest_reply = 16384;
 
     enum class Next {
         reply,      // reply() holds it until the next call

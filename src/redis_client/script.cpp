@@ -4,13 +4,15 @@
 
 // The assembler reads the file, so that the Lua stays a file of its own and needs no generator.
 // RATE_LIMIT_LUA_DIR comes from config.make or CMakeLists.txt.
+// NOLINTBEGIN(bugprone-macro-parentheses): a name that is declared takes none.
 #define EMBED(symbol, file)                                                                        \
     asm(".pushsection .rodata\n" #symbol ":\n"                                                     \
-        ".incbin \"" RATE_LIMIT_LUA_DIR "/" file "\"\n" #symbol "_end:\n"                           \
+        ".incbin \"" RATE_LIMIT_LUA_DIR "/" file "\"\n" #symbol "_end:\n"                          \
         ".byte 0\n"                                                                                \
         ".popsection\n");                                                                          \
     extern "C" const char symbol[];                                                                \
     extern "C" const char symbol##_end[]
+// NOLINTEND(bugprone-macro-parentheses)
 
 EMBED(redis_rate_limit_lua_sliding_log, "sliding_log.lua");
 

@@ -21,23 +21,13 @@ Session::Session(SessionSettings settings) : settings_(std::move(settings)) {
     if (settings_.database > 0) {
         add("SELECT", {"SELECT", std::to_string(settings_.database)});
     }
-    add("SCRIPT LOAD",
-        {"SCRIPT", "LOAD", script_of(rate_limit::Algorithm::sliding_log).source});
+    add("SCRIPT LOAD", {"SCRIPT", "LOAD", script_of(rate_limit::Algorithm::sliding_log).source});
     login_ = login.bytes();
 }
 
 Session::~Session() {
-    while (Check *check = unanswered_.front()) {
-        unanswered_.remove(*check);
-        recycle(*check);
-    }
-    while (Check *check = waiting_.front()) {
-        waiting_.remove(*check);
-        recycle(*check);
-    }
-    while (Check *check = spare_.front()) {
-        spare_.remove(*check);
-        delete check;
+    while (all_ != nullptr) {
+        all_ = std::move(all_->older); // one by one: a chain of destructors could be deep
     }
 }
 
@@ -210,7 +200,7 @@ bool Session::send(Check &check, Time now) {
 void Session::send_waiting(Time now) {
     for (Check *check = waiting_.front(); check != nullptr;) {
         Check &unsent = *check;
-        check = waiting_.next(unsent);
+        check = unsent.waiting_hook.next;
         if (!send(unsent, now)) {
             finish(unsent, Failure::overload);
         }
@@ -234,20 +224,26 @@ void Session::tell(CheckListener *listener, const CheckResult &result) {
 }
 
 Check *Session::new_check() {
-    Check *check = spare_.front();
-    if (check != nullptr) {
-        spare_.remove(*check);
-    } else {
-        check = new (std::nothrow) Check;
+    if (spare_ == nullptr) {
+        std::unique_ptr<Check> fresh(new (std::nothrow) Check);
+        if (fresh == nullptr) {
+            return nullptr;
+        }
+        fresh->older = std::move(all_);
+        all_ = std::move(fresh);
+        spare_ = all_.get();
     }
-    pending_ += check != nullptr ? 1 : 0;
+    Check *check = spare_;
+    spare_ = check->next_spare;
+    ++pending_;
     return check;
 }
 
 void Session::recycle(Check &check) {
     check.is_sent = false;
     check.sent_in_full = false;
-    spare_.push_back(check);
+    check.next_spare = spare_;
+    spare_ = &check;
     --pending_;
 }
 

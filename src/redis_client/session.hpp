@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -126,7 +127,8 @@ class Session {
     Counters counters_;
     IntrusiveList<Check, &Check::waiting_hook> waiting_;
     IntrusiveList<Check, &Check::unanswered_hook> unanswered_;
-    IntrusiveList<Check, &Check::unanswered_hook> spare_;
+    std::unique_ptr<Check> all_; // a chain by `older`
+    Check *spare_ = nullptr;     // those not in use: a stack by `next_spare`
 };
 
 } // namespace redis_client
