@@ -27,12 +27,11 @@ Session::Session(SessionSettings settings) : settings_(std::move(settings)) {
 }
 
 Session::~Session() {
+    while (has_waiting()) {
+        abandon(*waiting_.front());
+    }
     while (Check *check = unanswered_.front()) {
         unanswered_.remove(*check);
-        recycle(*check);
-    }
-    while (Check *check = waiting_.front()) {
-        waiting_.remove(*check);
         recycle(*check);
     }
     while (Check *check = spare_.front()) {
