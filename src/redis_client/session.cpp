@@ -147,12 +147,12 @@ void Session::take_check_error(Check &check, std::string_view error, Time now) {
             return;
         }
     }
-    problem_ = {.what = "error reply", .redis_said = error};
+    problem_ = {.what = "error reply", .redis_said = std::string(error)};
     finish(check, Failure::reply);
 }
 
 Session::Progress Session::broken(std::string_view what, std::string_view redis_said) {
-    problem_ = {.what = what, .redis_said = redis_said};
+    problem_ = {.what = what, .redis_said = std::string(redis_said)};
     return Progress::broken;
 }
 
