@@ -61,6 +61,7 @@ struct Check {
     Time sent{0};
     bool is_sent = false;
     bool sent_in_full = false; // with EVAL, not by its script's name
+    bool timed_out = false;    // and was counted as that: a late reply changes nothing
     std::string_view redis_key;
     rate_limit::RedisKeyBuffer redis_key_bytes;
 

@@ -172,6 +172,7 @@ bool Session::expire(Time now) {
     while (!waiting_.empty() && waiting_.front()->asked + settings_.timeout <= now) {
         Check &check = *waiting_.front();
         CheckListener *listener = check.listener;
+        check.timed_out = true;
         abandon(check);
         problem_ = {.what = "no answer in time", .redis_said = {}};
         tell(listener, Failure::timeout);
@@ -221,8 +222,11 @@ void Session::finish(Check &check, const CheckResult &result) {
     if (listener != nullptr) {
         waiting_.remove(check);
     }
+    const bool counted = check.timed_out;
     recycle(check);
-    tell(listener, result);
+    if (!counted) {
+        tell(listener, result);
+    }
 }
 
 void Session::tell(CheckListener *listener, const CheckResult &result) {
@@ -246,6 +250,7 @@ Check *Session::new_check() {
 void Session::recycle(Check &check) {
     check.is_sent = false;
     check.sent_in_full = false;
+    check.timed_out = false;
     spare_.push_back(check);
     --pending_;
 }
