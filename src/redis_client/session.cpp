@@ -97,12 +97,14 @@ Session::Progress Session::received(std::string_view bytes, Time now) {
         case ReplyReader::Next::reply:
             break;
         }
-        const Progress step = state_ == State::logging_in ? take_login_reply(reader_.reply(), now)
-                                                          : take_check_reply(reader_.reply(), now);
-        if (step == Progress::broken) {
-            return step;
+        if (progress == Progress::ready) { // and what waited is not on the wire yet
+            return broken("a reply that nothing asked for", reader_.reply().text());
         }
-        progress = step == Progress::ready ? step : progress;
+        progress = state_ == State::logging_in ? take_login_reply(reader_.reply(), now)
+                                               : take_check_reply(reader_.reply(), now);
+        if (progress == Progress::broken) {
+            return progress;
+        }
     }
 }
 
