@@ -82,6 +82,8 @@ TEST(Key, IsDigestedBeyond128EncodedBytes) {
     EXPECT_EQ(encoded(std::string(128, 'x')), std::string(128, 'x'));
     EXPECT_EQ(encoded(std::string(129, 'x')),
               "%0ec9eb33e74510bcdd1f2ea55206e82f21649c5c2becbf2b433eb475b34c01bd");
+    EXPECT_EQ(encoded(std::string(125, 'x') + '\0'), std::string(125, 'x') + "%00");
+    EXPECT_EQ(encoded(std::string(126, 'x') + '\0').size(), 65u);
     // 42 encoded bytes are 126, so two more plain ones fit, and neither a third nor a 43rd
     const std::string nuls(42, '\0');
     EXPECT_EQ(encoded(nuls + "xy"), repeated("%00", 42) + "xy");

@@ -140,8 +140,7 @@ class SessionTest : public testing::Test {
 
     /// What ask() answers at once, where it does.
     std::optional<Failure> refusal() {
-        Listener nobody;
-        const auto asked = session_->ask(rule(), "refused", nobody, now_);
+        const auto asked = session_->ask(rule(), "refused", nobody_, now_);
         const Failure *failure = std::get_if<Failure>(&asked);
         return failure != nullptr ? std::optional(*failure) : std::nullopt;
     }
@@ -152,6 +151,9 @@ class SessionTest : public testing::Test {
     std::optional<Session> session_{std::in_place, SessionSettings{}};
     Time now_{1000};
     Listener a_, b_, c_;
+
+  private:
+    Listener nobody_;
 };
 
 // Login
@@ -657,6 +659,14 @@ TEST_F(SessionTest, BreaksOnOneReplyTooMany) {
 }
 
 TEST_F(SessionTest, BreaksOnAReplyBehindTheLogin) {
+    ask(a_, "a"); // sent only when the login's last reply is read
+    session_->connected();
+    EXPECT_EQ(receive("+sha1\r\n" + grant(1)), Progress::broken);
+    session_->disconnected(Lost::unreachable);
+    EXPECT_EQ(a_.results, Results{Failure::connect});
+}
+
+TEST_F(SessionTest, BreaksOnAReplyBehindTheLoginWhereNobodyWaits) {
     session_->connected();
     EXPECT_EQ(receive("+sha1\r\n" + grant(1)), Progress::broken);
 }
