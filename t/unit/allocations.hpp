@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 
+/// No allocation beyond it succeeds, where the build has AddressSanitizer.
+inline constexpr size_t largest_possible_allocation = 4 << 20;
+
 #if defined(__SANITIZE_ADDRESS__)
 // Of sanitizer/allocator_interface.h, which not every GCC package has.
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void *,

@@ -8,11 +8,6 @@
 #include <random>
 #include <string>
 
-// For the test of refused memory: AddressSanitizer would end the process instead.
-extern "C" const char *__asan_default_options() {
-    return "allocator_may_return_null=1";
-}
-
 namespace redis_client {
 namespace {
 

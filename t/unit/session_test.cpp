@@ -1,5 +1,7 @@
 #include "redis_client/session.hpp"
 
+#include "allocations.hpp"
+
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -809,6 +811,36 @@ TEST_F(SessionTest, AsksNothingWithoutRoomForOne) {
     EXPECT_EQ(refusal(), Failure::overload);
     log_in();
     EXPECT_EQ(refusal(), Failure::overload);
+}
+
+TEST_F(SessionTest, FailsWhatItHasNoMemoryToSend) {
+#if !defined(__SANITIZE_ADDRESS__)
+    GTEST_SKIP() << "it takes AddressSanitizer to refuse memory early";
+#endif
+    start(with_max_pending(SIZE_MAX));
+    log_in();
+    size_t room = 0;
+    while (ask(a_, "a") != nullptr) {
+        ++room;
+    }
+    EXPECT_EQ(session_->problem().what, "out of memory");
+    EXPECT_EQ(session_->pending(), room);
+    EXPECT_EQ(sent().size(), room);
+    session_->disconnected(Lost::in_use);
+    a_.results.clear();
+
+    start(with_max_pending(SIZE_MAX));
+    for (size_t i = 0; i < room + 3; ++i) {
+        ask(a_, "a");
+    }
+    log_in();
+    EXPECT_EQ(a_.results, Results(3, Failure::overload));
+    EXPECT_EQ(sent().size(), room);
+    EXPECT_EQ(session_->pending(), room);
+    ask(b_, "b"); // the socket took all, so there is room again
+    EXPECT_EQ(sent(), Commands{evalsha("b")});
+    session_->disconnected(Lost::in_use);
+    EXPECT_EQ(b_.results, Results{Failure::connect});
 }
 
 // Counters
