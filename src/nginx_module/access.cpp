@@ -55,8 +55,8 @@ ngx_int_t reject(ngx_http_request_t *r, RequestState &state, ngx_uint_t status) 
 }
 
 /// Passes are NGX_DECLINED: NGX_OK would grant access under `satisfy any`.
-ngx_int_t apply(ngx_http_request_t *r, RequestState &state,
-                const RequestState::Question &question, const CheckResult &result) {
+ngx_int_t apply(ngx_http_request_t *r, RequestState &state, const RequestState::Question &question,
+                const CheckResult &result) {
     const RuleConf &rule = *question.rule;
     const auto *verdict = std::get_if<Verdict>(&result);
     if (!state.add(rule, verdict != nullptr ? std::optional(*verdict) : std::nullopt)) {

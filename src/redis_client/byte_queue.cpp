@@ -35,8 +35,9 @@ void ByteQueue::append(std::string_view bytes) {
 
 void ByteQueue::consume(size_t size) {
     begin_ += size;
+    consumed_ += size;
     if (begin_ == end_) {
-        clear();
+        begin_ = end_ = 0;
     }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string_view>
@@ -18,7 +19,11 @@ class ByteQueue {
     std::string_view bytes() const { return {data_.get() + begin_, end_ - begin_}; }
     bool empty() const { return begin_ == end_; }
     void consume(size_t size);
-    void clear() { begin_ = end_ = 0; }
+    void clear() { consume(end_ - begin_); }
+
+    /// How many bytes ever went in, and how many out.
+    uint64_t appended() const { return consumed_ + (end_ - begin_); }
+    uint64_t consumed() const { return consumed_; }
 
   private:
     struct Free {
@@ -29,6 +34,7 @@ class ByteQueue {
     size_t capacity_ = 0;
     size_t begin_ = 0;
     size_t end_ = 0;
+    uint64_t consumed_ = 0;
 };
 
 } // namespace redis_client

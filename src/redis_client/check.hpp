@@ -60,7 +60,9 @@ struct Check {
     Time asked{0};
     Time sent{0};
     bool is_sent = false;
-    bool sent_in_full = false; // with EVAL, not by its script's name
+    uint64_t end_of_command = 0; // where it ends in the session's output
+    bool sent_in_full = false;   // with EVAL, not by its script's name
+    bool timed_out = false;      // and was counted as that: a late reply changes nothing
     std::string_view redis_key;
     rate_limit::RedisKeyBuffer redis_key_bytes;
 

@@ -67,6 +67,8 @@ class ReplyReader {
     };
 
     ReplyReader();
+    ReplyReader(const ReplyReader &) = delete; // hiredis knows reply_ by its address
+    ReplyReader &operator=(const ReplyReader &) = delete;
 
     void feed(std::string_view bytes);
     Next next();

@@ -113,7 +113,7 @@ Session::Progress Session::take_login_reply(const Reply &reply, Time now) {
 
 Session::Progress Session::take_check_reply(const Reply &reply, Time now) {
     Check *check = unanswered_.front();
-    if (check == nullptr) {
+    if (check == nullptr || check->end_of_command > output_.consumed()) {
         return broken("a reply that nothing asked for", reply.text());
     }
     if (reply.type() == Reply::Type::error) {
@@ -138,12 +138,12 @@ void Session::take_check_error(Check &check, std::string_view error, Time now) {
             return;
         }
     }
-    problem_ = {.what = "error reply", .redis_said = error};
+    problem_ = {.what = "error reply", .redis_said = std::string(error)};
     finish(check, Failure::reply);
 }
 
 Session::Progress Session::broken(std::string_view what, std::string_view redis_said) {
-    problem_ = {.what = what, .redis_said = redis_said};
+    problem_ = {.what = what, .redis_said = std::string(redis_said)};
     return Progress::broken;
 }
 
@@ -163,6 +163,7 @@ bool Session::expire(Time now) {
     while (!waiting_.empty() && waiting_.front()->asked + settings_.timeout <= now) {
         Check &check = *waiting_.front();
         CheckListener *listener = check.listener;
+        check.timed_out = true;
         abandon(check);
         problem_ = {.what = "no answer in time", .redis_said = {}};
         tell(listener, Failure::timeout);
@@ -193,6 +194,7 @@ bool Session::send(Check &check, Time now) {
     }
     check.sent = now;
     check.is_sent = true;
+    check.end_of_command = output_.appended();
     unanswered_.push_back(check);
     return true;
 }
@@ -212,8 +214,11 @@ void Session::finish(Check &check, const CheckResult &result) {
     if (listener != nullptr) {
         waiting_.remove(check);
     }
+    const bool counted = check.timed_out;
     recycle(check);
-    tell(listener, result);
+    if (!counted) {
+        tell(listener, result);
+    }
 }
 
 void Session::tell(CheckListener *listener, const CheckResult &result) {
@@ -242,6 +247,7 @@ Check *Session::new_check() {
 void Session::recycle(Check &check) {
     check.is_sent = false;
     check.sent_in_full = false;
+    check.timed_out = false;
     check.next_spare = spare_;
     spare_ = &check;
     --pending_;

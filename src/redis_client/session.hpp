@@ -66,7 +66,7 @@ class Session {
     /// until the transport is connected again.
     struct Problem {
         std::string_view what;
-        std::string_view redis_said;
+        std::string redis_said; // a copy: the next reply takes the reader's memory
     };
     const Problem &problem() const { return problem_; }
 

@@ -1,0 +1,370 @@
+#include "redis_client/resp.hpp"
+
+#include "allocations.hpp"
+
+#include <gtest/gtest.h>
+#include <hiredis/hiredis.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace redis_client {
+namespace {
+
+using namespace std::string_literals;
+using namespace std::string_view_literals;
+
+using Strings = std::vector<std::string>;
+
+std::string repeated(std::string_view text, size_t times) {
+    std::string all;
+    for (size_t i = 0; i < times; ++i) {
+        all += text;
+    }
+    return all;
+}
+
+std::string every_byte() {
+    std::string bytes;
+    for (int byte = 0; byte < 256; ++byte) {
+        bytes += static_cast<char>(byte);
+    }
+    return bytes;
+}
+
+std::string formatted_by_hiredis(const Strings &words) {
+    std::vector<const char *> data;
+    std::vector<size_t> sizes;
+    for (const std::string &word : words) {
+        data.push_back(word.data());
+        sizes.push_back(word.size());
+    }
+    char *command = nullptr;
+    const int size =
+        redisFormatCommandArgv(&command, static_cast<int>(words.size()), data.data(), sizes.data());
+    const std::string bytes(command, static_cast<size_t>(size));
+    redisFreeCommand(command);
+    return bytes;
+}
+
+void expect_hiredis_bytes(std::initializer_list<std::string_view> words,
+                          const Strings &more_words = {}) {
+    WireWords more;
+    for (const std::string &word : more_words) {
+        more.bytes += bulk_string(word);
+        ++more.count;
+    }
+    Strings all(words.begin(), words.end());
+    all.insert(all.end(), more_words.begin(), more_words.end());
+
+    ByteQueue out;
+    EXPECT_TRUE(write_command(out, words, more));
+    EXPECT_EQ(out.bytes(), formatted_by_hiredis(all));
+}
+
+std::string describe(const Reply &reply) {
+    switch (reply.type()) {
+    case Reply::Type::text:
+        return "text " + std::string(reply.text());
+    case Reply::Type::error:
+        return "error " + std::string(reply.text());
+    case Reply::Type::nil:
+        return "nil";
+    case Reply::Type::numbers:
+        break;
+    }
+    std::string text = "numbers";
+    for (const int64_t number : reply.numbers()) {
+        text += " " + std::to_string(number);
+    }
+    return text;
+}
+
+/// Feeds one piece and adds what comes of it to `replies`: false where the reader broke.
+bool feed(ReplyReader &reader, std::string_view piece, Strings &replies) {
+    reader.feed(piece);
+    for (;;) {
+        switch (reader.next()) {
+        case ReplyReader::Next::incomplete:
+            return true;
+        case ReplyReader::Next::broken:
+            replies.push_back("broken");
+            return false;
+        case ReplyReader::Next::reply:
+            replies.push_back(describe(reader.reply()));
+        }
+    }
+}
+
+/// The replies in `stream` cut into pieces of `piece` bytes, up to the one that breaks.
+Strings replies_of(std::string_view stream, size_t piece = SIZE_MAX) {
+    ReplyReader reader;
+    Strings replies;
+    while (!stream.empty()) {
+        const std::string_view next = stream.substr(0, piece);
+        stream.remove_prefix(next.size());
+        if (!feed(reader, next, replies)) {
+            break;
+        }
+    }
+    return replies;
+}
+
+TEST(WriteCommand, GivesTheBytesThatHiredisGives) {
+    expect_hiredis_bytes({"PING"});
+    expect_hiredis_bytes({"SET", "key", "value"});
+    expect_hiredis_bytes({""});
+    expect_hiredis_bytes({"SET", "", ""});
+    expect_hiredis_bytes({"SET", "a\0b\r\n"sv, every_byte()});
+    expect_hiredis_bytes({"1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11"});
+    expect_hiredis_bytes({"SET", "key", std::string(100'000, 'x')});
+}
+
+TEST(WriteCommand, AddsWordsMadeBeforehand) {
+    expect_hiredis_bytes({"EVALSHA", "0123", "1", "key"}, {"100", "60000000", "65000"});
+    expect_hiredis_bytes({"SET"}, {"", every_byte()});
+    expect_hiredis_bytes({}, {"PING"});
+}
+
+TEST(WriteCommand, AppendsToWhatIsThere) {
+    ByteQueue out;
+    for (int i = 0; i < 1000; ++i) {
+        write_command(out, {"PING", "x"});
+    }
+    EXPECT_EQ(out.bytes(), repeated(formatted_by_hiredis({"PING", "x"}), 1000));
+}
+
+TEST(WriteCommand, WritesNothingWithoutMemory) {
+    ByteQueue out;
+    write_command(out, {"PING"});
+    const std::string_view unreadable("", SIZE_MAX / 2); // refused before a byte of it is read
+    EXPECT_FALSE(write_command(out, {"SET", "key", unreadable}));
+    EXPECT_EQ(out.bytes(), formatted_by_hiredis({"PING"}));
+}
+
+struct Shape {
+    std::string wire;
+    std::string reply;
+};
+
+const std::vector<Shape> shapes = {
+    {"+OK\r\n", "text OK"},
+    {"+\r\n", "text "},
+    {"-ERR no\r\n", "error ERR no"},
+    {":0\r\n", "numbers 0"},
+    {":-1\r\n", "numbers -1"},
+    {":9223372036854775807\r\n", "numbers 9223372036854775807"},
+    {":-9223372036854775808\r\n", "numbers -9223372036854775808"},
+    {"$3\r\nabc\r\n", "text abc"},
+    {"$0\r\n\r\n", "text "},
+    {"$4\r\n\r\n\r\n\r\n", "text \r\n\r\n"},
+    {"$-1\r\n", "nil"},
+    {"*-1\r\n", "nil"},
+    {"*0\r\n", "numbers"},
+    {"*1\r\n:7\r\n", "numbers 7"},
+    {"*4\r\n:0\r\n:99\r\n:60000000\r\n:-60000000\r\n", "numbers 0 99 60000000 -60000000"},
+    {"*8\r\n:1\r\n:2\r\n:3\r\n:4\r\n:5\r\n:6\r\n:7\r\n:8\r\n", "numbers 1 2 3 4 5 6 7 8"},
+};
+
+std::string all_shapes() {
+    std::string wire;
+    for (const Shape &shape : shapes) {
+        wire += shape.wire;
+    }
+    return wire;
+}
+
+Strings all_replies() {
+    Strings replies;
+    for (const Shape &shape : shapes) {
+        replies.push_back(shape.reply);
+    }
+    return replies;
+}
+
+TEST(ReplyReader, HasNothingBeforeItIsFed) {
+    ReplyReader reader;
+    EXPECT_EQ(reader.next(), ReplyReader::Next::incomplete);
+    reader.feed("");
+    EXPECT_EQ(reader.next(), ReplyReader::Next::incomplete);
+}
+
+TEST(ReplyReader, ReadsEachShape) {
+    for (const auto &[wire, reply] : shapes) {
+        EXPECT_EQ(replies_of(wire), Strings{reply}) << wire;
+        EXPECT_EQ(replies_of(wire.substr(0, wire.size() - 1)), Strings{}) << wire;
+    }
+}
+
+TEST(ReplyReader, ReadsPiecesOfEverySize) {
+    const std::string stream = all_shapes();
+    for (size_t piece = 1; piece <= stream.size(); ++piece) {
+        EXPECT_EQ(replies_of(stream, piece), all_replies()) << piece;
+    }
+}
+
+TEST(ReplyReader, ReadsThreePiecesCutAnywhere) {
+    const std::string_view stream = "*4\r\n:0\r\n:99\r\n:1\r\n:-1\r\n$3\r\nabc\r\n-ERR no\r\n";
+    const Strings expected = {"numbers 0 99 1 -1", "text abc", "error ERR no"};
+    for (size_t first = 0; first <= stream.size(); ++first) {
+        for (size_t second = first; second <= stream.size(); ++second) {
+            ReplyReader reader;
+            Strings replies;
+            feed(reader, stream.substr(0, first), replies);
+            feed(reader, stream.substr(first, second - first), replies);
+            feed(reader, stream.substr(second), replies);
+            EXPECT_EQ(replies, expected) << first << ", " << second;
+        }
+    }
+}
+
+TEST(ReplyReader, KeepsTheFirst256BytesOfAText) {
+    const std::string text = repeated("0123456789abcdef", 16);
+    for (const size_t piece : {size_t{1}, size_t{100}, SIZE_MAX}) {
+        EXPECT_EQ(replies_of("$256\r\n" + text + "\r\n", piece), Strings{"text " + text});
+        EXPECT_EQ(replies_of("$257\r\n" + text + "x\r\n", piece), Strings{"text " + text});
+        EXPECT_EQ(replies_of("-" + text + "x\r\n", piece), Strings{"error " + text});
+    }
+    const std::string longest = "$16000\r\n" + std::string(16'000, 'x') + "\r\n:1\r\n";
+    EXPECT_EQ(replies_of(longest, 1000), (Strings{"text " + std::string(256, 'x'), "numbers 1"}));
+}
+
+TEST(ReplyReader, ReadsTenThousandRepliesInAnyPieces) {
+    const std::string stream = repeated("*4\r\n:0\r\n:99\r\n:60000000\r\n:60000000\r\n", 10'000);
+    const Strings expected(10'000, "numbers 0 99 60000000 60000000");
+    for (const size_t piece : {7, 1000, 16384}) {
+        EXPECT_EQ(replies_of(stream, piece), expected) << piece;
+    }
+}
+
+// Streams that are no replies of ours, refused with the last byte at the latest.
+const Strings refused_at_once = {
+    "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
+    "\r\n",
+    "\0"s,
+    "\x15\x03\x03\x00\x02\x02\x28"s, // a TLS alert
+    "garbage",
+    ":\r\n",
+    ":x\r\n",
+    ": 1\r\n",
+    ":+1\r\n",
+    ":1.5\r\n",
+    ":9223372036854775808\r\n",
+    ":99999999999999999999999999\r\n",
+    "$\r\n",
+    "$x\r\n",
+    "$-2\r\n",
+    "$9223372036854775808\r\n",
+    "*\r\n",
+    "*x\r\n",
+    "*-2\r\n",
+    "*9\r\n",
+    "*2147483647\r\n",
+    "*4294967295\r\n",
+    "*9223372036854775807\r\n",
+    "*9\r\n:1\r\n:2\r\n:3\r\n:4\r\n:5\r\n:6\r\n:7\r\n:8\r\n:9\r\n",
+    "*1\r\n$3\r\nabc\r\n",
+    "*2\r\n:1\r\n+OK\r\n",
+    "*2\r\n:1\r\n-ERR no\r\n",
+    "*2\r\n:1\r\n$-1\r\n",
+    "*2\r\n:1\r\n*-1\r\n",
+    "*1\r\n*0\r\n",
+    "*1\r\n*1\r\n:1\r\n",
+    "*2\r\n:1\r\ngarbage",
+    repeated("*1\r\n", 2000),
+    repeated("*8\r\n", 2000),
+    // RESP3
+    "%1\r\n:1\r\n:2\r\n",
+    "~1\r\n:1\r\n",
+    ">1\r\n:1\r\n",
+    "#t\r\n",
+    ",1.5\r\n",
+};
+
+TEST(ReplyReader, BreaksOnWhatIsNoReplyOfOurs) {
+    const size_t largest = largest_allocation([] {
+        for (const std::string &stream : refused_at_once) {
+            for (const size_t piece : {size_t{1}, size_t{3}, SIZE_MAX}) {
+                EXPECT_EQ(replies_of(stream, piece), Strings{"broken"}) << stream;
+            }
+        }
+    });
+    EXPECT_LT(largest, 64u * 1024);
+}
+
+TEST(ReplyReader, BreaksOnWhatDoesNotEnd) {
+    const Strings beginnings = {
+        "$536870912\r\n", "$16777216\r\n", "$9223372036854775807\r\n", "+", "-ERR ", ":", "*", "$",
+        "*2\r\n:1\r\n:",
+    };
+    for (const std::string &beginning : beginnings) {
+        const std::string stream = beginning + std::string(1 << 20, '1');
+        for (const size_t piece : {size_t{100}, size_t{16'384}}) {
+            ReplyReader reader;
+            size_t fed = 0;
+            const size_t largest = largest_allocation([&] {
+                Strings replies;
+                while (fed < stream.size() &&
+                       feed(reader, std::string_view(stream).substr(fed, piece), replies)) {
+                    fed += piece;
+                }
+                EXPECT_EQ(replies, Strings{"broken"}) << beginning;
+            });
+            EXPECT_LE(fed, ReplyReader::longest_reply + beginning.size() + piece) << beginning;
+            EXPECT_LT(largest, 128u * 1024) << beginning;
+        }
+    }
+}
+
+TEST(ReplyReader, GivesTheRepliesBeforeTheFault) {
+    EXPECT_EQ(replies_of("+OK\r\n:1\r\nHTTP/1.1"), (Strings{"text OK", "numbers 1", "broken"}));
+    EXPECT_EQ(replies_of("+OK\r\n*2\r\n:1\r\n$-1\r\n:5\r\n"), (Strings{"text OK", "broken"}));
+}
+
+TEST(ReplyReader, StaysBrokenUntilReset) {
+    for (const std::string &stream :
+         {"garbage"s, "*1\r\n+OK\r\n"s, "+" + std::string(20'000, 'x')}) {
+        ReplyReader reader;
+        Strings replies;
+        feed(reader, stream, replies);
+        feed(reader, "+OK\r\n", replies);
+        EXPECT_EQ(replies, (Strings{"broken", "broken"}));
+
+        reader.reset();
+        EXPECT_EQ(reader.next(), ReplyReader::Next::incomplete);
+        replies.clear();
+        EXPECT_TRUE(feed(reader, all_shapes(), replies));
+        EXPECT_EQ(replies, all_replies());
+    }
+}
+
+TEST(ReplyReader, ForgetsHalfAReplyOnReset) {
+    for (const auto &[wire, reply] : shapes) {
+        for (size_t size = 0; size < wire.size(); ++size) {
+            ReplyReader reader;
+            Strings replies;
+            feed(reader, wire.substr(0, size), replies);
+            reader.reset();
+            feed(reader, "*2\r\n:7\r\n:8\r\n", replies);
+            EXPECT_EQ(replies, Strings{"numbers 7 8"});
+        }
+    }
+}
+
+TEST(ReplyReader, SurvivesRandomStreamsWhateverTheirPieces) {
+    constexpr std::string_view alphabet = "*$:+-0123456789\r\n\r\n\r\n:1\r\n*2\r\n$1\r\nx";
+    std::mt19937 random(1);
+    for (int round = 0; round < 5000; ++round) {
+        std::string stream;
+        for (size_t size = random() % 64; size > 0; --size) {
+            stream += alphabet[random() % alphabet.size()];
+        }
+        EXPECT_EQ(replies_of(stream, 1), replies_of(stream)) << stream;
+    }
+}
+
+} // namespace
+} // namespace redis_client

@@ -1,0 +1,69 @@
+#include "redis_client/script.hpp"
+
+#include <gtest/gtest.h>
+#include <openssl/evp.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace redis_client {
+namespace {
+
+using namespace std::chrono_literals;
+
+const Script &sliding_log() {
+    return script_of(rate_limit::Algorithm::sliding_log);
+}
+
+std::string sha1(std::string_view text) {
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    unsigned int size = 0;
+    EVP_Digest(text.data(), text.size(), hash, &size, EVP_sha1(), nullptr);
+    std::string hex;
+    for (unsigned int i = 0; i < size; ++i) {
+        char digits[3];
+        std::snprintf(digits, sizeof(digits), "%02x", static_cast<unsigned>(hash[i]));
+        hex += digits;
+    }
+    return hex;
+}
+
+std::string arguments(uint64_t limit, std::chrono::milliseconds window) {
+    rate_limit::Rule rule;
+    rule.zone = "z";
+    rule.limit = limit;
+    rule.window = window;
+    const WireWords words = script_arguments(rule);
+    EXPECT_EQ(words.count, 3u);
+    return words.bytes;
+}
+
+TEST(Script, IsTheFileByteForByte) {
+    std::string path = __FILE__;
+    path.erase(path.rfind("t/unit/"));
+    std::ifstream file(path + "lua/sliding_log.lua", std::ios::binary);
+    ASSERT_TRUE(file);
+    const std::string content(std::istreambuf_iterator<char>(file), {});
+    EXPECT_FALSE(content.empty());
+    EXPECT_EQ(sliding_log().source, content);
+}
+
+TEST(Script, IsNamedByItsSha1) {
+    EXPECT_EQ(sliding_log().sha1.size(), 40u);
+    EXPECT_EQ(sliding_log().sha1, sha1(sliding_log().source));
+}
+
+TEST(Script, IsOneObject) {
+    EXPECT_EQ(&sliding_log(), &sliding_log());
+}
+
+TEST(Script, TakesLimitWindowInMicrosecondsAndTimeToLiveInMilliseconds) {
+    EXPECT_EQ(arguments(100, 60s), "$3\r\n100\r\n$8\r\n60000000\r\n$5\r\n65000\r\n");
+    EXPECT_EQ(arguments(1, 1ms), "$1\r\n1\r\n$4\r\n1000\r\n$4\r\n5001\r\n");
+    EXPECT_EQ(arguments(1'000'000, rate_limit::longest_window),
+              "$7\r\n1000000\r\n$14\r\n31622400000000\r\n$11\r\n31622405000\r\n");
+}
+
+} // namespace
+} // namespace redis_client
