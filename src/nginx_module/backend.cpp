@@ -54,13 +54,13 @@ Backend::~Backend() {
 std::variant<redis_client::Check *, redis_client::Failure>
 Backend::ask(const redis_client::PreparedRule &rule, std::string_view client_key,
              redis_client::CheckListener &listener) {
+    if (!connection_.is_open() && !connection_timer_.timer_set) {
+        connect(); // it was dismissed, as the worker is to leave; before the check, which may
+                   // otherwise be answered while it is asked
+    }
     const auto asked = session_.ask(rule, client_key, listener, now());
-    if (std::holds_alternative<redis_client::Check *>(asked)) {
-        if (session_.is_ready()) {
-            connection_.send_soon();
-        } else if (!connection_.is_open() && !connection_timer_.timer_set) {
-            connect(); // nginx closed it, on its way out
-        }
+    if (session_.is_ready()) {
+        connection_.send_soon();
     }
     settle();
     return asked;
@@ -182,7 +182,7 @@ void Backend::settle() {
 
     const bool idle = session_.pending() == 0;
     connection_.set_idle(idle);
-    if (idle && is_leaving()) {
+    if (idle && is_leaving() && connection_.is_open()) {
         on_dismissed();
     }
 }
