@@ -15,7 +15,7 @@ sub adapt ($example) {
 
 # What stands around a fragment in a whole configuration.
 sub http_level ($example) {
-    return $example if $example =~ /^(?:server|redis_rate_limit_zone|redis_rate_limit_backend|geo)\b/m;
+    return $example if $example =~ /^\s*(?:server|redis_rate_limit_zone|redis_rate_limit_backend|geo)\b/m;
     return "server { listen %PORT%; $example }";
 }
 
