@@ -122,6 +122,7 @@ void Backend::on_dismissed() {
     connection_.close();
     stop_timer(connection_timer_);
     session_.disconnected(Session::Lost::in_use);
+    told_ = session_.counters(); // nginx's own doing, no fault to tell of
 }
 
 void Backend::disconnected(Session::Lost lost) {
