@@ -10,6 +10,7 @@ use Test::More;
 
 my $port = empty_port();
 my ($pid, $out) = demo($port);
+END { kill TERM => $pid if $pid }
 local $SIG{ALRM} = sub { kill TERM => $pid; BAIL_OUT('tools/run-demo says nothing') };
 alarm 30;
 my $said = '';
@@ -43,6 +44,7 @@ is(scalar(grep { (stat "/proc/$_")[4] != 0 } @processes), 2, 'with unprivileged 
 kill TERM => $pid;
 ok(wait_until(sub { waitpid($pid, WNOHANG) != 0 }), 'ends when told');
 is($?, 0, 'with success');
+undef $pid;
 is(join(' ', grep { kill 0, $_ } @processes), '', 'and all its processes with it');
 ok(!-e $dir, 'the directory is gone');
 ok(!check_port({ host => '127.0.0.1', port => $port }), 'the port is free');
