@@ -56,6 +56,11 @@ sub restart ($self) {
     $self->start;
 }
 
+# The units that a sliding log holds under this key.
+sub taken ($self, $key) { return $self->client->llen($key) }
+
+sub keys ($self) { return sort $self->client->keys('*') }
+
 sub freeze ($self) { kill SIGSTOP, $self->pid }
 sub thaw ($self)   { kill SIGCONT, $self->pid }
 
