@@ -136,6 +136,12 @@ sub connections_show ($pattern) {
 sub no_connection_left { return connections_show(qr/Active connections: 1 /) }
 sub all_pending { return connections_show(qr/Writing: ${\($most_pending + 1)} /) }
 
+# Checks are answered in order: once a new one is, so are all before it.
+sub thaw {
+    $redis->thaw;
+    wait_until(sub { $nginx->get('/left?key=new')->{status} == 200 }) or die 'no answer after thaw';
+}
+
 # So many requests of the access log ended as their clients left.
 sub left ($pattern) { return scalar(() = $nginx->access_log =~ /"GET \S*$pattern\S* HTTP\S*" 499 /g) }
 
@@ -148,8 +154,15 @@ sub left ($pattern) { return scalar(() = $nginx->access_log =~ /"GET \S*$pattern
     $_->close for @leaving, $one_more;
     ok(wait_until(sub { left('key=left') == $most_pending }), "clients that left are noticed while Redis is stopped: $most_pending times 499");
     ok(no_connection_left(), 'their connections are closed');
-    $redis->thaw;
-    ok(wait_until(sub { $redis->taken('rl:{z:left}:sliding_log:60000') == $most_pending }), 'what was sent was charged, once');
+    thaw();
+    is($redis->taken('rl:{z:left}:sliding_log:60000'), $most_pending, 'what was sent was charged, once');
+
+    $redis->freeze;
+    kill STOP => $worker;
+    RateLimit::Client->new($nginx)->send(message(GET => '/left?key=gone'))->close for 1 .. 5;
+    kill CONT => $worker;
+    ok(wait_until(sub { left('key=gone') == 5 }), 'clients that are gone before nginx reads their requests');
+    thaw();
 
     $redis->freeze;
     my @staying = map { RateLimit::Client->new($nginx)->send(message(GET => '/left?key=left')) } 1 .. $most_pending;
