@@ -93,7 +93,8 @@ my $body = substr $trap x 20_000, 0, 300_000;
     is("@statuses", '100 200', 'a body that is asked for when the request may pass');
     $client->send(message(POST => '/?key=expect', $body))->response;
     is($client->send(message(@head))->response->{status}, 429, 'refused without asking for the body');
-    is($client->send($body, message(GET => '/?key=expect2&n=4'))->response->{body}, 'GET 4', 'in step where it comes all the same');
+    $client->send($body, message(GET => '/?key=expect2&n=4'));
+    is($client->response->{body}, 'GET 4', 'in step where it comes all the same');
 }
 
 # --- pipelined requests
@@ -101,23 +102,23 @@ my $body = substr $trap x 20_000, 0, 300_000;
 {
     my $client   = RateLimit::Client->new($nginx);
     my @requests = (
-        [ GET     => '/?key=a&n=1', '',    200, 'GET 1' ],
-        [ HEAD    => '/?key=a&n=2', '',    200, '' ],
-        [ HEAD    => '/?key=a&n=3', '',    429, '' ],
-        [ POST    => '/?key=b&n=4', $trap, 200, 'POST 4' ],
-        [ OPTIONS => '/?key=b&n=5', '',    200, 'OPTIONS 5' ],
-        [ OPTIONS => '/?key=b&n=6', '',    429, qr/429 Too Many Requests/ ],
-        [ POST    => '/?key=b&n=7', $trap, 429, qr/429 Too Many Requests/ ],
-        [ GET     => '/?n=8',       '',    200, 'GET 8' ],
-        [ GET     => '/?key=a&n=9', '',    429, qr/429 Too Many Requests/ ],
-        [ GET     => '/?key=c&n=10', $trap, 200, 'GET 10' ],
+        [ GET     => '/?key=a&n=11', '',    200, 'GET 11' ],
+        [ HEAD    => '/?key=a&n=12', '',    200, '' ],
+        [ HEAD    => '/?key=a&n=13', '',    429, '' ],
+        [ POST    => '/?key=b&n=14', $trap, 200, 'POST 14' ],
+        [ OPTIONS => '/?key=b&n=15', '',    200, 'OPTIONS 15' ],
+        [ OPTIONS => '/?key=b&n=16', '',    429, '429 Too Many Requests' ],
+        [ POST    => '/?key=b&n=17', $trap, 429, '429 Too Many Requests' ],
+        [ GET     => '/?n=18',       '',    200, 'GET 18' ],
+        [ GET     => '/?key=a&n=19', '',    429, '429 Too Many Requests' ],
+        [ GET     => '/?key=c&n=20', $trap, 200, 'GET 20' ],
     );
     $client->send(map { message($_->@[0 .. 2]) } @requests);
     for my $request (@requests) {
         my ($method, $target, undef, $status, $content) = @$request;
         my $response = $client->response($method);
         is($response->{status}, $status, "pipelined: $method $target: $status");
-        like($response->{body}, qr/^(?:\Q$content\E)$|$content/, 'and what belongs to it') if length $content;
+        like($response->{body}, qr/\Q$content\E/, 'and what belongs to it') if length $content;
     }
 
     $client->send((message(GET => '/many?key=pipe')) x 60);
@@ -132,7 +133,7 @@ sub connections_show ($pattern) {
     return wait_until(sub { $nginx->get('/connections')->{content} =~ $pattern });
 }
 
-# Both not counting the one that asks.
+# The connection that asks is one of those shown.
 sub no_connection_left { return connections_show(qr/Active connections: 1 /) }
 sub all_pending { return connections_show(qr/Writing: ${\($most_pending + 1)} /) }
 
@@ -152,7 +153,7 @@ sub left ($pattern) { return scalar(() = $nginx->access_log =~ /"GET \S*$pattern
     my $one_more = RateLimit::Client->new($nginx)->send(message(GET => '/left?key=left'));
     is($one_more->response->{status}, 503, 'one more than may be pending is refused at once');
     $_->close for @leaving, $one_more;
-    ok(wait_until(sub { left('key=left') == $most_pending }), "clients that left are noticed while Redis is stopped: $most_pending times 499");
+    ok(wait_until(sub { left('key=left') == $most_pending }), 'those that left are noticed while Redis is stopped');
     ok(no_connection_left(), 'their connections are closed');
     thaw();
     is($redis->taken('rl:{z:left}:sliding_log:60000'), $most_pending, 'what was sent was charged, once');
