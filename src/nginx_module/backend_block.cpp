@@ -124,11 +124,11 @@ char *set_block_line(ngx_conf_t *cf, ngx_command_t *command, void *conf) {
     auto &block = *static_cast<Block *>(conf);
     const auto words = words_of(cf);
     const std::string_view name = view(words[0]);
-    if (name == "include") {
-        return ngx_conf_include(cf, command, conf);
-    }
     if (words.size() != 2) {
         return refuse(cf, directive, "number of values of", name, "one");
+    }
+    if (name == "include") {
+        return ngx_conf_include(cf, command, conf);
     }
     return set_parameter<Block>(cf, directive, parameters, block.given, block, name,
                                 view(words[1]));

@@ -147,13 +147,15 @@ sub DESTROY ($self) {
     $self->stop if $self->{pid} && $self->{owner} == $$;
 }
 
-sub url ($self, $path = '/') { return "http://127.0.0.1:$self->{port}$path" }
+# Each host of 127.0.0.0/8 leads here, so a `server_name` may be one.
+sub url ($self, $path = '/', $host = '127.0.0.1') { return "http://$host:$self->{port}$path" }
 
-# HTTP::Tiny's response. Options are those of its request().
+# HTTP::Tiny's response. Options are those of its request(), method and host.
 sub get ($self, $path = '/', %options) {
     my $method = delete $options{method} // 'GET';
+    my $host   = delete $options{host}   // '127.0.0.1';
     my $http   = HTTP::Tiny->new(max_redirect => 0, timeout => 20);
-    return $http->request($method, $self->url($path), \%options);
+    return $http->request($method, $self->url($path, $host), \%options);
 }
 
 # The statuses of so many requests, one after another.
@@ -164,6 +166,13 @@ sub statuses ($self, $path, $count) {
 
 sub error_log ($self)  { return slurp("$self->{dir}/error.log") }
 sub access_log ($self) { return slurp("$self->{dir}/access.log") }
+
+# A file that nginx serves under that path unless it is told of another root.
+sub add_page ($self, $path, $text) {
+    my $root = "$self->{dir}/html";
+    -d $root || mkdir $root or die "$root: $!";
+    write_file("$root/$path", $text);
+}
 
 sub wait_for_log ($self, $pattern, $seconds = 10) {
     return wait_until(sub { $self->error_log =~ $pattern }, $seconds);

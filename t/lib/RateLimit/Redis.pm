@@ -6,6 +6,7 @@ use v5.36;
 use parent 'Test::RedisServer';
 use Net::EmptyPort qw(empty_port);
 use POSIX qw(SIGKILL SIGSTOP SIGCONT SIGTERM);
+use RateLimit::Wait qw(wait_until);
 use Redis;
 
 # Settings are those of redis.conf; `unix => 1` stands for a unix socket and no port.
@@ -56,7 +57,22 @@ sub restart ($self) {
     $self->start;
 }
 
-sub freeze ($self) { kill SIGSTOP, $self->pid }
+# The units that a sliding log holds under this key.
+sub taken ($self, $key) { return $self->client->llen($key) }
+
+sub keys ($self) { return sort $self->client->keys('*') }
+
+# Returns when it does stand still.
+sub freeze ($self) {
+    kill SIGSTOP, $self->pid;
+    wait_until(sub { $self->is_frozen }) or die 'redis-server does not stop';
+}
+
+sub is_frozen ($self) {
+    open my $stat, '<', '/proc/' . $self->pid . '/stat' or return 0;
+    return <$stat> =~ /\) T /;
+}
+
 sub thaw ($self)   { kill SIGCONT, $self->pid }
 
 1;
