@@ -47,8 +47,8 @@ const char *set_password(ngx_conf_t * /*cf*/, Block &block, std::string_view val
     return nullptr;
 }
 
-/// The first line of a file; nothing where it cannot be read, with the reason in errno, or is
-/// empty, with errno 0.
+/// The first line of a file; nothing where it cannot be read or has 4096 bytes and more, with the
+/// reason in errno, or is empty, with errno 0.
 std::optional<std::string> first_line(const char *path) {
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file == -1) {
@@ -58,9 +58,13 @@ std::optional<std::string> first_line(const char *path) {
     const ssize_t size = read(file, text.data(), text.size());
     const int error = size < 0 ? errno : 0;
     close(file);
-    errno = error;
     const std::string_view all(text.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
     const std::string_view line = all.substr(0, all.find_first_of("\r\n"));
+    if (line.size() == text.size()) {
+        errno = EFBIG;
+        return std::nullopt;
+    }
+    errno = error;
     return line.empty() ? std::nullopt : std::optional<std::string>(line);
 }
 

@@ -20,7 +20,8 @@ const Script &script_of(rate_limit::Algorithm algorithm);
 /// The script's ARGV for a rule, in wire form: constant, so made once at configuration.
 WireWords script_arguments(const rate_limit::Rule &rule);
 
-/// How much longer a Redis key lives than the state in it: expiry is no clock.
-inline constexpr std::chrono::milliseconds expiry_margin{5000};
+/// How much longer a Redis key lives than the state in it, for expiry is no clock: 5 seconds, and
+/// the millisecond that Redis may cut off from the time it counts from.
+inline constexpr std::chrono::milliseconds expiry_margin{5001};
 
 } // namespace redis_client

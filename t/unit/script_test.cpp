@@ -59,10 +59,10 @@ TEST(Script, IsOneObject) {
 }
 
 TEST(Script, TakesLimitWindowInMicrosecondsAndTimeToLiveInMilliseconds) {
-    EXPECT_EQ(arguments(100, 60s), "$3\r\n100\r\n$8\r\n60000000\r\n$5\r\n65000\r\n");
-    EXPECT_EQ(arguments(1, 1ms), "$1\r\n1\r\n$4\r\n1000\r\n$4\r\n5001\r\n");
+    EXPECT_EQ(arguments(100, 60s), "$3\r\n100\r\n$8\r\n60000000\r\n$5\r\n65001\r\n");
+    EXPECT_EQ(arguments(1, 1ms), "$1\r\n1\r\n$4\r\n1000\r\n$4\r\n5002\r\n");
     EXPECT_EQ(arguments(1'000'000, rate_limit::longest_window),
-              "$7\r\n1000000\r\n$14\r\n31622400000000\r\n$11\r\n31622405000\r\n");
+              "$7\r\n1000000\r\n$14\r\n31622400000000\r\n$11\r\n31622405001\r\n");
 }
 
 } // namespace

@@ -53,7 +53,7 @@ CheckResult granted(uint64_t remaining) {
 
 Command evalsha(const std::string &key) {
     return {"EVALSHA", script().sha1, "1",    "rl:{z:" + key + "}:sliding_log:60000",
-            "100",     "60000000",    "65000"};
+            "100",     "60000000",    "65001"};
 }
 
 Command eval(const std::string &key) {
