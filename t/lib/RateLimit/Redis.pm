@@ -5,8 +5,9 @@ package RateLimit::Redis;
 use v5.36;
 use parent 'Test::RedisServer';
 use Net::EmptyPort qw(empty_port);
-use POSIX qw(SIGKILL SIGSTOP SIGCONT SIGTERM);
+use POSIX qw(SIGKILL SIGSTOP SIGCONT SIGTERM WNOHANG);
 use RateLimit::Nginx;
+use RateLimit::Wait qw(wait_until);
 use Redis;
 
 # Settings are those of redis.conf; `unix => 1` stands for a unix socket and no port, and `clock`
@@ -44,7 +45,10 @@ sub end ($self, $signal) {
     local $?;
     kill $signal, $pid;
     kill SIGCONT, $pid;
-    waitpid $pid, 0;
+    if (!wait_until(sub { waitpid($pid, WNOHANG) != 0 })) { # as with a script that does not end
+        kill SIGKILL, $pid;
+        waitpid $pid, 0;
+    }
     $self->pid(undef);
 }
 
