@@ -34,6 +34,8 @@ sub start (@command) {
     }, __PACKAGE__;
 }
 
+sub is_running ($self) { return $self->{process}->is_running }
+
 # Ends wrk, waits for h2load. The result: `requests` that were answered, those of them that were
 # not 2xx or 3xx as `refused`, and `broken`, those that got no answer.
 sub finish ($self) {
