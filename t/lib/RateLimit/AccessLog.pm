@@ -26,10 +26,10 @@ sub requests_of ($nginx, $from = 0) {
     return @requests;
 }
 
-# { 200 => ..., 503 => ... }
+# { 200 => ..., 503 => ... }, without the requests that a load generator left when it was ended.
 sub count_statuses (@requests) {
     my %count;
-    ++$count{ $_->{status} } for @requests;
+    ++$count{ $_->{status} } for grep { $_->{status} != 499 } @requests;
     return \%count;
 }
 
