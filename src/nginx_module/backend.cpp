@@ -123,6 +123,7 @@ void Backend::on_dismissed() {
     stop_timer(connection_timer_);
     session_.disconnected(Session::Lost::in_use);
     told_ = session_.counters(); // nginx's own doing, no fault to tell of
+    set_deadline_timer();
 }
 
 void Backend::disconnected(Session::Lost lost) {
@@ -173,6 +174,16 @@ void Backend::settle() {
     }
     told_ = counters;
 
+    set_deadline_timer();
+    const bool idle = session_.pending() == 0;
+    connection_.set_idle(idle);
+    if (idle && is_leaving() && connection_.is_open()) {
+        on_dismissed();
+    }
+}
+
+/// While somebody waits for a verdict the timer keeps a worker that is to leave.
+void Backend::set_deadline_timer() {
     const auto next = session_.next_expiry();
     if (next && (!deadline_timer_.timer_set ||
                  static_cast<ngx_msec_int_t>(deadline_timer_.timer.key -
@@ -180,12 +191,6 @@ void Backend::settle() {
         start_timer(deadline_timer_, *next - now());
     }
     deadline_timer_.cancelable = session_.has_waiting() ? 0 : 1;
-
-    const bool idle = session_.pending() == 0;
-    connection_.set_idle(idle);
-    if (idle && is_leaving() && connection_.is_open()) {
-        on_dismissed();
-    }
 }
 
 void Backend::begin_episode(const Fault &fault) {

@@ -43,6 +43,7 @@ class Backend final : Connection::Owner {
     void on_connection_timer();
     void disconnected(redis_client::Session::Lost lost);
     void settle();
+    void set_deadline_timer();
 
     struct Fault {
         std::string_view what;

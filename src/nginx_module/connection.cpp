@@ -51,6 +51,9 @@ void Connection::open(const ngx_addr_t &address) {
             self.owner_.on_dismissed();
             return;
         }
+        if (!self.connected_) {
+            self.finish_connecting();
+        }
         self.read();
     };
     connection_->write->handler = [](ngx_event_t *event) noexcept { connection_of(event).write(); };
@@ -90,8 +93,8 @@ void Connection::finish_connecting() {
 }
 
 void Connection::read() {
-    if (connection_ != nullptr && !connected_) {
-        finish_connecting();
+    if (connection_ == nullptr || !connected_) {
+        return; // a deadline may come before the connection does
     }
     std::array<u_char, 16384> buffer;
     while (connection_ != nullptr && connection_->read->ready) {

@@ -33,7 +33,7 @@ Session::~Session() {
 
 std::variant<Check *, Failure> Session::ask(const PreparedRule &rule, std::string_view client_key,
                                             CheckListener &listener, Time now) {
-    if (state_ == State::unreachable) {
+    if (unreachable_) {
         ++counters_.failures;
         return Failure::connect;
     }
@@ -107,6 +107,7 @@ Session::Progress Session::take_login_reply(const Reply &reply, Time now) {
         return Progress::more;
     }
     state_ = State::ready;
+    unreachable_ = false;
     send_waiting(now);
     return Progress::ready;
 }
@@ -148,7 +149,8 @@ Session::Progress Session::broken(std::string_view what, std::string_view redis_
 }
 
 void Session::disconnected(Lost lost) {
-    state_ = lost == Lost::in_use ? State::expected : State::unreachable;
+    state_ = State::closed;
+    unreachable_ = lost == Lost::unreachable;
     output_.clear();
     while (Check *check = unanswered_.front()) {
         unanswered_.remove(*check);

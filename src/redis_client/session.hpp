@@ -98,8 +98,7 @@ class Session {
 
   private:
     enum class State {
-        unreachable, // as the last attempt showed
-        expected,    // no connection, but one should come
+        closed,
         logging_in,
         ready,
     };
@@ -116,7 +115,8 @@ class Session {
     void recycle(Check &check);
 
     const SessionSettings settings_;
-    State state_ = State::expected;
+    State state_ = State::closed;
+    bool unreachable_ = false; // as the last attempt showed, until one has become ready
     std::vector<std::string_view> login_commands_; // their names, in order
     std::string login_;                            // the same in wire form
     size_t login_replies_ = 0;

@@ -7,6 +7,7 @@ use v5.36;
 use Cwd qw(abs_path);
 use File::Temp qw(tempdir);
 use HTTP::Tiny;
+use IO::Socket::INET;
 use Net::EmptyPort qw(empty_port);
 use POSIX qw(_exit WNOHANG);
 use RateLimit::Wait qw(wait_until);
@@ -156,6 +157,19 @@ sub get ($self, $path = '/', %options) {
     my $host   = delete $options{host}   // '127.0.0.1';
     my $http   = HTTP::Tiny->new(max_redirect => 0, timeout => 20);
     return $http->request($method, $self->url($path, $host), \%options);
+}
+
+# Sends a request now; the code returned waits for its response: { status, headers }, and status 0
+# where the connection ends without one.
+sub get_later ($self, $path) {
+    my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $self->{port}) or die "connect: $!";
+    syswrite $socket, "GET $path HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    return sub {
+        my $response = do { local $/; <$socket> } // '';
+        my ($head)   = split /\r\n\r\n/, $response;
+        my ($status) = ($head // '') =~ m{^HTTP/1.1 (\d+)};
+        return { status => $status // 0, headers => { map { /^([^:]+): (.*)/ ? (lc $1, $2) : () } split /\r\n/, $head // '' } };
+    };
 }
 
 # The statuses of so many requests, one after another.

@@ -5,14 +5,17 @@ package RateLimit::Redis;
 use v5.36;
 use parent 'Test::RedisServer';
 use Net::EmptyPort qw(empty_port);
-use POSIX qw(SIGKILL SIGSTOP SIGCONT SIGTERM);
+use POSIX qw(SIGKILL SIGSTOP SIGCONT SIGTERM WNOHANG);
+use RateLimit::Nginx;
 use RateLimit::Wait qw(wait_until);
 use Redis;
 
-# Settings are those of redis.conf; `unix => 1` stands for a unix socket and no port.
+# Settings are those of redis.conf; `unix => 1` stands for a unix socket and no port, and `clock`
+# for a RateLimit::Clock that it goes by.
 sub start_new ($class, %settings) {
-    my $unix = delete $settings{unix};
-    my $self = $class->new(
+    my $unix  = delete $settings{unix};
+    my $clock = delete $settings{clock};
+    my $self  = $class->new(
         auto_start => 0,
         timeout    => 10,
         conf       => {
@@ -23,6 +26,7 @@ sub start_new ($class, %settings) {
         },
     );
     chmod 0755, $self->tmpdir; # nginx's workers are nobody
+    local %ENV = (%ENV, $clock ? $clock->environment : ());
     $self->start;
     return $self;
 }
@@ -41,7 +45,10 @@ sub end ($self, $signal) {
     local $?;
     kill $signal, $pid;
     kill SIGCONT, $pid;
-    waitpid $pid, 0;
+    if (!wait_until(sub { waitpid($pid, WNOHANG) != 0 })) { # as with a script that does not end
+        kill SIGKILL, $pid;
+        waitpid $pid, 0;
+    }
     $self->pid(undef);
 }
 
@@ -55,6 +62,19 @@ sub restart ($self) {
     $self->kill_now;
     truncate $self->tmpdir . '/redis-server.log', 0; # where start() looks for readiness
     $self->start;
+}
+
+# The times of a key's grants, microseconds, as its script wrote them: from the append-only file,
+# so only with `appendonly => 'yes'`.
+sub grants ($self, $key) {
+    my $written = join '', map { RateLimit::Nginx::slurp($_) } glob $self->tmpdir . '/{*.aof,*/*.incr.aof}';
+    return $written =~ /RPUSH\r\n\$\d+\r\n\Q$key\E\r\n\$\d+\r\n(\d+)\r\n/g;
+}
+
+# nginx's connections: lines of CLIENT LIST as hashes.
+sub nginx_clients ($self) {
+    my @clients = map { +{ map { split /=/, $_, 2 } split ' ' } } split /\n/, $self->_redis->client('list');
+    return grep { $_->{cmd} =~ /^(?:eval|script)/ } @clients;
 }
 
 # The units that a sliding log holds under this key.

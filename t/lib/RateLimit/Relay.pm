@@ -1,0 +1,163 @@
+package RateLimit::Relay;
+
+# A TCP proxy on a free port of 127.0.0.1, between nginx and a Redis, that does to the replies what
+# a network or a bad peer would do. It runs in a process of its own; each call here has happened
+# when it returns.
+
+use v5.36;
+use IO::Select;
+use IO::Socket::INET;
+use RateLimit::Process;
+use Socket qw(AF_UNIX IPPROTO_TCP PF_UNSPEC SOCK_STREAM SOL_SOCKET SO_LINGER SOMAXCONN TCP_NODELAY);
+use Time::HiRes qw(sleep);
+
+# `to` is the port of a Redis.
+sub start_new ($class, $to) {
+    my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => SOMAXCONN, ReuseAddr => 1)
+        or die "listen: $!";
+    my ($ours, $theirs) = IO::Socket->socketpair(AF_UNIX, SOCK_STREAM, PF_UNSPEC) or die "socketpair: $!";
+    my $self = bless { port => $listener->sockport, control => $ours }, $class;
+    $self->{process} = RateLimit::Process->run(sub {
+        close $ours;
+        local $SIG{PIPE} = 'IGNORE';
+        my $relay = {
+            to => $to, listener => $listener, select => IO::Select->new($listener, $theirs), control => $theirs,
+            pairs => {}, accepted => 0, reads => 0, requested => 0, hold => 0, split => 0, next => [],
+        };
+        1 while turn($relay);
+    });
+    close $theirs;
+    return $self;
+}
+
+sub port ($self) { return $self->{port} }
+
+# --- the test's side
+
+sub command ($self, $name, $argument = '') {
+    syswrite $self->{control}, "$name " . unpack('H*', $argument) . "\n";
+    my $answer = readline $self->{control} // die "the relay is gone\n";
+    return map { split /=/ } split ' ', $answer;
+}
+
+# Replies wait here, until release().
+sub hold ($self)    { $self->command('hold') }
+sub release ($self) { $self->command('release') }
+
+# Replies are passed on byte for byte, in as many packets.
+sub split_bytes ($self, $on) { $self->command('split', $on) }
+
+# What becomes of the next reply: other bytes come in its place, none to drop it.
+sub replace_next ($self, $bytes) { $self->command('replace', $bytes) }
+
+# Of the next reply only so many bytes come, then the connection closes.
+sub cut_next ($self, $size) { $self->command('cut', $size) }
+
+# Bytes that nothing asked for.
+sub inject ($self, $bytes) { $self->command('inject', $bytes) }
+
+# All connections end with a reset.
+sub reset_all ($self) { $self->command('reset') }
+
+# accepted: connections so far; open: those there are; requested: bytes that came from nginx, in
+# so many `reads`; held: bytes of replies that wait.
+sub counts ($self) { return { $self->command('counts') } }
+
+# --- the relay's side
+
+sub turn ($relay) {
+    for my $socket ($relay->{select}->can_read) {
+        if ($socket == $relay->{control}) {
+            my $line = readline $socket // return 0;
+            my ($name, $argument) = $line =~ /^(\w+) (.*)$/;
+            obey($relay, $name, pack 'H*', $argument);
+            my $held = 0;
+            $held += length $_->{held} for values $relay->{pairs}->%*;
+            syswrite $socket, "accepted=$relay->{accepted} open=" . keys($relay->{pairs}->%*) / 2
+                . " requested=$relay->{requested} reads=$relay->{reads} held=$held\n";
+        } elsif ($socket == $relay->{listener}) {
+            accept_pair($relay);
+        } elsif (my $pair = $relay->{pairs}{$socket}) {
+            pass($relay, $pair, $socket);
+        }
+    }
+    return 1;
+}
+
+sub accept_pair ($relay) {
+    my $client = $relay->{listener}->accept or return;
+    ++$relay->{accepted};
+    my $server = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $relay->{to}) or return;
+    setsockopt $_, IPPROTO_TCP, TCP_NODELAY, 1 for $client, $server;
+    my $pair = { client => $client, server => $server, held => '' };
+    $relay->{pairs}{$_} = $pair for $client, $server;
+    $relay->{select}->add($client, $server);
+}
+
+sub close_pair ($relay, $pair) {
+    for my $socket ($pair->@{qw(client server)}) {
+        $relay->{select}->remove($socket);
+        delete $relay->{pairs}{$socket};
+        close $socket;
+    }
+}
+
+sub pass ($relay, $pair, $from) {
+    my $size = sysread $from, my $bytes, 65536;
+    return close_pair($relay, $pair) if !$size;
+    if ($from == $pair->{client}) {
+        ++$relay->{reads};
+        $relay->{requested} += $size;
+        write_all($pair->{server}, $bytes);
+    } else {
+        reply($relay, $pair, $bytes);
+    }
+}
+
+sub reply ($relay, $pair, $bytes) {
+    my ($what, $argument) = (shift $relay->{next}->@* // ['pass'])->@*;
+    $bytes = $argument                    if $what eq 'replace';
+    $bytes = substr $bytes, 0, $argument  if $what eq 'cut';
+    $pair->{held} .= $bytes;
+    send_held($relay, $pair)  if !$relay->{hold};
+    close_pair($relay, $pair) if $what eq 'cut';
+}
+
+sub send_held ($relay, $pair) {
+    my @pieces = $relay->{split} ? split(//, $pair->{held}) : $pair->{held};
+    $pair->{held} = '';
+    for (@pieces) {
+        write_all($pair->{client}, $_);
+        sleep 0.0003 if $relay->{split}; # else two of them could be read as one
+    }
+}
+
+sub write_all ($socket, $bytes) {
+    while (length $bytes) {
+        my $size = syswrite($socket, $bytes) // return; # the other end is gone: a read tells
+        substr $bytes, 0, $size, '';
+    }
+}
+
+sub obey ($relay, $name, $argument) {
+    my %pairs = map { $_->{client} => $_ } values $relay->{pairs}->%*;
+    if ($name eq 'hold') {
+        $relay->{hold} = 1;
+    } elsif ($name eq 'release') {
+        $relay->{hold} = 0;
+        send_held($relay, $_) for values %pairs;
+    } elsif ($name eq 'split') {
+        $relay->{split} = $argument;
+    } elsif ($name eq 'replace' || $name eq 'cut') {
+        push $relay->{next}->@*, [ $name, $argument ];
+    } elsif ($name eq 'inject') {
+        write_all($_->{client}, $argument) for values %pairs;
+    } elsif ($name eq 'reset') {
+        for (values %pairs) {
+            setsockopt $_->{client}, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0);
+            close_pair($relay, $_);
+        }
+    }
+}
+
+1;

@@ -1,0 +1,202 @@
+# Redis dies, comes back, forgets its scripts, stops for a while or is not there: no client sees
+# an error that on_error=open would not give, and counting is exact again afterwards.
+
+use v5.36;
+use lib 't/lib';
+use RateLimit::AccessLog qw($log_times count_statuses percentile requests_of);
+use RateLimit::Load qw(start_load start_requests);
+use RateLimit::Nginx;
+use RateLimit::Redis;
+use RateLimit::Wait qw(wait_until);
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $timeout = 0.1; # seconds, the default
+
+# Two workers; /open and /closed are named after their zones' policy and far from their limit,
+# /exact has a limit of 5.
+sub start_nginx ($redis) {
+    my $nginx = RateLimit::Nginx->start_new(<<"END", workers => 2);
+$log_times
+redis_rate_limit_backend default { server ${\$redis->address}; }
+redis_rate_limit_zone \$uri     zone=open:1m   on_error=open;
+redis_rate_limit_zone \$uri     zone=closed:1m on_error=closed;
+redis_rate_limit_zone \$arg_key zone=exact:1m  on_error=closed;
+redis_rate_limit_log_level info;
+server {
+    listen %PORT%;
+    location /open {
+        redis_rate_limit zone=open algorithm=sliding_log limit=1000000 window=60;
+        empty_gif;
+    }
+    location /closed {
+        redis_rate_limit zone=closed algorithm=sliding_log limit=1000000 window=60;
+        empty_gif;
+    }
+    location /exact {
+        redis_rate_limit zone=exact algorithm=sliding_log limit=5 window=60;
+        empty_gif;
+    }
+    location /page {
+        redis_rate_limit zone=closed algorithm=sliding_log limit=1000000 window=60;
+        error_page 503 =200 /sorry;
+        empty_gif;
+    }
+    location /sorry { return 200 "sorry"; }
+}
+END
+    return $nginx;
+}
+
+# Both workers are connected, there are no other connections, and each of them counts.
+sub counts_exactly ($redis, $nginx) {
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    ok(wait_until(sub { $redis->nginx_clients == 2 }), 'each worker has its connection');
+    state $number = 0;
+    ++$number;
+    # Of many connections, so of both workers.
+    is(start_requests($nginx->url("/exact?key=k$number"), 200, connections => 20)->finish->{passed}, 5, 'counting is exact');
+    is(scalar $redis->nginx_clients, 2, 'and no more connections');
+}
+
+sub works ($nginx) {
+    return wait_until(sub { ($nginx->get('/exact?key=' . rand)->{status}) == 200 });
+}
+
+# A fault is told once by each worker, not by each request.
+sub told_once ($nginx) {
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    ok(wait_until(sub { 2 == (() = $nginx->error_log =~ /works again/g) }), 'each worker tells of the end');
+    my $log = $nginx->error_log;
+    my ($begun, $ended) = map { scalar(() = $log =~ /\[error\] .*redis_rate_limit: backend "default" .*$_/g) } 'fails:', 'works again';
+    is($begun, 2, 'one line a worker at the begin');
+    is($ended, 2, 'one at the end');
+}
+
+my @load;
+
+sub begin_load ($nginx, @paths) { @load = map { start_load($nginx->url($_), connections => 8) } @paths }
+
+sub end_load () {
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    my @results = map { $_->finish } splice @load;
+    is(scalar(grep { $_->{broken} } @results), 0, 'each request has an answer');
+}
+
+subtest 'killed and restarted' => sub {
+    my $redis = RateLimit::Redis->start_new;
+    my $nginx = start_nginx($redis);
+    my @before = $nginx->workers;
+    begin_load($nginx, '/open');
+    wait_until(sub { requests_of($nginx) > 500 });
+    $redis->kill_now;
+    my $killed = requests_of($nginx);
+    wait_until(sub { requests_of($nginx) > $killed + 500 });
+    $redis->restart;
+    ok(works($nginx), 'verdicts again');
+    told_once($nginx);
+    end_load;
+    is_deeply([ keys count_statuses(requests_of($nginx))->%* ], [200], 'no client noticed');
+    is_deeply([ $nginx->workers ], \@before, 'no worker died');
+    counts_exactly($redis, $nginx);
+    $nginx->stop;
+    ok(wait_until(sub { $redis->nginx_clients == 0 }), 'no connection is left');
+};
+
+subtest 'scripts forgotten every 10 ms' => sub {
+    my $redis  = RateLimit::Redis->start_new;
+    my $client = $redis->client;
+    my $nginx  = start_nginx($redis);
+    my $load   = start_requests($nginx->url('/closed'), 10_000, rate => 4000);
+    my $flushes = 0;
+    while ($load->is_running) {
+        $client->script_flush;
+        ++$flushes;
+        sleep 0.01;
+    }
+    my $result = $load->finish;
+    is($result->{passed}, 10_000, "all of 10000 pass through $flushes times");
+    is($client->llen('rl:{closed:/closed}:sliding_log:60000'), 10_000, 'each was charged once');
+    my $evals = $client->info('commandstats')->{cmdstat_eval} // '';
+    cmp_ok($evals =~ /calls=(\d+)/ ? $1 : 0, '>', 10, "the script was sent again: $evals");
+    unlike($nginx->error_log, qr/fails/, 'none of it is a fault');
+    $nginx->stop;
+};
+
+subtest 'stopped for two seconds' => sub {
+    my $redis = RateLimit::Redis->start_new;
+    my $nginx = start_nginx($redis);
+    begin_load($nginx, '/open', '/closed');
+    wait_until(sub { requests_of($nginx) > 500 });
+    my $received = sub { $redis->_redis->info('stats')->{total_connections_received} };
+    my $before   = $received->();
+
+    my $began = time;
+    $redis->freeze;
+    sleep 2; # the fault itself
+    my $ended = time;
+    my $page  = $nginx->get('/page');
+    $redis->thaw;
+
+    is("$page->{status} $page->{content}", '200 sorry', 'error_page is honoured');
+    ok(works($nginx), 'verdicts again');
+    told_once($nginx);
+    end_load;
+    my @during = grep { $_->{time} < $ended } requests_of($nginx, $began + 2 * $timeout);
+    my @open   = grep { $_->{path} eq '/open' } @during;
+    my @closed = grep { $_->{path} eq '/closed' } @during;
+    is_deeply([ keys count_statuses(@open)->%* ],   [200], 'open passes: ' . @open);
+    is_deeply([ keys count_statuses(@closed)->%* ], [503], 'closed does not: ' . @closed);
+    # Each is late by as much as the machine is busy.
+    my @all = grep { $_->{path} ne '/page' } requests_of($nginx, $began);
+    my $p99 = percentile(99, @all);
+    cmp_ok($p99, '<=', $timeout + 0.02, sprintf 'p99 is %.0f ms, the longest %.0f ms', $p99 * 1000, 1000 * percentile(100, @all));
+    cmp_ok(percentile(100, @all), '<=', 3 * $timeout, 'none is held for long');
+    my @waited = grep { $_->{seconds} > $timeout / 2 } @during;
+    note sprintf '%d of %d requests of the outage waited', scalar @waited, scalar @during;
+    my $attempts = $received->() - $before;
+    cmp_ok($attempts, '<=', 2 * 6, "$attempts connections by two workers, not a loop");
+    counts_exactly($redis, $nginx);
+    $nginx->stop;
+};
+
+subtest 'stalled for 150 ms' => sub {
+    my $redis = RateLimit::Redis->start_new;
+    my $nginx = start_nginx($redis);
+    ok(works($nginx), 'connected');
+    my $ids = join ' ', sort map { $_->{id} } $redis->nginx_clients;
+    begin_load($nginx, '/closed');
+    wait_until(sub { requests_of($nginx) > 500 });
+    $redis->freeze;
+    sleep 0.15; # the fault itself
+    $redis->thaw;
+    ok(works($nginx), 'verdicts again');
+    end_load;
+    my $statuses = count_statuses(requests_of($nginx));
+    cmp_ok($statuses->{503} // 0, '>=', 1, 'it cost some deadlines: ' . ($statuses->{503} // 0));
+    cmp_ok($statuses->{503} // 0, '<', 100, 'but few');
+    is(join(' ', sort map { $_->{id} } $redis->nginx_clients), $ids, 'the connections are the same');
+    counts_exactly($redis, $nginx);
+    $nginx->stop;
+};
+
+subtest 'not there at first' => sub {
+    my $redis = RateLimit::Redis->start_new;
+    $redis->kill_now;
+    my $nginx = start_nginx($redis);
+    is($nginx->get('/open')->{status},   200, 'open passes');
+    is($nginx->get('/closed')->{status}, 503, 'closed does not');
+    is($nginx->get('/page')->{content}, 'sorry', 'error_page is honoured');
+    my $began = time;
+    is($nginx->statuses('/open', 100), join(' ', (200) x 100), 'a hundred pass');
+    cmp_ok(time - $began, '<', 5, 'without waiting for their deadlines');
+    $redis->restart;
+    $began = time;
+    ok(wait_until(sub { $redis->nginx_clients == 2 }), 'Redis comes');
+    cmp_ok(time - $began, '<', 2.5, sprintf 'found after %.1f s', time - $began); # backoff is 1 s at most
+    counts_exactly($redis, $nginx);
+    told_once($nginx);
+    $nginx->stop;
+};
+
+done_testing;

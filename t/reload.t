@@ -1,0 +1,158 @@
+# Workers come and go: reloads under load, a graceful stop, a crash; connections go with them.
+
+use v5.36;
+use lib 't/lib';
+use RateLimit::AccessLog qw($log_times count_statuses requests_of);
+use RateLimit::Load qw(start_load);
+use RateLimit::Nginx;
+use RateLimit::Redis;
+use RateLimit::Relay;
+use RateLimit::Wait qw(wait_until);
+use Test::More;
+use Time::HiRes qw(time);
+
+my $redis = RateLimit::Redis->start_new;
+
+sub start_nginx (%options) {
+    my $server = delete $options{server} // $redis->address;
+    my $http   = delete $options{http}   // '';
+    return RateLimit::Nginx->start_new(<<"END", %options);
+$log_times
+$http
+redis_rate_limit_backend default { server $server; timeout 10s; }
+redis_rate_limit_zone \$uri zone=z:1m on_error=closed;
+server {
+    listen %PORT%;
+    location / {
+        redis_rate_limit zone=z algorithm=sliding_log limit=1000000 window=60;
+        empty_gif;
+    }
+}
+END
+}
+
+sub relayed () {
+    my $relay = RateLimit::Relay->start_new($redis->conf->{port});
+    return ($relay, "127.0.0.1:${\$relay->port}");
+}
+
+sub connections ($count, $when) {
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    ok(wait_until(sub { $redis->nginx_clients == $count }), "$count connections $when");
+}
+
+subtest '50 reloads under load' => sub {
+    my $nginx = start_nginx(workers => 2);
+    connections(2, 'at first');
+    my $clients = $redis->_redis->info('clients')->{connected_clients};
+    my $key     = 'rl:{z:/}:sliding_log:60000';
+    my $load    = start_load($nginx->url, connections => 4, close => 1);
+    for (1 .. 50) {
+        my $served = requests_of($nginx);
+        $nginx->reload;
+        wait_until(sub { requests_of($nginx) > $served });
+    }
+    ok($load->is_running, 'the load lasted all the while');
+    my $result = $load->finish;
+    cmp_ok($result->{requests}, '>', 500, "$result->{requests} requests");
+    is($result->{broken},  0, 'each got an answer');
+    is($result->{refused}, 0, 'each passed');
+    ok(wait_until(sub { !$nginx->leaving_workers }), 'the old workers leave');
+    connections(2, 'afterwards');
+    is($redis->_redis->info('clients')->{connected_clients}, $clients, 'as many clients as at the start');
+
+    # wrk ends with requests on their way: those were counted, too.
+    is_deeply([ keys count_statuses(requests_of($nginx))->%* ], [200], 'no other status');
+    my $counted = $redis->client->llen($key);
+    cmp_ok($counted, '>=', $result->{requests}, 'each was counted');
+    cmp_ok($counted, '<=', $result->{requests} + 4, 'once');
+    $nginx->stop;
+    connections(0, 'at the end');
+};
+
+subtest 'a graceful stop lets suspended requests finish' => sub {
+    my ($relay, $server) = relayed;
+    my $nginx = start_nginx(server => $server);
+    is($nginx->get('/')->{status}, 200, 'works');
+    $relay->hold;
+    my @answers = map { $nginx->get_later("/$_") } 1 .. 5;
+    my $client  = $redis->client;
+    ok(wait_until(sub { 5 == grep { $client->llen("rl:{z:/$_}:sliding_log:60000") } 1 .. 5 }), 'five are suspended');
+    kill QUIT => $nginx->pid;
+    ok(wait_until(sub { $nginx->leaving_workers == 1 }), 'the worker is to leave');
+    $relay->release;
+    is(join(' ', map { $_->()->{status} } @answers), '200 200 200 200 200', 'all get their answers');
+    $nginx->stop;
+    ok(wait_until(sub { $relay->counts->{open} == 0 }), 'and the connection ends');
+};
+
+subtest 'a reload lets suspended requests finish' => sub {
+    my ($relay, $server) = relayed;
+    my $nginx = start_nginx(server => $server);
+    is($nginx->get('/')->{status}, 200, 'works');
+    my $client = $redis->client;
+    $client->del('rl:{z:/held}:sliding_log:60000');
+    $relay->hold;
+    my $answer = $nginx->get_later('/held');
+    ok(wait_until(sub { $client->llen('rl:{z:/held}:sliding_log:60000') }), 'one is suspended');
+    $nginx->reload;
+    is(scalar $nginx->leaving_workers, 1, 'its worker stays for it');
+    $relay->release;
+    is($answer->()->{status}, 200, 'it gets its answer');
+    ok(wait_until(sub { !$nginx->leaving_workers }), 'then its worker leaves');
+    ok(wait_until(sub { $relay->counts->{open} == 1 }), 'with its connection');
+    $nginx->stop;
+};
+
+subtest 'worker_shutdown_timeout' => sub {
+    my ($relay, $server) = relayed;
+    my $nginx = start_nginx(server => $server, main => 'worker_shutdown_timeout 300ms;');
+    is($nginx->get('/')->{status}, 200, 'works');
+    my $client = $redis->client;
+    $client->del('rl:{z:/held}:sliding_log:60000');
+    $relay->hold;
+    my @answers = map { $nginx->get_later('/held') } 1 .. 3;
+    ok(wait_until(sub { $client->llen('rl:{z:/held}:sliding_log:60000') == 3 }), 'three are suspended');
+    my $began = time;
+    $nginx->stop(seconds => 8); # and judges the log
+    cmp_ok(time - $began, '<', 5, 'it leaves without an answer from Redis');
+    is(scalar(grep { $_->()->{status} == 200 } @answers), 0, 'whose clients get none either');
+};
+
+subtest 'a worker is killed' => sub {
+    my $nginx = start_nginx(workers => 2);
+    connections(2, 'at first');
+    my %old = map { $_->{id} => 1 } $redis->nginx_clients;
+    my ($victim) = $nginx->workers;
+    kill KILL => $victim;
+    ok(wait_until(sub { my @now = $nginx->workers; @now == 2 && !grep { $_ == $victim } @now }), 'it is replaced');
+    ok(wait_until(sub { my @now = $redis->nginx_clients; @now == 2 && 1 == grep { !$old{ $_->{id} } } @now }), 'so is its connection');
+    is($nginx->statuses('/', 20), join(' ', (200) x 20), 'both work');
+    $nginx->stop(expect => qr/worker process $victim exited on signal 9/);
+};
+
+subtest 'cache manager and loader do not connect' => sub {
+    my $connected = sub { $redis->_redis->info('stats')->{total_connections_received} };
+    my $before    = $connected->();
+    my $nginx     = start_nginx(http => 'proxy_cache_path %DIR%/cache keys_zone=cache:1m;', main => '');
+    my $children  = sub { split ' ', RateLimit::Nginx::slurp("/proc/@{[$nginx->pid]}/task/@{[$nginx->pid]}/children") };
+    cmp_ok(scalar $children->(), '>=', 2, 'there is a cache manager');
+    connections(1, 'of one worker');
+    is($nginx->get('/')->{status}, 200, 'it serves');
+    is($connected->() - $before, 1, 'nobody else has connected');
+    $nginx->stop;
+};
+
+subtest 'a stop while Redis is not there' => sub {
+    my $gone = RateLimit::Redis->start_new;
+    $gone->kill_now;
+    my $nginx = start_nginx(server => $gone->address, workers => 2);
+    is($nginx->get('/')->{status}, 503, 'no verdict');
+    $nginx->reload;
+    ok(wait_until(sub { !$nginx->leaving_workers }), 'workers leave');
+    my $began = time;
+    $nginx->stop;
+    cmp_ok(time - $began, '<', 5, 'and do not wait for it');
+};
+
+done_testing;
