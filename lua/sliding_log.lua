@@ -21,9 +21,9 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local horizon = now - window -- an entry that is not later does not count
 
-local newest = tonumber(call('LINDEX', key, '-1') or 0)
-if newest <= horizon then
-    if newest > 0 then call('UNLINK', key) end
+local newest = tonumber(call('LINDEX', key, '-1'))
+if not newest or newest <= horizon then
+    if newest then call('UNLINK', key) end
     call('RPUSH', key, string.format('%d', now))
     call('PEXPIRE', key, time_to_live)
     return { 0, limit - 1, now - horizon, now - horizon }

@@ -20,7 +20,7 @@ for my $file (keys %here) {
 }
 
 my $said = do {
-    local @ENV{qw(REDIS_HOST REDIS_PORT)} = ('127.0.0.1', 16379);
+    local @ENV{qw(REDIS_HOST REDIS_PORT LD_PRELOAD)} = ('127.0.0.1', 16379, RateLimit::Nginx::preload);
     my @command = ('bash', "$dir/entrypoint", $nginx->command('-t'));
     qx{@command 2>&1};
 };

@@ -97,6 +97,15 @@ subtest 'the clock steps forward' => sub {
     $clock->move(-365 * 86400 * $second);
 };
 
+subtest 'a machine that starts without knowing the time' => sub {
+    my $now = $clock->now;
+    $clock->set(3 * $second); # a window reaches beyond 1970
+    is_deeply([ $log->ask('1970', 2, 10 * $second) ], [ 0, 1, 10 * $second, 10 * $second ], 'granted');
+    is_deeply([ $log->ask('1970', 2, 10 * $second) ], [ 0, 0, 10 * $second, 10 * $second ], 'again');
+    is_deeply([ $log->ask('1970', 2, 10 * $second) ], [ 10 * $second, 0, 10 * $second, 10 * $second ], 'denied');
+    $clock->set($now);
+};
+
 subtest 'the limit is lowered, and raised again' => sub {
     my $window = 10 * $second;
     for (1 .. 10) {

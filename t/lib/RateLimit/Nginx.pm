@@ -73,12 +73,21 @@ sub command ($self, @more) {
     return ($binary, '-p', "$self->{dir}/", '-e', "$self->{dir}/error.log", '-c', "$self->{dir}/nginx.conf", @more);
 }
 
+# The runtime of a sanitizer that the module was built with comes before nginx.
+sub preload () { return $ENV{RATE_LIMIT_PRELOAD} // '' }
+
+# Turns a child into nginx.
+sub become ($self, @more) {
+    $ENV{LD_PRELOAD} = preload;
+    exec $self->command(@more) or _exit(127);
+}
+
 # What `nginx -t` says, and whether it is content.
 sub test_configuration ($self) {
     my $pid = open(my $out, '-|') // die "fork: $!";
     if ($pid == 0) {
         open STDERR, '>&', \*STDOUT or _exit(127);
-        exec $self->command('-t') or _exit(127);
+        $self->become('-t');
     }
     my $said = do { local $/; <$out> };
     close $out;
@@ -90,8 +99,7 @@ sub start ($self) {
     if ($pid == 0) {
         open STDOUT, '>>', "$self->{dir}/stderr.log" or _exit(127);
         open STDERR, '>&', \*STDOUT or _exit(127);
-        $ENV{LD_PRELOAD} = $ENV{RATE_LIMIT_PRELOAD} if $ENV{RATE_LIMIT_PRELOAD};
-        exec $self->command or _exit(127);
+        $self->become;
     }
     $self->{pid} = $pid;
     wait_until(sub { waitpid($pid, WNOHANG) != 0 || ($self->accepts && $self->workers == ($self->{options}{workers} // 1)) })

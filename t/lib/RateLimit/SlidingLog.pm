@@ -17,7 +17,7 @@ sub ask ($self, $key, $limit, $window) {
 }
 
 sub words ($self, $key, $limit, $window) {
-    return ($self->{sha1}, 1, $key, $limit, $window, $window / 1000 + 5000);
+    return ($self->{sha1}, 1, $key, $limit, $window, $window / 1000 + 5001);
 }
 
 # So many checks in one write; returns nothing.
