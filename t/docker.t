@@ -22,7 +22,7 @@ for my $file (keys %here) {
 my $said = do {
     local @ENV{qw(REDIS_HOST REDIS_PORT LD_PRELOAD)} = ('127.0.0.1', 16379, RateLimit::Nginx::preload);
     my @command = ('bash', "$dir/entrypoint", $nginx->command('-t'));
-    qx{@command 2>&1};
+    qx{cd $dir && @command 2>&1};
 };
 is($?, 0, 'the configuration is accepted') or diag($said);
 is(RateLimit::Nginx::slurp("$dir/redis_server.conf"), "server 127.0.0.1:16379;\n", 'Redis is where the environment says');

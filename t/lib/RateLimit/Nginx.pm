@@ -20,7 +20,7 @@ my $binary = $ENV{NGINX} // '/usr/sbin/nginx';
 my $bad = qr/\[(?:alert|emerg)\]|AddressSanitizer|LeakSanitizer|runtime error:|exited on signal/;
 
 # The configuration of `http` is a text in which %PORT% stands for this nginx's port, and %DIR%
-# for its directory. Options: workers (1), main and events (more text on those levels),
+# for its directory, in which it runs: relative, for its workers may have no way from the root to it. Options: workers (1), main and events (more text on those levels),
 # log_level (info).
 sub new ($class, $http, %options) {
     my $self = bless {
@@ -65,13 +65,12 @@ http {
 }
 END
     $text =~ s/%PORT%/$self->{port}/g;
-    $text =~ s/%DIR%/$self->{dir}/g;
+    $text =~ s/%DIR%/./g;
     write_file("$self->{dir}/nginx.conf", $text);
 }
 
-sub command ($self, @more) {
-    return ($binary, '-p', "$self->{dir}/", '-e', "$self->{dir}/error.log", '-c', "$self->{dir}/nginx.conf", @more);
-}
+# To be run in its directory.
+sub command ($self, @more) { return ($binary, qw(-p ./ -e error.log -c nginx.conf), @more) }
 
 # The runtime of a sanitizer that the module was built with comes before nginx.
 sub preload () { return $ENV{RATE_LIMIT_PRELOAD} // '' }
@@ -79,6 +78,7 @@ sub preload () { return $ENV{RATE_LIMIT_PRELOAD} // '' }
 # Turns a child into nginx.
 sub become ($self, @more) {
     $ENV{LD_PRELOAD} = preload;
+    chdir $self->{dir} or _exit(127);
     exec $self->command(@more) or _exit(127);
 }
 

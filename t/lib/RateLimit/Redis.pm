@@ -31,10 +31,10 @@ sub start_new ($class, %settings) {
     return $self;
 }
 
-# As nginx's configuration names it.
+# As nginx's configuration names it: a socket from a directory beside its own, see there.
 sub address ($self) {
     my $conf = $self->conf;
-    return $conf->{port} ? "127.0.0.1:$conf->{port}" : "unix:$conf->{unixsocket}";
+    return $conf->{port} ? "127.0.0.1:$conf->{port}" : $conf->{unixsocket} =~ s{.*/(.*/)}{unix:../$1}r;
 }
 
 # A new connection, for the test's own questions.
