@@ -13,7 +13,7 @@ SOURCES = $(wildcard src/*/*.cpp src/*/*.hpp lua/*.lua)
 CONFIGURED_BY = config config.make tools/configure-nginx src/rate_limit src/redis_client src/nginx_module
 TESTS ?= $(wildcard t/*.t)
 
-.PHONY: all run test test-asan bench install lint format clean help
+.PHONY: all run test test-asan bench install lint format clean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(MODULE)
@@ -33,8 +33,17 @@ $(MODULE): build/nginx/Makefile $(SOURCES)
 	$(MAKE) -C $(NGINX_SOURCE) -f $(CURDIR)/$< modules
 	cp build/nginx/$(NAME) $@
 
-build/nginx/Makefile: $(CONFIGURED_BY)
+build/nginx/Makefile: $(CONFIGURED_BY) build/nginx.sum
 	tools/configure-nginx $(NGINX_SOURCE) build/nginx
+
+# An update of nginx brings other headers with old dates: what was built with the ones before must
+# go, see "Build against the headers" in the README.
+build/nginx.sum: FORCE
+	@mkdir -p build
+	@find $(NGINX_SOURCE) -type f 2>/dev/null | LC_ALL=C sort | xargs cat /dev/null | cksum >$@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+FORCE:
 
 # In two steps: a make started anew finds what the first one installed.
 run:

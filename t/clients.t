@@ -35,7 +35,26 @@ server {
         redis_rate_limit zone=z algorithm=sliding_log limit=1000 window=60;
         empty_gif;
     }
+    location /after {
+        redis_rate_limit zone=z algorithm=sliding_log limit=1000 window=60;
+        location /after-free { post_action \@free; empty_gif; }
+        location /after-limited { post_action \@limited; empty_gif; }
+    }
+    location \@free { proxy_pass http://unix:%DIR%/after.sock; }
+    location \@limited {
+        redis_rate_limit zone=z algorithm=sliding_log limit=1000 window=60 name=limited;
+        proxy_pass http://unix:%DIR%/after.sock;
+    }
     location /connections { stub_status; }
+}
+server {
+    # answers when Redis does, so that the request before it waits here, too
+    listen unix:%DIR%/after.sock;
+    access_log %DIR%/after.log;
+    location / {
+        redis_rate_limit zone=z algorithm=sliding_log limit=1000 window=60 name=after;
+        empty_gif;
+    }
 }
 server {
     listen 127.0.0.2:%PORT% http2;
@@ -175,6 +194,20 @@ sub left ($pattern) { return scalar(() = $nginx->access_log =~ /"GET \S*$pattern
     $_->close for @staying;
     ok(no_connection_left(), 'no connection is left');
     is(($nginx->workers)[0], $worker, 'and the worker is the same');
+}
+
+# nginx leads a request whose client has left on to its post_action, before it ends.
+for my $path ('/after-free', '/after-limited') {
+    $redis->freeze;
+    my $leaving = RateLimit::Client->new($nginx)->send(message(GET => "$path?key=led"));
+    ok(connections_show(qr/Writing: 2 /), "$path: suspended");
+    $leaving->close;
+    ok($nginx->wait_for_log(qr/prematurely closed connection.*GET \Q$path\E/), "$path: the client leaves");
+    thaw();
+    ok(no_connection_left(), "$path: the request ends");
+    my $log = RateLimit::Nginx::slurp($nginx->dir . '/after.log');
+    is(scalar(() = $log =~ /GET \Q$path\E/g), 1, "$path: its post_action ran once");
+    is(($nginx->workers)[0], $worker, "$path: the worker is the same");
 }
 
 # --- HTTP/2

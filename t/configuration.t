@@ -142,7 +142,7 @@ refuse_all(
         '$arg_key zone=z:-1m'          => invalid('redis_rate_limit_zone', 'zone', 'z:-1m', 'a size'),
         '$arg_key zone=z:31k'          => invalid('redis_rate_limit_zone', 'zone', 'z:31k', 'a size of at least 32k'),
         '$arg_key zone=z:0'            => invalid('redis_rate_limit_zone', 'zone', 'z:0', 'a size of at least 32k'),
-        '$arg_key zone=:1m'            => invalid('redis_rate_limit_zone', 'zone', ':1m', "a name of $of_names"),
+        '$arg_key zone=:1m'            => invalid('redis_rate_limit_zone', 'zone', ':1m', $of_names),
         '$arg_key zone=z:1m backend='  => invalid('redis_rate_limit_zone', 'backend', '', $of_names),
         '$arg_key zone=z:1m backend=a:b' => invalid('redis_rate_limit_zone', 'backend', 'a:b', $of_names),
         '$arg_key zone=z:1m on_error=' => invalid('redis_rate_limit_zone', 'on_error', '', 'open or closed'),
@@ -182,10 +182,10 @@ for my $name (qw(server username password password_file database prefix connect_
     refuses('block', "$name;",     $message);
     refuses('block', "$name $secret $secret;", $message);
 }
-for my $time ('""', qw(0 0ms abc -1 1.5s)) {
+for my $time ('""', qw(0 0ms abc -1 1.5s 61m 9223372036854775807ms)) {
     my $value = $time =~ s/"//gr;
     for my $name (qw(connect_timeout timeout)) {
-        refuses('block', "$name $time;", invalid($backend, $name, $value, 'a time above 0, such as 100ms'));
+        refuses('block', "$name $time;", invalid($backend, $name, $value, 'a time from 1ms to 1h, such as 100ms'));
     }
 }
 for my $name (qw(mode sentinel_master sentinel_password breaker ssl ssl_verify ssl_name)) {

@@ -86,6 +86,14 @@ subtest 'what is wrong' => sub {
     refuses('a password for a Redis that has none', "server ${\$open->address}; password wrong-horse;", qr/fails: AUTH: ERR/);
 };
 
+subtest 'a Redis that knows no AUTH and repeats what it was told' => sub {
+    my $nameless = RateLimit::Redis->start_new('rename-command' => 'AUTH ""');
+    my $nginx    = start_nginx("server ${\$nameless->address}; password $secret;");
+    ok($nginx->wait_for_log(qr/fails: AUTH: ERR,/), 'the log tells why');
+    unlike($nginx->error_log, qr/horse/, 'without the password');
+    $nginx->stop;
+};
+
 subtest 'a password that changes' => sub {
     my $nginx = start_nginx("$address password $secret;");
     is($nginx->get('/closed?key=change')->{status}, 200, 'a verdict');

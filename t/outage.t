@@ -180,6 +180,45 @@ subtest 'stalled for 150 ms' => sub {
     $nginx->stop;
 };
 
+subtest 'one check without a verdict' => sub {
+    my $redis = RateLimit::Redis->start_new;
+    my $nginx = start_nginx($redis);
+    ok(works($nginx), 'connected');
+    $redis->freeze;
+    is($nginx->get('/closed')->{status}, 503, 'a check that gets none');
+    $redis->thaw;
+    ok(wait_until(sub { works($nginx) && $nginx->error_log =~ /works again/ }), 'until Redis goes on');
+    like($nginx->error_log, qr/works again, .* 1 checks got no verdict/, 'is counted as one');
+    $nginx->stop;
+};
+
+subtest 'a master that becomes a replica' => sub {
+    my ($redis, $other) = map { RateLimit::Redis->start_new } 1 .. 2;
+    my $client = $redis->client;
+    my $nginx  = start_nginx($redis);
+    ok(works($nginx), 'connected');
+    my %old = map { $_->{id} => 1 } $redis->nginx_clients;
+    $client->replicaof('127.0.0.1', $other->conf->{port});
+    my $left = sub { $nginx->get('/closed'); return !grep { $old{ $_->{id} } } $redis->nginx_clients };
+    ok(wait_until($left), 'is left, for what its address may then mean');
+    is($nginx->get('/closed')->{status}, 503, 'and is no Redis for checks');
+    $client->replicaof('no', 'one');
+    ok(works($nginx), 'verdicts again when it is a master');
+    $nginx->stop;
+};
+
+subtest 'a Redis that closes connections nobody uses' => sub {
+    my $redis = RateLimit::Redis->start_new(timeout => 2);
+    my $nginx = start_nginx($redis);
+    ok(wait_until(sub { $redis->nginx_clients == 2 }), 'connected');
+    my $id = sub { join ' ', sort map { $_->{id} } $redis->nginx_clients };
+    my $first = $id->();
+    ok(wait_until(sub { $id->() ne $first && $redis->nginx_clients == 2 }, 20), 'they are replaced');
+    is($nginx->get('/closed')->{status}, 200, 'checks get verdicts');
+    unlike($nginx->error_log, qr/redis_rate_limit: backend/, 'and the log has nothing to tell');
+    $nginx->stop;
+};
+
 subtest 'not there at first' => sub {
     my $redis = RateLimit::Redis->start_new;
     $redis->kill_now;

@@ -96,12 +96,10 @@ ngx_int_t access_handler(ngx_http_request_t *r) noexcept {
         return NGX_DECLINED;
     }
     if (RequestState *state = RequestState::find(r)) {
-        if (state->is_waiting()) {
-            return NGX_AGAIN; // a stray event of the client's connection
-        }
         if (const auto answer = state->take_answer()) {
             return apply(r, *state, state->question(), *answer);
         }
+        state->forget();
         if (state->is_rejected() || state->has_applied(*rule)) {
             return NGX_DECLINED;
         }

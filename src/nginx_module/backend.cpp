@@ -108,36 +108,39 @@ void Backend::on_ready() {
     }
 }
 
-void Backend::on_lost(ngx_err_t error) {
-    const bool was_ready = session_.is_ready();
-    if (error == 0) {
-        begin_episode({"the connection was closed"});
-    } else {
-        begin_episode({was_ready ? "the connection broke" : "connecting failed", {}, error});
+void Backend::on_lost(std::string_view what, ngx_err_t error) {
+    // A Redis, or what stands before it, may close what nobody used for a while.
+    if (!has_served() || session_.pending() > 0) {
+        begin_episode({what, {}, error});
     }
-    disconnected(was_ready ? Session::Lost::in_use : Session::Lost::unreachable);
+    disconnected(session_.is_ready() ? Session::Lost::in_use : Session::Lost::unreachable);
 }
 
 void Backend::on_dismissed() {
     connection_.close();
     stop_timer(connection_timer_);
-    session_.disconnected(Session::Lost::in_use);
+    session_.disconnected(session_.is_ready() ? Session::Lost::in_use : Session::Lost::unreachable);
     told_ = session_.counters(); // nginx's own doing, no fault to tell of
     set_deadline_timer();
 }
 
+/// A connection that served for a while may be replaced at once, by one to the same address. One
+/// that does not come about, or breaks again and again, is not to be asked for in a loop.
+bool Backend::has_served() const {
+    constexpr std::chrono::milliseconds a_while{1000};
+    return session_.is_ready() && now() - ready_since_ >= a_while;
+}
+
 void Backend::disconnected(Session::Lost lost) {
-    // A connection that served for a while may be replaced at once; one that does not come about,
-    // or breaks again and again, is not to be asked for in a loop.
-    const bool served =
-        lost == Session::Lost::in_use && now() - ready_since_ >= rate_limit::Backoff::longest;
-    if (served) {
+    std::chrono::milliseconds wait{0};
+    if (lost == Session::Lost::in_use && has_served()) {
         backoff_.reset();
+    } else {
+        wait = backoff_.next(static_cast<uint32_t>(ngx_random()));
+        next_address_ = (next_address_ + 1) % conf_.addresses.size();
     }
     session_.disconnected(lost);
-    next_address_ = (next_address_ + 1) % conf_.addresses.size();
-    start_timer(connection_timer_, served ? std::chrono::milliseconds{0}
-                                          : backoff_.next(static_cast<uint32_t>(ngx_random())));
+    start_timer(connection_timer_, wait);
     settle();
 }
 
@@ -194,8 +197,9 @@ void Backend::set_deadline_timer() {
 }
 
 void Backend::begin_episode(const Fault &fault) {
-    const auto &counters = session_.counters();
-    if (!episode_.fail(now(), counters.failures - told_.failures)) {
+    const uint64_t failed_checks = session_.counters().failures - told_.failures;
+    told_.failures += failed_checks;
+    if (!episode_.fail(now(), failed_checks)) {
         return;
     }
     ngx_str_t name = to_ngx(conf_.name);

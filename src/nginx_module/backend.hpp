@@ -33,7 +33,7 @@ class Backend final : Connection::Owner {
   private:
     void on_connected() override;
     void on_bytes(std::string_view bytes) override;
-    void on_lost(ngx_err_t error) override;
+    void on_lost(std::string_view what, ngx_err_t error) override;
     void on_dismissed() override;
     redis_client::ByteQueue &output() override { return session_.output(); }
 
@@ -41,6 +41,7 @@ class Backend final : Connection::Owner {
     void on_ready();
     void on_deadline();
     void on_connection_timer();
+    bool has_served() const;
     void disconnected(redis_client::Session::Lost lost);
     void settle();
     void set_deadline_timer();

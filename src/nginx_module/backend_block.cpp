@@ -26,14 +26,15 @@ struct Block {
 bool set_time(std::string_view value, std::chrono::milliseconds &target) {
     ngx_str_t text = to_ngx(value);
     const ngx_int_t time = ngx_parse_time(&text, 0);
-    if (time == NGX_ERROR || time == 0) {
+    constexpr ngx_int_t longest = 3'600'000;
+    if (time < 1 || time > longest) { // NGX_ERROR is negative
         return false;
     }
     target = std::chrono::milliseconds(time);
     return true;
 }
 
-constexpr const char *expected_time = "a time above 0, such as 100ms";
+constexpr const char *expected_time = "a time from 1ms to 1h, such as 100ms";
 
 const char *set_server(ngx_conf_t *cf, Block &block, std::string_view value) {
     return add_server(cf, block.backend, value) ? nullptr : already_told;
@@ -168,7 +169,7 @@ char *set_backend(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexc
     auto &main = *static_cast<MainConf *>(conf);
     const std::string_view name = view(words_of(cf)[1]);
     if (!rate_limit::is_name(name)) {
-        return refuse(cf, directive, "name", name, "1 to 64 of A-Za-z0-9._/-");
+        return refuse(cf, directive, "name", name, expected_name);
     }
     if (main.backend(name) != nullptr) {
         return refuse(cf, directive, "name", name, "each backend once");

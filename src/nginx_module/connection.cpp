@@ -6,6 +6,9 @@ namespace nginx_module {
 
 namespace {
 
+constexpr std::string_view connecting_failed = "connecting failed";
+constexpr std::string_view broke = "the connection broke";
+
 Connection &connection_of(const ngx_event_t *event) {
     return *static_cast<Connection *>(static_cast<ngx_connection_t *>(event->data)->data);
 }
@@ -38,7 +41,8 @@ void Connection::open(const ngx_addr_t &address) {
     const ngx_int_t result = ngx_event_connect_peer(&peer);
     connection_ = peer.connection;
     if (connection_ == nullptr || (result != NGX_OK && result != NGX_AGAIN)) {
-        lose(ngx_socket_errno);
+        const ngx_err_t error = ngx_socket_errno;
+        lose(error != 0 ? connecting_failed : "nginx has no free connection", error);
         return;
     }
     connected_ = false;
@@ -59,7 +63,6 @@ void Connection::open(const ngx_addr_t &address) {
     connection_->write->handler = [](ngx_event_t *event) noexcept { connection_of(event).write(); };
     if (result == NGX_OK) {
         finish_connecting();
-        send_soon();
     }
 }
 
@@ -70,9 +73,9 @@ void Connection::close() {
     }
 }
 
-void Connection::lose(ngx_err_t error) {
+void Connection::lose(std::string_view what, ngx_err_t error) {
     close();
-    owner_.on_lost(error);
+    owner_.on_lost(what, error);
 }
 
 void Connection::finish_connecting() {
@@ -82,7 +85,7 @@ void Connection::finish_connecting() {
         error = ngx_socket_errno;
     }
     if (error != 0) {
-        lose(error);
+        lose(connecting_failed, error);
         return;
     }
     if (!local_) {
@@ -103,13 +106,13 @@ void Connection::read() {
             break;
         }
         if (size <= 0) {
-            lose(size == 0 ? 0 : ngx_socket_errno);
+            lose(size == 0 ? "the connection was closed" : broke, size == 0 ? 0 : ngx_socket_errno);
             return;
         }
         owner_.on_bytes({reinterpret_cast<const char *>(buffer.data()), static_cast<size_t>(size)});
     }
     if (connection_ != nullptr && ngx_handle_read_event(connection_->read, 0) != NGX_OK) {
-        lose(NGX_ENOMEM);
+        lose(broke, NGX_ENOMEM);
     }
 }
 
@@ -126,13 +129,13 @@ void Connection::write() {
             break;
         }
         if (sent == NGX_ERROR) {
-            lose(ngx_socket_errno);
+            lose(broke, ngx_socket_errno);
             return;
         }
         output.consume(static_cast<size_t>(sent));
     }
     if (connection_ != nullptr && ngx_handle_write_event(connection_->write, 0) != NGX_OK) {
-        lose(NGX_ENOMEM);
+        lose(broke, NGX_ENOMEM);
     }
 }
 

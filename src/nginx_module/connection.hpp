@@ -16,8 +16,8 @@ class Connection {
       public:
         virtual void on_connected() = 0;
         virtual void on_bytes(std::string_view bytes) = 0;
-        /// The connection is closed by now: for an error of the socket, or 0 where Redis ended it.
-        virtual void on_lost(ngx_err_t error) = 0;
+        /// The connection is closed by now. `what` is static text; `error` is the socket's, or 0.
+        virtual void on_lost(std::string_view what, ngx_err_t error) = 0;
         /// nginx asks for an idle connection back, as the worker is to leave: close() it.
         virtual void on_dismissed() = 0;
         /// What is to be sent; the connection takes off what it has sent.
@@ -52,7 +52,7 @@ class Connection {
   private:
     void finish_connecting();
     void write();
-    void lose(ngx_err_t error);
+    void lose(std::string_view what, ngx_err_t error);
 
     Owner &owner_;
     ngx_log_t log_; // quiet: the owner tells of faults, once an episode

@@ -12,8 +12,6 @@ namespace nginx_module {
 
 namespace {
 
-constexpr const char *expected_name = "1 to 64 of A-Za-z0-9._/-";
-
 char *refuse_duplicate(ngx_conf_t *cf, const char *directive) {
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s: expected once on a level", directive);
     return static_cast<char *>(NGX_CONF_ERROR);
@@ -30,7 +28,7 @@ const char *set_zone_name_and_size(ngx_conf_t *cf, ZoneConf &zone, std::string_v
     }
     zone.name = value.substr(0, colon);
     if (!rate_limit::is_name(zone.name)) {
-        return "a name of 1 to 64 of A-Za-z0-9._/-";
+        return expected_name;
     }
     ngx_str_t size_text = to_ngx(value.substr(colon + 1));
     const ssize_t size = ngx_parse_size(&size_text);

@@ -17,6 +17,7 @@ template <typename Draft>
 using ParameterSetter = const char *(*)(ngx_conf_t *cf, Draft &draft, std::string_view value);
 
 inline constexpr const char *already_told = "";
+inline constexpr const char *expected_name = "1 to 64 of A-Za-z0-9._/-";
 
 enum class Is { optional, required, secret /* optional, and never shown */ };
 

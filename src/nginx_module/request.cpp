@@ -14,6 +14,10 @@ namespace {
 void state_marker(void * /*state*/) noexcept {}
 static_assert(std::is_trivially_destructible_v<RequestState>);
 
+/// Stands for a suspended request's write handler: a stray event does not run its phases, and where
+/// another handler stands there, the request is no longer the one that was suspended.
+void stay_suspended(ngx_http_request_t * /*r*/) noexcept {}
+
 RequestState *find_in_pool(ngx_http_request_t *r) {
     for (const auto *cleanup = r->pool->cleanup; cleanup != nullptr; cleanup = cleanup->next) {
         if (cleanup->handler == state_marker) {
@@ -60,7 +64,7 @@ std::optional<redis_client::Failure> RequestState::ask(const RuleConf &rule, std
         return *failure;
     }
     check_ = std::get<redis_client::Check *>(asked);
-    if (!watch_client()) {
+    if (!suspend()) {
         forget();
         return redis_client::Failure::overload;
     }
@@ -68,7 +72,7 @@ std::optional<redis_client::Failure> RequestState::ask(const RuleConf &rule, std
 }
 
 std::optional<redis_client::CheckResult> RequestState::take_answer() {
-    return std::exchange(answer_, std::nullopt);
+    return resume_.posted ? std::nullopt : std::exchange(answer_, std::nullopt);
 }
 
 bool RequestState::add(const RuleConf &rule, const std::optional<rate_limit::Verdict> &verdict) {
@@ -97,8 +101,9 @@ void RequestState::on_result(const redis_client::CheckResult &result) {
     ngx_post_event(&resume_, &ngx_posted_events);
 }
 
-/// Lets nginx notice a client that leaves while its request is suspended, as limit_req does.
-bool RequestState::watch_client() {
+/// From here to resume() the request only waits, and nginx notices a client that leaves, as in
+/// limit_req. False without memory.
+bool RequestState::suspend() {
     if (!cleans_up_) {
         ngx_http_cleanup_t *cleanup = ngx_http_cleanup_add(r_, 0);
         if (cleanup == nullptr) {
@@ -110,26 +115,34 @@ bool RequestState::watch_client() {
         cleanup->data = this;
         cleans_up_ = true;
     }
-    ngx_event_t *read = r_->connection->read;
-    if (read->ready) {
-        ngx_post_event(read, &ngx_posted_events);
-    } else if (ngx_handle_read_event(read, 0) != NGX_OK) {
-        return false;
+    if (!r_->post_action) { // which runs though its client may have left
+        ngx_event_t *read = r_->connection->read;
+        if (read->ready) {
+            ngx_post_event(read, &ngx_posted_events);
+        } else if (ngx_handle_read_event(read, 0) != NGX_OK) {
+            return false;
+        }
+        r_->read_event_handler = ngx_http_test_reading;
     }
-    r_->read_event_handler = ngx_http_test_reading;
+    r_->write_event_handler = stay_suspended;
     return true;
 }
 
 void RequestState::resume() {
+    if (r_->write_event_handler != stay_suspended) {
+        forget();
+        return;
+    }
     ngx_connection_t *connection = r_->connection;
     ngx_http_set_log_request(connection->log, r_);
     r_->read_event_handler = ngx_http_block_reading;
+    r_->write_event_handler = ngx_http_core_run_phases;
     ngx_http_core_run_phases(r_);
     ngx_http_run_posted_requests(connection);
 }
 
-/// The request ends.
 void RequestState::forget() {
+    answer_.reset();
     if (check_ != nullptr) {
         backend_->abandon(*check_);
         check_ = nullptr;

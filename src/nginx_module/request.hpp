@@ -32,15 +32,17 @@ class RequestState final : public redis_client::CheckListener {
     /// answer is there. `key` is of the request's pool.
     std::optional<redis_client::Failure> ask(const RuleConf &rule, std::string_view key);
 
-    bool is_waiting() const { return check_ != nullptr || resume_.posted; }
-
     struct Question {
         const RuleConf *rule = nullptr;
         std::string_view key;
     };
     const Question &question() const { return question_; } // the last one
-    /// The answer to it, once.
+    /// The answer to it, once, when the request's phases run again for it.
     std::optional<redis_client::CheckResult> take_answer();
+
+    /// What was asked no longer matters: the request ends, or nginx has led it elsewhere while it
+    /// was suspended, as to a post_action.
+    void forget();
 
     /// False without memory.
     bool add(const RuleConf &rule, const std::optional<rate_limit::Verdict> &verdict);
@@ -52,9 +54,8 @@ class RequestState final : public redis_client::CheckListener {
 
   private:
     void on_result(const redis_client::CheckResult &result) override;
-    bool watch_client();
+    bool suspend();
     void resume();
-    void forget();
 
     ngx_http_request_t *r_;
     Backend *backend_ = nullptr;

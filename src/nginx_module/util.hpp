@@ -19,9 +19,14 @@ inline ngx_str_t to_ngx(std::string_view text) {
     return {text.size(), reinterpret_cast<u_char *>(const_cast<char *>(text.data()))};
 }
 
-/// The event loop's clock, which never steps back.
+/// The event loop's clock, which never steps back; nor does it start anew after 49 days where nginx
+/// counts them in 32 bits.
 inline std::chrono::milliseconds now() {
-    return std::chrono::milliseconds(ngx_current_msec);
+    static ngx_msec_t last = 0;
+    static std::chrono::milliseconds total{0};
+    total += std::chrono::milliseconds(ngx_current_msec - last);
+    last = ngx_current_msec;
+    return total;
 }
 
 /// A T that is destroyed with the pool; null without memory.

@@ -101,7 +101,9 @@ Session::Progress Session::take_login_reply(const Reply &reply, Time now) {
     const std::string_view command = login_commands_[login_replies_++];
     const bool last = login_replies_ == login_commands_.size();
     if (reply.type() != Reply::Type::text) {
-        return broken(command, reply.text());
+        // A Redis that knows no AUTH repeats its words, and with them the password.
+        const std::string_view said = reply.text();
+        return broken(command, command == "AUTH" ? said.substr(0, said.find(' ')) : said);
     }
     if (!last) {
         return Progress::more;
@@ -119,8 +121,7 @@ Session::Progress Session::take_check_reply(const Reply &reply, Time now) {
     }
     if (reply.type() == Reply::Type::error) {
         unanswered_.remove(*check);
-        take_check_error(*check, reply.text(), now);
-        return Progress::more;
+        return take_check_error(*check, reply.text(), now);
     }
     const auto verdict = rate_limit::verdict_of_reply(check->rule->rule, reply.numbers());
     if (!verdict) {
@@ -131,16 +132,20 @@ Session::Progress Session::take_check_reply(const Reply &reply, Time now) {
     return Progress::more;
 }
 
-void Session::take_check_error(Check &check, std::string_view error, Time now) {
+Session::Progress Session::take_check_error(Check &check, std::string_view error, Time now) {
     const bool unknown_script = error.starts_with("NOSCRIPT");
     if (unknown_script && !check.sent_in_full && check.listener != nullptr) {
         check.sent_in_full = true;
         if (send(check, now)) {
-            return;
+            return Progress::more;
         }
     }
     problem_ = {.what = "error reply", .redis_said = std::string(error)};
     finish(check, Failure::reply);
+    // A master that became a replica stays one, while its address may come to mean the new master.
+    // Redis 6 hides the word behind "ERR Error running script".
+    const bool is_replica = error.find("READONLY ") != std::string_view::npos;
+    return is_replica ? Progress::broken : Progress::more;
 }
 
 Session::Progress Session::broken(std::string_view what, std::string_view redis_said) {
@@ -216,9 +221,9 @@ void Session::finish(Check &check, const CheckResult &result) {
     if (listener != nullptr) {
         waiting_.remove(check);
     }
-    const bool counted = check.timed_out;
+    const bool timed_out = check.timed_out;
     recycle(check);
-    if (!counted) {
+    if (!timed_out) {
         tell(listener, result);
     }
 }

@@ -107,7 +107,7 @@ class Session {
     void send_waiting(Time now);
     Progress take_login_reply(const Reply &reply, Time now);
     Progress take_check_reply(const Reply &reply, Time now);
-    void take_check_error(Check &check, std::string_view error, Time now);
+    Progress take_check_error(Check &check, std::string_view error, Time now);
     Progress broken(std::string_view what, std::string_view redis_said = {});
     void finish(Check &check, const CheckResult &result);
     void tell(CheckListener *listener, const CheckResult &result);
