@@ -284,7 +284,7 @@ accepts('zone', '$arg_key zone=z:1m backend=default on_error=closed');
 accepts('zone', "\$arg_key zone=z:1m; redis_rate_limit_zone \$uri zone=$long_name:64k");
 accepts('http', 'redis_rate_limit_zone $arg_key zone=z:1m; limit_req_zone $arg_key zone=z:1m rate=1r/s;');
 accepts('block', '');
-accepts('block', 'server localhost:6380; database 15; timeout 1; max_pending 1;');
+accepts('block', 'server 127.0.0.1:6380; database 15; timeout 1; max_pending 1;');
 accepts('block', "username me; password $secret; prefix '';");
 accepts('block', 'server unix:/no/redis/yet; password_file nginx.conf; connect_timeout 1m30s; prefix a/%b:;');
 accepts('location', 'redis_rate_limit_headers ietf x; redis_rate_limit_status 400; redis_rate_limit_log_level info;');
