@@ -88,7 +88,7 @@ lint:
 	tools/lint $(NGINX_SOURCE)
 
 format:
-	clang-format -i src/*/*.cpp src/*/*.hpp t/unit/*.cpp
+	clang-format -i src/*/*.?pp t/*/*.?pp
 
 clean:
 	rm -rf build

@@ -74,20 +74,45 @@ for my $value ('', qw(0 0s 0ms abc -1 1.5s 60sec 1s1m 367d 1y2d 9999999999999999
         invalid('redis_rate_limit', 'window', $value, 'a time from 1ms to 366d')
     );
 }
-for my $value ('', qw(-1 +1 1000001 99999999999999999999 abc 0x10 1e3 1.5 10r/s inf nan $arg_limit)) {
-    refuses(
-        'rule',
-        "zone=z algorithm=sliding_log limit=$value window=60",
-        invalid('redis_rate_limit', 'limit', $value, 'a whole number from 0 to 1000000')
-    );
+for my $value ('', qw(-1 +1 1000000001 99999999999999999999 abc 0x10 1e3 1.5 10r/s inf nan $arg_limit)) {
+    my $expected = 'a whole number from 0 to 1000000000';
+    refuses('rule', "zone=z algorithm=gcra limit=$value window=60", invalid('redis_rate_limit', 'limit', $value, $expected));
+    refuses('rule', "zone=z algorithm=gcra limit=1 window=60 burst=$value", invalid('redis_rate_limit', 'burst', $value, $expected));
 }
-for my $value ('', qw(sliding_logs SLIDING_LOG fixed_window sliding_window token_bucket gcra leaky_bucket concurrency)) {
+refuses(
+    'rule',
+    'zone=z limit=1000001 algorithm=sliding_log window=60',
+    invalid('redis_rate_limit', 'limit', 1000001, 'a whole number from 0 to 1000000 with sliding_log')
+);
+for my $value ('', qw(sliding_logs SLIDING_LOG leaky_bucket concurrency)) {
     refuses(
         'rule',
         "zone=z algorithm=$value limit=1 window=60",
-        invalid('redis_rate_limit', 'algorithm', $value, 'sliding_log')
+        invalid('redis_rate_limit', 'algorithm', $value, 'fixed_window, sliding_log, sliding_window, token_bucket or gcra')
     );
 }
+for my $algorithm (qw(fixed_window sliding_log sliding_window)) {
+    refuses(
+        'rule',
+        "burst=1 zone=z algorithm=$algorithm limit=1 window=60",
+        invalid('redis_rate_limit', 'parameter burst with algorithm', $algorithm, 'token_bucket or gcra')
+    );
+}
+for my $algorithm (qw(sliding_log sliding_window token_bucket gcra)) {
+    refuses(
+        'rule',
+        "aligned zone=z algorithm=$algorithm limit=1 window=60",
+        invalid('redis_rate_limit', 'parameter aligned with algorithm', $algorithm, 'fixed_window')
+    );
+}
+refuses('rule', "$rule aligned=1", invalid('redis_rate_limit', 'parameter', 'aligned=1', 'no value'));
+refuses('rule', 'zone=z algorithm=fixed_window limit=1 window=60 aligned aligned', invalid('redis_rate_limit', 'aligned', '', 'it only once'));
+# capacity * T / N: 3653 days are 10 years
+refuses(
+    'rule',
+    'zone=z algorithm=token_bucket limit=1 window=366d burst=10',
+    invalid('redis_rate_limit', 'burst', 10, 'a bucket that fills, by limit and window, within 10 years')
+);
 for my $value ('', 'a:b', 'a{b}', "n$long_name", "\xc3\xa4") {
     refuses('rule', qq($rule "name=$value"), invalid('redis_rate_limit', 'name', $value, $of_names));
     refuses(
@@ -96,10 +121,10 @@ for my $value ('', 'a:b', 'a{b}', "n$long_name", "\xc3\xa4") {
         invalid('redis_rate_limit', 'zone', $value, $of_names)
     );
 }
-for my $word (qw(aligned dry_run z)) {
+for my $word (qw(dry_run z)) {
     refuses('rule', "$rule $word", invalid('redis_rate_limit', 'parameter', $word, 'name=value'));
 }
-for my $name (qw(burst delay cost phase shards rate Limit)) {
+for my $name (qw(delay cost phase shards rate Limit)) {
     refuses('rule', "$rule $name=1", invalid('redis_rate_limit', 'parameter', $name, 'a known one'));
 }
 refuse_all(
@@ -276,6 +301,12 @@ for my $window (qw(60 60s 1m 500ms 1ms 1m30s 1h 366d)) {
 for my $limit (qw(0 1 1000000)) {
     accepts('rule', "zone=z algorithm=sliding_log limit=$limit window=60");
 }
+for my $rule ('fixed_window limit=1000000000', 'fixed_window limit=0 aligned', 'sliding_window limit=1000000000',
+    'token_bucket limit=0', 'token_bucket limit=1000000000 burst=0', 'gcra limit=0 burst=5', 'gcra limit=7 burst=1000000')
+{
+    accepts('rule', "zone=z algorithm=$rule window=60");
+}
+accepts('rule', 'zone=z algorithm=gcra limit=1 window=365d burst=9');
 accepts('rule', "$rule name=$long_name");
 accepts('rule', "window=60 limit=1 algorithm=sliding_log zone=z");
 accepts('rule', 'off');

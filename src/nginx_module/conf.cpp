@@ -5,6 +5,8 @@
 #include "backend_block.hpp"
 #include "util.hpp"
 
+#include <algorithm>
+
 namespace nginx_module {
 
 namespace {
@@ -46,8 +48,12 @@ bool link_rule(ngx_conf_t *cf, const MainConf &conf, RuleConf &rule) {
     if (rule.zone == nullptr) {
         return refuse_unknown(cf, rule.position, "redis_rate_limit", "zone", rule.rule.zone);
     }
-    rule.zone->backend->is_used = true;
-    rule.prepared.emplace(rule.rule, rule.zone->backend->prefix);
+    BackendConf &backend = *rule.zone->backend;
+    rule.prepared.emplace(rule.rule, backend.prefix);
+    auto &scripts = backend.session.scripts;
+    if (std::ranges::find(scripts, rule.prepared->script) == scripts.end()) {
+        scripts.push_back(rule.prepared->script);
+    }
     rule.name = rule.rule.name();
     rule.policy_item = rate_limit::rate_limit_policy_item(rule.rule);
     return true;

@@ -25,8 +25,8 @@ struct BackendConf {
     redis_client::SessionSettings session;
     std::string prefix = "rl:";
     std::chrono::milliseconds connect_timeout{250};
-    bool is_used = false;            // by some rule
-    std::unique_ptr<Backend> worker; // this worker's end of it
+    bool is_used() const { return !session.scripts.empty(); } // by some rule
+    std::unique_ptr<Backend> worker;                          // this worker's end of it
 };
 
 /// What a rule does to a request for which Redis gave no verdict in time.

@@ -93,6 +93,7 @@ bool add_shared_memory(ngx_conf_t *cf, const ZoneConf &zone) {
 // --- redis_rate_limit
 
 constexpr const char *rule_directive = "redis_rate_limit";
+constexpr const char *expected_number = "a whole number from 0 to 1000000000";
 
 const Parameter<rate_limit::Rule> rule_parameters[] = {
     {"zone",
@@ -105,17 +106,28 @@ const Parameter<rate_limit::Rule> rule_parameters[] = {
      [](ngx_conf_t *, rate_limit::Rule &rule, std::string_view value) -> const char * {
          const auto algorithm = rate_limit::algorithm_named(value);
          rule.algorithm = algorithm.value_or(rate_limit::Algorithm{});
-         return algorithm ? nullptr : "sliding_log";
+         return algorithm ? nullptr
+                          : "fixed_window, sliding_log, sliding_window, token_bucket or gcra";
      },
      Is::required},
     {"limit",
      [](ngx_conf_t *, rate_limit::Rule &rule, std::string_view value) -> const char * {
-         const auto limit =
-             rate_limit::parse_whole_number(value, rate_limit::largest_limit(rule.algorithm));
+         const auto limit = rate_limit::parse_whole_number(value, rate_limit::largest_number);
          rule.limit = limit.value_or(0);
-         return limit ? nullptr : "a whole number from 0 to 1000000";
+         return limit ? nullptr : expected_number;
      },
      Is::required},
+    {"burst",
+     [](ngx_conf_t *, rate_limit::Rule &rule, std::string_view value) -> const char * {
+         rule.burst = rate_limit::parse_whole_number(value, rate_limit::largest_number);
+         return rule.burst ? nullptr : expected_number;
+     }},
+    {"aligned",
+     [](ngx_conf_t *, rate_limit::Rule &rule, std::string_view) -> const char * {
+         rule.aligned = true;
+         return nullptr;
+     },
+     Is::flag},
     {"window",
      [](ngx_conf_t *, rate_limit::Rule &rule, std::string_view value) -> const char * {
          ngx_str_t text = to_ngx(value);
@@ -131,6 +143,28 @@ const Parameter<rate_limit::Rule> rule_parameters[] = {
          return rate_limit::is_name(value) ? nullptr : expected_name;
      }},
 };
+
+/// What depends on more than one parameter.
+char *check_rule(ngx_conf_t *cf, const rate_limit::Rule &rule) {
+    const std::string_view algorithm = to_string(rule.algorithm);
+    if (rule.burst && !is_bucket(rule.algorithm)) {
+        return refuse(cf, rule_directive, "parameter burst with algorithm", algorithm,
+                      "token_bucket or gcra");
+    }
+    if (rule.aligned && rule.algorithm != rate_limit::Algorithm::fixed_window) {
+        return refuse(cf, rule_directive, "parameter aligned with algorithm", algorithm,
+                      "fixed_window");
+    }
+    if (rule.limit > rate_limit::largest_limit(rule.algorithm)) {
+        return refuse(cf, rule_directive, "limit", std::to_string(rule.limit),
+                      "a whole number from 0 to 1000000 with sliding_log");
+    }
+    if (rule.refill() > rate_limit::longest_refill) {
+        return refuse(cf, rule_directive, "burst", std::to_string(rule.capacity()),
+                      "a bucket that fills, by limit and window, within 10 years");
+    }
+    return NGX_CONF_OK;
+}
 
 // --- the rest
 
@@ -184,6 +218,10 @@ char *set_rule(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept
     auto rule = std::make_unique<RuleConf>(cf);
     char *result = set_parameters<rate_limit::Rule>(cf, rule_directive, rule_parameters,
                                                     words.subspan(1), rule->rule);
+    if (result != NGX_CONF_OK) {
+        return result;
+    }
+    result = check_rule(cf, rule->rule);
     if (result != NGX_CONF_OK) {
         return result;
     }

@@ -62,7 +62,7 @@ ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
         return NGX_OK;
     }
     for (const auto &backend : conf->backends) {
-        if (backend->is_used) {
+        if (backend->is_used()) {
             backend_of(*backend);
         }
     }

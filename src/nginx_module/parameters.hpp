@@ -5,6 +5,7 @@
 
 #include "util.hpp"
 
+#include <algorithm>
 #include <bitset>
 #include <span>
 #include <string_view>
@@ -19,7 +20,12 @@ using ParameterSetter = const char *(*)(ngx_conf_t *cf, Draft &draft, std::strin
 inline constexpr const char *already_told = "";
 inline constexpr const char *expected_name = "1 to 64 of A-Za-z0-9._/-";
 
-enum class Is { optional, required, secret /* optional, and never shown */ };
+enum class Is {
+    optional,
+    required,
+    secret, // optional, and never shown
+    flag,   // optional, and without a value
+};
 
 template <typename Draft>
 struct Parameter {
@@ -71,7 +77,14 @@ char *set_parameter(ngx_conf_t *cf, const char *directive, std::span<const Param
     return refuse(cf, directive, "parameter", name, "a known one");
 }
 
-/// Reads words of the form `name=value`; refuses unknown, doubled and missing ones.
+template <typename Draft>
+bool is_flag(std::span<const Parameter<Draft>> table, std::string_view name) {
+    return std::ranges::any_of(table, [&](const Parameter<Draft> &parameter) {
+        return parameter.name == name && parameter.is == Is::flag;
+    });
+}
+
+/// Reads words of the form `name=value`, and flags; refuses unknown, doubled and missing ones.
 template <typename Draft>
 char *set_parameters(ngx_conf_t *cf, const char *directive, std::span<const Parameter<Draft>> table,
                      std::span<const ngx_str_t> words, Draft &draft) {
@@ -79,11 +92,13 @@ char *set_parameters(ngx_conf_t *cf, const char *directive, std::span<const Para
     for (const ngx_str_t &word : words) {
         const std::string_view text = view(word);
         const size_t equals = text.find('=');
-        if (equals == std::string_view::npos) {
-            return refuse(cf, directive, "parameter", text, "name=value");
+        const bool has_value = equals != std::string_view::npos;
+        const std::string_view name = text.substr(0, equals);
+        if (has_value == is_flag(table, name)) {
+            return refuse(cf, directive, "parameter", text, has_value ? "no value" : "name=value");
         }
-        char *result = set_parameter(cf, directive, table, given, draft, text.substr(0, equals),
-                                     text.substr(equals + 1));
+        char *result = set_parameter(cf, directive, table, given, draft, name,
+                                     has_value ? text.substr(equals + 1) : std::string_view());
         if (result != NGX_CONF_OK) {
             return result;
         }

@@ -29,7 +29,7 @@ uint64_t seconds_up(std::chrono::microseconds time) {
 
 std::string rate_limit_policy_item(const Rule &rule) {
     return "\"" + rule.name() + "\";q=" + std::to_string(rule.capacity()) +
-           ";w=" + std::to_string(seconds_up(rule.window));
+           ";w=" + std::to_string(seconds_up(rule.refill()));
 }
 
 std::string_view write_rate_limit_item(std::string_view name, const Verdict &verdict,

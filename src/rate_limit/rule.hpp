@@ -9,7 +9,7 @@
 
 namespace rate_limit {
 
-enum class Algorithm { sliding_log };
+enum class Algorithm { fixed_window, sliding_log, sliding_window, token_bucket, gcra };
 
 /// The algorithm of that name in a configuration, or nothing.
 std::optional<Algorithm> algorithm_named(std::string_view name);
@@ -17,9 +17,13 @@ std::string_view to_string(Algorithm algorithm);
 
 /// The largest `limit=` of an algorithm: a sliding log keeps an entry for each unit.
 uint64_t largest_limit(Algorithm algorithm);
+inline constexpr uint64_t largest_number = 1'000'000'000; // of limits and bursts
 
 inline constexpr std::chrono::milliseconds shortest_window{1};
 inline constexpr std::chrono::milliseconds longest_window = std::chrono::hours{24 * 366};
+
+/// A bucket that takes longer to fill is refused.
+inline constexpr std::chrono::microseconds longest_refill = std::chrono::hours{24 * 3653};
 
 /// Names of zones, rules and backends: 1 to 64 of `A-Za-z0-9._/-`. They may stand unescaped in a
 /// Redis key, a structured header field, a log line and a metric's label.
@@ -31,16 +35,32 @@ struct Rule {
     Algorithm algorithm = Algorithm::sliding_log;
     uint64_t limit = 0;
     std::chrono::milliseconds window{0};
-    std::string explicit_name; // empty: the user gave none
+    std::optional<uint64_t> burst; // of buckets
+    bool aligned = false;          // of fixed windows: they start at multiples of the window
+    std::string explicit_name;     // empty: the user gave none
 
     /// The explicit name, else `zone/window`: `per_ip/60s`, `per_ip/500ms`.
     std::string name() const;
 
     /// The most units the rule can ever grant at once.
-    uint64_t capacity() const { return limit; }
+    uint64_t capacity() const;
+
+    /// The time in which the whole capacity comes back: the window, or a bucket's
+    /// capacity * window / limit, rounded up.
+    std::chrono::microseconds refill() const;
 
     /// Rules that share a counter, whatever their limits: SPEC section 2.
     bool same_counter(const Rule &other) const;
+};
+
+bool is_bucket(Algorithm algorithm);
+
+/// The time of one unit of a bucket, window / limit, as a whole number of units of 1/parts
+/// microseconds, where `parts` is the least that allows that. For a limit of 0 as for 1.
+struct Interval {
+    explicit Interval(const Rule &rule);
+    uint64_t length;
+    uint64_t parts;
 };
 
 } // namespace rate_limit

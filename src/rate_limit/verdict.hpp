@@ -26,11 +26,12 @@ struct Verdict {
     bool operator==(const Verdict &) const = default;
 };
 
-/// The verdict that a script's reply spells: { wait, remaining, next, reset }, see lua/. Nothing
-/// where the numbers are not such a reply: too few or too many, negative, more than the capacity.
+/// The verdict that follows from a script's reply, whose numbers lua/<algorithm>.lua describes: the
+/// script decides and tells its state, the times are worked out here, exactly and rounded up to
+/// microseconds. Nothing where the numbers are not such a reply.
 std::optional<Verdict> verdict_of_reply(const Rule &rule, std::span<const int64_t> reply);
 
-/// The verdict that needs no counter: a limit of 0 denies all, for ever.
+/// The verdict that needs no counter: a rule without capacity denies all, for ever.
 std::optional<Verdict> verdict_without_counter(const Rule &rule);
 
 /// Which of two rules a client should look at first: the one that denies with the longer wait,

@@ -2,6 +2,8 @@
 
 #include <openssl/sha.h>
 
+#include <initializer_list>
+
 // The assembler reads the file, so that the Lua stays a file of its own and needs no generator.
 // RATE_LIMIT_LUA_DIR comes from config.make or CMakeLists.txt.
 // NOLINTBEGIN(bugprone-macro-parentheses): a name that is declared takes none.
@@ -14,7 +16,10 @@
     extern "C" const char symbol##_end[]
 // NOLINTEND(bugprone-macro-parentheses)
 
+EMBED(redis_rate_limit_lua_fixed_window, "fixed_window.lua");
 EMBED(redis_rate_limit_lua_sliding_log, "sliding_log.lua");
+EMBED(redis_rate_limit_lua_sliding_window, "sliding_window.lua");
+EMBED(redis_rate_limit_lua_gcra, "gcra.lua");
 
 namespace redis_client {
 
@@ -37,25 +42,78 @@ Script embedded(const char *begin, const char *end) {
     return {.source = source, .sha1 = sha1_hex(source)};
 }
 
+std::string number(int64_t value) {
+    return std::to_string(value);
+}
+
+std::string number(uint64_t value) {
+    return std::to_string(value);
+}
+
+WireWords wire_words(std::initializer_list<std::string> words) {
+    WireWords wire;
+    for (const std::string &word : words) {
+        wire.bytes += bulk_string(word);
+    }
+    wire.count = words.size();
+    return wire;
+}
+
+std::string time_to_live(std::chrono::microseconds state) {
+    return number((std::chrono::ceil<std::chrono::milliseconds>(state) + expiry_margin).count());
+}
+
+/// The interval and the whole bucket, as microseconds and parts of one.
+WireWords bucket_arguments(const rate_limit::Rule &rule) {
+    __extension__ using Wide = unsigned __int128;
+    const rate_limit::Interval interval(rule);
+    const Wide full = Wide{interval.length} * rule.capacity();
+    return wire_words({number(interval.length / interval.parts),
+                       number(interval.length % interval.parts),
+                       number(static_cast<uint64_t>(full / interval.parts)),
+                       number(static_cast<uint64_t>(full % interval.parts)), number(interval.parts),
+                       time_to_live(rule.refill())});
+}
+
 } // namespace
 
 const Script &script_of(rate_limit::Algorithm algorithm) {
+    static const Script fixed_window =
+        embedded(redis_rate_limit_lua_fixed_window, redis_rate_limit_lua_fixed_window_end);
+    static const Script sliding_log =
+        embedded(redis_rate_limit_lua_sliding_log, redis_rate_limit_lua_sliding_log_end);
+    static const Script sliding_window =
+        embedded(redis_rate_limit_lua_sliding_window, redis_rate_limit_lua_sliding_window_end);
+    static const Script gcra = embedded(redis_rate_limit_lua_gcra, redis_rate_limit_lua_gcra_end);
     switch (algorithm) {
+    case rate_limit::Algorithm::fixed_window:
+        return fixed_window;
+    case rate_limit::Algorithm::sliding_window:
+        return sliding_window;
+    case rate_limit::Algorithm::token_bucket: // decides as gcra does
+    case rate_limit::Algorithm::gcra:
+        return gcra;
     case rate_limit::Algorithm::sliding_log:
         break;
     }
-    static const Script sliding_log =
-        embedded(redis_rate_limit_lua_sliding_log, redis_rate_limit_lua_sliding_log_end);
     return sliding_log;
 }
 
 WireWords script_arguments(const rate_limit::Rule &rule) {
     const std::chrono::microseconds window = rule.window;
-    const std::chrono::milliseconds time_to_live = rule.window + expiry_margin;
-    return {.bytes = bulk_string(std::to_string(rule.limit)) +
-                     bulk_string(std::to_string(window.count())) +
-                     bulk_string(std::to_string(time_to_live.count())),
-            .count = 3};
+    switch (rule.algorithm) {
+    case rate_limit::Algorithm::token_bucket:
+    case rate_limit::Algorithm::gcra:
+        return bucket_arguments(rule);
+    case rate_limit::Algorithm::fixed_window:
+        return wire_words({number(rule.limit), number(window.count()), time_to_live(window),
+                           rule.aligned ? "aligned" : "first"});
+    case rate_limit::Algorithm::sliding_window:
+        return wire_words({number(rule.limit), number(window.count()), time_to_live(2 * window)});
+    case rate_limit::Algorithm::sliding_log:
+        break;
+    }
+    return wire_words({number(rule.limit), number(window.count()), time_to_live(window)});
 }
 
 } // namespace redis_client

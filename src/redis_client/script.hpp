@@ -14,7 +14,6 @@ struct Script {
     std::string sha1;        // 40 hex digits, the name that EVALSHA knows it by
 };
 
-/// The script of an algorithm. The first call must be at configuration: it allocates.
 const Script &script_of(rate_limit::Algorithm algorithm);
 
 /// The script's ARGV for a rule, in wire form: constant, so made once at configuration.

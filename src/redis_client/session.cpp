@@ -21,7 +21,9 @@ Session::Session(SessionSettings settings) : settings_(std::move(settings)) {
     if (settings_.database > 0) {
         add("SELECT", {"SELECT", std::to_string(settings_.database)});
     }
-    add("SCRIPT LOAD", {"SCRIPT", "LOAD", script_of(rate_limit::Algorithm::sliding_log).source});
+    for (const Script *script : settings_.scripts) {
+        add("SCRIPT LOAD", {"SCRIPT", "LOAD", script->source});
+    }
     login_ = login.bytes();
 }
 

@@ -26,6 +26,7 @@ struct SessionSettings {
     std::string username; // empty: AUTH with the password alone
     std::string password; // empty: no AUTH
     uint64_t database = 0;
+    std::vector<const Script *> scripts;    // those that checks will call, at least one
     std::chrono::milliseconds timeout{100}; // of one check, from asking to verdict
     size_t max_pending = 16384;             // checks asked or on the wire
 };

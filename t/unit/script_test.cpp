@@ -39,19 +39,29 @@ std::string arguments(uint64_t limit, std::chrono::milliseconds window) {
     return words.bytes;
 }
 
-TEST(Script, IsTheFileByteForByte) {
+std::string file_of(const std::string &name) {
     std::string path = __FILE__;
     path.erase(path.rfind("t/unit/"));
-    std::ifstream file(path + "lua/sliding_log.lua", std::ios::binary);
-    ASSERT_TRUE(file);
-    const std::string content(std::istreambuf_iterator<char>(file), {});
-    EXPECT_FALSE(content.empty());
-    EXPECT_EQ(sliding_log().source, content);
+    std::ifstream file(path + "lua/" + name + ".lua", std::ios::binary);
+    EXPECT_TRUE(file) << name;
+    return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST(Script, IsNamedByItsSha1) {
-    EXPECT_EQ(sliding_log().sha1.size(), 40u);
-    EXPECT_EQ(sliding_log().sha1, sha1(sliding_log().source));
+TEST(Script, IsTheFileByteForByteAndNamedByItsSha1) {
+    using enum rate_limit::Algorithm;
+    const std::pair<rate_limit::Algorithm, std::string> files[] = {
+        {fixed_window, "fixed_window"},
+        {sliding_log, "sliding_log"},
+        {sliding_window, "sliding_window"},
+        {token_bucket, "gcra"},
+        {gcra, "gcra"}};
+    for (const auto &[algorithm, file] : files) {
+        const Script &script = script_of(algorithm);
+        EXPECT_FALSE(script.source.empty());
+        EXPECT_EQ(script.source, file_of(file));
+        EXPECT_EQ(script.sha1.size(), 40u);
+        EXPECT_EQ(script.sha1, sha1(script.source));
+    }
 }
 
 TEST(Script, IsOneObject) {
@@ -63,6 +73,19 @@ TEST(Script, TakesLimitWindowInMicrosecondsAndTimeToLiveInMilliseconds) {
     EXPECT_EQ(arguments(1, 1ms), "$1\r\n1\r\n$4\r\n1000\r\n$4\r\n5002\r\n");
     EXPECT_EQ(arguments(1'000'000, rate_limit::longest_window),
               "$7\r\n1000000\r\n$14\r\n31622400000000\r\n$11\r\n31622405001\r\n");
+}
+
+TEST(Script, TakesABucketInWholePartsOfAMicrosecond) {
+    rate_limit::Rule rule;
+    rule.algorithm = rate_limit::Algorithm::gcra;
+    rule.limit = 700'000;
+    rule.window = 1s; // a unit each 10/7 us
+    rule.burst = 3;
+    EXPECT_EQ(script_arguments(rule).bytes, "$1\r\n1\r\n$1\r\n3\r\n" // 1 3/7 us
+                                            "$1\r\n5\r\n$1\r\n5\r\n" // four: 5 5/7 us
+                                            "$1\r\n7\r\n$4\r\n5002\r\n");
+    rule.limit = 0; // is never asked for
+    EXPECT_EQ(script_arguments(rule).count, 6u);
 }
 
 } // namespace

@@ -107,14 +107,20 @@ std::string flush(Session &session) {
     return bytes;
 }
 
-SessionSettings with_timeout(std::chrono::milliseconds timeout) {
+SessionSettings default_settings() {
     SessionSettings settings;
+    settings.scripts = {&script()};
+    return settings;
+}
+
+SessionSettings with_timeout(std::chrono::milliseconds timeout) {
+    SessionSettings settings = default_settings();
     settings.timeout = timeout;
     return settings;
 }
 
 SessionSettings with_max_pending(size_t max_pending) {
-    SessionSettings settings;
+    SessionSettings settings = default_settings();
     settings.max_pending = max_pending;
     return settings;
 }
@@ -165,7 +171,7 @@ class SessionTest : public testing::Test {
     }
 
     std::string wire_; // what the transport took, for Redis to read
-    std::optional<Session> session_{std::in_place, SessionSettings{}};
+    std::optional<Session> session_{std::in_place, default_settings()};
     Time now_{1000};
     Listener a_, b_, c_;
 
@@ -193,7 +199,7 @@ const std::vector<Login> logins = {
 };
 
 SessionSettings settings_of(const Login &login) {
-    SessionSettings settings;
+    SessionSettings settings = default_settings();
     settings.username = login.username;
     settings.password = login.password;
     settings.database = login.database;
@@ -264,7 +270,7 @@ TEST_F(SessionTest, BreaksWhereALoginCommandIsRefused) {
 TEST_F(SessionTest, BreaksOnALoginReplyOfTheWrongShape) {
     for (const std::string_view reply : {"$-1\r\n", ":1\r\n", "*4\r\n:0\r\n:1\r\n:2\r\n:3\r\n",
                                          "*1\r\n+OK\r\n", "HTTP/1.1 400 Bad Request\r\n"}) {
-        start({});
+        start(default_settings());
         session_->connected();
         EXPECT_EQ(receive(reply), Progress::broken) << reply;
         EXPECT_FALSE(session_->problem().what.empty());
@@ -952,7 +958,7 @@ TEST_F(SessionTest, SaysWhyItFailsAtOnceOrAtADeadline) {
 TEST_F(SessionTest, DiesWithChecksInEveryState) {
     for (const bool ready : {false, true}) {
         for (int sent_count = 0; sent_count <= 3; ++sent_count) {
-            Session session{SessionSettings{}};
+            Session session{default_settings()};
             Listener listener;
             const auto ask_one = [&] {
                 return std::get<Check *>(session.ask(rule(), "a", listener, now_));
@@ -978,7 +984,7 @@ TEST_F(SessionTest, DiesWithChecksInEveryState) {
 }
 
 TEST_F(SessionTest, DiesWithChecksThatWaitAndChecksThatAreSpare) {
-    Session session{SessionSettings{}};
+    Session session{default_settings()};
     Listener listener;
     for (int i = 0; i < 10; ++i) {
         const auto asked = session.ask(rule(), "a", listener, now_);

@@ -37,11 +37,16 @@ TEST(Verdict, IsDeniedWhereThereIsAWait) {
 }
 
 TEST(Verdict, HoldsTheLargestNumbers) {
-    const std::array<int64_t, 4> reply{INT64_MAX, 100, INT64_MAX, INT64_MAX};
+    constexpr int64_t largest = int64_t{1} << 53; // of Lua
+    const std::array<int64_t, 4> reply{largest, 100, largest, largest};
     const auto verdict = verdict_of_reply(limit_of(100), reply);
     ASSERT_TRUE(verdict);
-    EXPECT_EQ(verdict->retry_after, std::chrono::microseconds::max());
+    EXPECT_EQ(verdict->retry_after, std::chrono::microseconds(largest));
     EXPECT_EQ(verdict->remaining, 100u);
+    for (const int64_t beyond : {largest + 1, INT64_MAX, INT64_MIN}) {
+        const std::array<int64_t, 4> impossible{0, 100, beyond, 0};
+        EXPECT_EQ(verdict_of_reply(limit_of(100), impossible), std::nullopt);
+    }
 }
 
 TEST(Verdict, IsNothingWhereTheReplyIsNone) {
