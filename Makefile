@@ -68,6 +68,7 @@ test-asan:
 	tools/install-packages test
 	tools/configure-nginx $(NGINX_SOURCE) build/asan '$(SANITIZE)'
 	$(MAKE) -C $(NGINX_SOURCE) -f $(CURDIR)/build/asan/Makefile modules
+	$(MAKE) unit-tests
 	ASAN_OPTIONS=detect_leaks=1 LSAN_OPTIONS=suppressions=$(CURDIR)/t/lib/leaks.supp:print_suppressions=0 \
 	RATE_LIMIT_MODULE=build/asan/$(NAME) \
 	RATE_LIMIT_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
