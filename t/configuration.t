@@ -108,11 +108,13 @@ for my $algorithm (qw(sliding_log sliding_window token_bucket gcra)) {
 refuses('rule', "$rule aligned=1", invalid('redis_rate_limit', 'parameter', 'aligned=1', 'no value'));
 refuses('rule', 'zone=z algorithm=fixed_window limit=1 window=60 aligned aligned', invalid('redis_rate_limit', 'aligned', '', 'it only once'));
 # capacity * T / N: 3653 days are 10 years
-refuses(
-    'rule',
-    'zone=z algorithm=token_bucket limit=1 window=366d burst=10',
-    invalid('redis_rate_limit', 'burst', 10, 'a bucket that fills, by limit and window, within 10 years')
-);
+for my $burst (10, map { 99_999_999 * $_ } 1 .. 10) { # also where microseconds exceed 64 bits
+    refuses(
+        'rule',
+        "zone=z algorithm=token_bucket limit=1 window=366d burst=$burst",
+        invalid('redis_rate_limit', 'burst', $burst, 'a bucket that fills, by limit and window, within 10 years')
+    );
+}
 for my $value ('', 'a:b', 'a{b}', "n$long_name", "\xc3\xa4") {
     refuses('rule', qq($rule "name=$value"), invalid('redis_rate_limit', 'name', $value, $of_names));
     refuses(

@@ -84,7 +84,9 @@ std::chrono::microseconds Rule::refill() const {
         return whole_window;
     }
     const Wide product = Wide{capacity()} * static_cast<uint64_t>(whole_window.count());
-    return std::chrono::microseconds(static_cast<int64_t>((product + limit - 1) / limit));
+    const Wide longest = std::chrono::microseconds::max().count();
+    return std::chrono::microseconds(
+        static_cast<int64_t>(std::min<Wide>((product + limit - 1) / limit, longest)));
 }
 
 bool Rule::same_counter(const Rule &other) const {

@@ -46,7 +46,7 @@ struct Rule {
     uint64_t capacity() const;
 
     /// The time in which the whole capacity comes back: the window, or a bucket's
-    /// capacity * window / limit, rounded up.
+    /// capacity * window / limit, rounded up; the longest time there is where that is longer.
     std::chrono::microseconds refill() const;
 
     /// Rules that share a counter, whatever their limits: SPEC section 2.
