@@ -30,23 +30,29 @@ end
 local elapsed = now - start
 local overlap = elapsed > 0 and window - elapsed or window
 
--- Products of four numbers below 2^53 that may themselves be above it: a * b > c * d.
-local function is_more(a, b, c, d)
+local free = limit - current - 1
+local weighted, room = previous * overlap, free * window
+local is_full = weighted > room
+if weighted >= 9007199254740992 and room >= 9007199254740992 then
+    -- both beyond 2^53, where products are rounded: compared again digit by digit
     local function digits(x, y) -- of x * y to the base 2^15, where x < 2^31 and y < 2^45
         local low = x * (y % 32768)
         local middle = x * (math.floor(y / 32768) % 32768) + math.floor(low / 32768)
         local high = x * math.floor(y / 1073741824) + math.floor(middle / 32768)
         return high, middle % 32768, low % 32768
     end
-    local high, middle, low = digits(a, b)
-    local other_high, other_middle, other_low = digits(c, d)
-    if high ~= other_high then return high > other_high end
-    if middle ~= other_middle then return middle > other_middle end
-    return low > other_low
+    local high, middle, low = digits(previous, overlap)
+    local room_high, room_middle, room_low = digits(free, window)
+    if high ~= room_high then
+        is_full = high > room_high
+    elseif middle ~= room_middle then
+        is_full = middle > room_middle
+    else
+        is_full = low > room_low
+    end
 end
 
-local free = limit - current - 1
-if free < 0 or previous > 0 and is_more(previous, overlap, free, window) then
+if is_full then
     return { 0, previous, current, elapsed }
 end
 current = current + 1

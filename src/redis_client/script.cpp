@@ -42,14 +42,6 @@ Script embedded(const char *begin, const char *end) {
     return {.source = source, .sha1 = sha1_hex(source)};
 }
 
-std::string number(int64_t value) {
-    return std::to_string(value);
-}
-
-std::string number(uint64_t value) {
-    return std::to_string(value);
-}
-
 WireWords wire_words(std::initializer_list<std::string> words) {
     WireWords wire;
     for (const std::string &word : words) {
@@ -60,7 +52,8 @@ WireWords wire_words(std::initializer_list<std::string> words) {
 }
 
 std::string time_to_live(std::chrono::microseconds state) {
-    return number((std::chrono::ceil<std::chrono::milliseconds>(state) + expiry_margin).count());
+    return std::to_string(
+        (std::chrono::ceil<std::chrono::milliseconds>(state) + expiry_margin).count());
 }
 
 /// The interval and the whole bucket, as microseconds and parts of one.
@@ -68,11 +61,11 @@ WireWords bucket_arguments(const rate_limit::Rule &rule) {
     __extension__ using Wide = unsigned __int128;
     const rate_limit::Interval interval(rule);
     const Wide full = Wide{interval.length} * rule.capacity();
-    return wire_words({number(interval.length / interval.parts),
-                       number(interval.length % interval.parts),
-                       number(static_cast<uint64_t>(full / interval.parts)),
-                       number(static_cast<uint64_t>(full % interval.parts)), number(interval.parts),
-                       time_to_live(rule.refill())});
+    return wire_words({std::to_string(interval.length / interval.parts),
+                       std::to_string(interval.length % interval.parts),
+                       std::to_string(static_cast<uint64_t>(full / interval.parts)),
+                       std::to_string(static_cast<uint64_t>(full % interval.parts)),
+                       std::to_string(interval.parts), time_to_live(rule.refill())});
 }
 
 } // namespace
@@ -106,14 +99,16 @@ WireWords script_arguments(const rate_limit::Rule &rule) {
     case rate_limit::Algorithm::gcra:
         return bucket_arguments(rule);
     case rate_limit::Algorithm::fixed_window:
-        return wire_words({number(rule.limit), number(window.count()), time_to_live(window),
-                           rule.aligned ? "aligned" : "first"});
+        return wire_words({std::to_string(rule.limit), std::to_string(window.count()),
+                           time_to_live(window), rule.aligned ? "aligned" : "first"});
     case rate_limit::Algorithm::sliding_window:
-        return wire_words({number(rule.limit), number(window.count()), time_to_live(2 * window)});
+        return wire_words(
+            {std::to_string(rule.limit), std::to_string(window.count()), time_to_live(2 * window)});
     case rate_limit::Algorithm::sliding_log:
         break;
     }
-    return wire_words({number(rule.limit), number(window.count()), time_to_live(window)});
+    return wire_words(
+        {std::to_string(rule.limit), std::to_string(window.count()), time_to_live(window)});
 }
 
 } // namespace redis_client

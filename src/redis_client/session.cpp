@@ -177,21 +177,25 @@ bool Session::expire(Time now) {
         problem_ = {.what = "no answer in time", .redis_said = {}};
         tell(listener, Failure::timeout);
     }
-    const Time silence = std::max(longest_silence, settings_.timeout);
-    return !unanswered_.empty() && unanswered_.front()->sent + silence <= now;
+    const auto give_up = given_up_at();
+    return give_up && *give_up <= now;
 }
 
 std::optional<Time> Session::next_expiry() const {
-    std::optional<Time> next;
-    if (!waiting_.empty()) {
-        next = waiting_.front()->asked + settings_.timeout;
+    const auto give_up = given_up_at();
+    if (waiting_.empty()) {
+        return give_up;
     }
-    if (!unanswered_.empty()) {
-        const Time give_up =
-            unanswered_.front()->sent + std::max(longest_silence, settings_.timeout);
-        next = next ? std::min(*next, give_up) : give_up;
+    const Time deadline = waiting_.front()->asked + settings_.timeout;
+    return give_up ? std::min(*give_up, deadline) : deadline;
+}
+
+/// When the connection has been silent for too long; nothing where nothing is unanswered.
+std::optional<Time> Session::given_up_at() const {
+    if (unanswered_.empty()) {
+        return std::nullopt;
     }
-    return next;
+    return unanswered_.front()->sent + std::max(longest_silence, settings_.timeout);
 }
 
 bool Session::send(Check &check, Time now) {

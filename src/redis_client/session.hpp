@@ -104,6 +104,7 @@ class Session {
         ready,
     };
 
+    std::optional<Time> given_up_at() const;
     bool send(Check &check, Time now);
     void send_waiting(Time now);
     Progress take_login_reply(const Reply &reply, Time now);

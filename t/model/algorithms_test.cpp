@@ -201,6 +201,10 @@ class Redis {
         return numbers;
     }
 
+    void set(const std::string &key, const std::string &value) {
+        freeReplyObject(redisCommand(context_, "SET %s %s", key.c_str(), value.c_str()));
+    }
+
     int64_t time_to_live_ms(const std::string &key) {
         auto *reply = static_cast<redisReply *>(redisCommand(context_, "PTTL %s", key.c_str()));
         const int64_t time = reply->integer;
@@ -301,6 +305,40 @@ TEST_P(AlgorithmTest, DecidesAsItsModelDoes) {
         }
     }
 }
+
+class SlidingWindowTest : public AlgorithmTest {};
+
+// What Lua's numbers round: previous * overlap beside free * window, both far above 2^53.
+TEST_P(SlidingWindowTest, IsExactToTheMicrosecondWithTheLargestNumbers) {
+    Redis redis;
+    Clock clock;
+    const int64_t window = microseconds(rate_limit::longest_window).count();
+    const int64_t start = 60 * window;
+    int decided[2] = {0, 0};
+    for (int i = 0; i < 3000; ++i) {
+        Rule rule;
+        rule.zone = "z";
+        rule.algorithm = GetParam();
+        rule.limit = static_cast<uint64_t>(between(900'000'000, 1'000'000'000));
+        rule.window = rate_limit::longest_window;
+        const int64_t previous = between(500'000'000, static_cast<int64_t>(rule.limit));
+        const int64_t current = between(static_cast<int64_t>(rule.limit) / 2, 899'999'000);
+        const Wide room =
+            static_cast<Wide>(static_cast<int64_t>(rule.limit) - current - 1) * window;
+        const auto edge = static_cast<int64_t>(room / previous); // the longest overlap that fits
+        const int64_t overlap = std::clamp<int64_t>(edge + between(-1, 1), 1, window);
+        clock.set(start + window - overlap);
+        redis.set("k",
+                  std::to_string(start) + std::to_string(current) + " " + std::to_string(previous));
+        const bool granted = redis.check(PreparedRule(rule, "rl:"), "k")[0] == 1;
+        ASSERT_EQ(granted, static_cast<Wide>(previous) * overlap <= room) << "round " << i;
+        ++decided[granted ? 1 : 0];
+    }
+    EXPECT_GT(decided[0], 500);
+    EXPECT_GT(decided[1], 500);
+}
+
+INSTANTIATE_TEST_SUITE_P(Alone, SlidingWindowTest, testing::Values(Algorithm::sliding_window));
 
 INSTANTIATE_TEST_SUITE_P(Each, AlgorithmTest,
                          testing::Values(Algorithm::fixed_window, Algorithm::sliding_window,
