@@ -1,40 +1,51 @@
 -- fixed_window: at most `limit` units in a window that starts with the key's first unit, or, where
 -- windows are aligned, at a multiple of its length in Unix time.
 --
--- The start is part of the state, for a key's expiry is no clock.
+-- The end is part of the state, for a key's expiry is no clock.
 --
--- KEYS[1]  the window's start in microseconds, 16 digits, and the units taken in it
--- ARGV[1]  limit, from 1
--- ARGV[2]  window, microseconds
--- ARGV[3]  time to live of the key, milliseconds
--- ARGV[4]  "aligned" or "first"
+-- KEYS[1]  two numbers, 8 bytes each: the window's end, and the units taken in it
+-- ARGV[1]  limit
+-- ARGV[2]  cost
+-- ARGV[3]  window
+-- ARGV[4]  time to live of the key, milliseconds
+-- ARGV[5]  "aligned" or "first"
 --
--- Returns { granted, taken, left }: 1 or 0, the units then taken in the window, and the
--- microseconds that are left of it.
+-- REPLY[1]  units left after this request; below 0: so many are missing
+-- REPLY[2]  time left of the window
 
-local call, key = redis.call, KEYS[1]
-local window, time_to_live = tonumber(ARGV[2]), ARGV[3]
-local time = call('TIME')
-local now = time[1] * 1000000 + time[2]
-
-local start, taken
-local state = call('GET', key)
+local state = call('GET', KEYS[1])
+local window_end, taken = 0, 0
 if state then
-    start = tonumber(string.sub(state, 1, 16))
-    -- a window of the future is kept: the clock stepped back
-    if now < start + window then taken = tonumber(string.sub(state, 17)) end
+    window_end, taken = unpack_state('<dd', state)
 end
-if not taken then
-    start, taken = ARGV[4] == 'aligned' and now - now % window or now, 0
-    state = string.format('%016d', start)
+if now >= window_end then -- not before it began, where the clock stepped back
+    window_end, taken = now + ARGV[3], 0
+    if ARGV[5] == 'aligned' then
+        window_end = window_end - now % ARGV[3]
+    end
 end
+local left = ARGV[1] - ARGV[2] - taken
+local fits = left >= 0
 
-if taken >= tonumber(ARGV[1]) then
-    return { 0, taken, start + window - now }
+-- charge
+
+if granted and fits and ARGV[2] ~= '0' then
+    if taken > 0 then
+        call('SETRANGE', KEYS[1], '8', pack('<d', taken + ARGV[2])) -- its expiry stays
+    else
+        call('SET', KEYS[1], pack('<dd', window_end, ARGV[2]), 'PX', ARGV[4])
+    end
 end
-taken = taken + 1
-if start > now then
-    time_to_live = string.format('%d', time_to_live + math.ceil((start - now) / 1000))
+REPLY[1], REPLY[2] = left, window_end - now
+
+-- refund
+-- ARGV[1]  cost
+-- ARGV[2]  the end of the window that was charged
+
+local state = call('GET', KEYS[1])
+if state then
+    local window_end, taken = unpack_state('<dd', state)
+    if window_end == tonumber(ARGV[2]) then
+        call('SETRANGE', KEYS[1], '8', pack('<d', math.max(taken - ARGV[1], 0)))
+    end
 end
-call('SET', key, string.sub(state, 1, 16) .. taken, 'PX', time_to_live)
-return { 1, taken, start + window - now }

@@ -1,64 +1,90 @@
--- sliding_log: never more than `limit` grants in any window.
+-- sliding_log: never more than `limit` units in any window.
 --
--- KEYS[1]  list of the grants' times, oldest first, in microseconds of this server's clock
--- ARGV[1]  limit, from 1
--- ARGV[2]  window, microseconds
--- ARGV[3]  time to live of the key, milliseconds
+-- KEYS[1]  list of the units' times, oldest first
+-- ARGV[1]  limit
+-- ARGV[2]  cost, to 1000
+-- ARGV[3]  window
+-- ARGV[4]  time to live of the key, milliseconds: an eighth of the window longer than its state
 --
--- Returns { wait, remaining, next, reset }, times in microseconds from now:
---   wait       0 where it is granted, else until it would be
---   remaining  units left
---   next       until one more unit is there
---   reset      until all are
+-- REPLY[1]  units left after this request; below 0: so many are missing
+-- REPLY[2]  time until one more unit is there
+-- REPLY[3]  until all are
+-- REPLY[4]  where the rule denies, until it would grant
 --
--- A grant at t counts while t > now - window. Only grants are stored. What no longer counts is
--- found by galloping from the oldest end and cut off in one piece, so that a check's work grows
--- with neither the live nor (but for a logarithm) the expired entries.
+-- A unit of time t counts while t > now - window. Only what was granted is stored. What no longer
+-- counts is found by galloping from the oldest end and cut off in one piece, so that a check's work
+-- grows with neither the live nor (but for a logarithm) the expired entries.
 
-local call, key = redis.call, KEYS[1]
-local limit, window, time_to_live = tonumber(ARGV[1]), ARGV[2], ARGV[3]
-local time = call('TIME')
-local now = time[1] * 1000000 + time[2]
-local horizon = now - window -- an entry that is not later does not count
-
-local newest = tonumber(call('LINDEX', key, '-1'))
-if not newest or newest <= horizon then
-    if newest then call('UNLINK', key) end
-    call('RPUSH', key, string.format('%d', now))
-    call('PEXPIRE', key, time_to_live)
-    return { 0, limit - 1, now - horizon, now - horizon }
-end
-
-local oldest = tonumber(call('LINDEX', key, '0'))
-if oldest <= horizon then
-    local expired, live = 0, 1 -- positions; the newest entry is live, so both loops end
-    local entry = tonumber(call('LINDEX', key, '1'))
-    while entry and entry <= horizon do
-        expired, live = live, live * 2
-        entry = tonumber(call('LINDEX', key, live))
+local horizon = now - ARGV[3] -- an entry that is not later does not count
+local length, expired = 0, 0
+local oldest, newest = now, tonumber(call('LINDEX', KEYS[1], '-1'))
+if newest and newest <= horizon then
+    expired, newest = -1, nil -- all of them
+elseif newest then
+    oldest = tonumber(call('LINDEX', KEYS[1], '0'))
+    if oldest <= horizon then
+        local live = 1 -- positions; the newest entry is live, so both loops end
+        local entry = tonumber(call('LINDEX', KEYS[1], '1'))
+        while entry and entry <= horizon do
+            expired, live = live, live * 2
+            entry = tonumber(call('LINDEX', KEYS[1], live))
+        end
+        while live - expired > 1 do
+            local middle = math.floor((expired + live) / 2)
+            entry = tonumber(call('LINDEX', KEYS[1], middle))
+            if entry and entry <= horizon then expired = middle else live = middle end
+        end
+        expired = live -- as a number of entries
+        oldest = tonumber(call('LINDEX', KEYS[1], live))
     end
-    while live - expired > 1 do
-        local middle = math.floor((expired + live) / 2)
-        entry = tonumber(call('LINDEX', key, middle))
-        if entry and entry <= horizon then expired = middle else live = middle end
+    length = call('LLEN', KEYS[1]) - expired
+end
+local left = ARGV[1] - ARGV[2] - length
+local fits = left >= 0
+local wait = 0
+if not fits then
+    local missing = -left -- so many of the oldest have to go
+    if missing == 1 then
+        wait = oldest - horizon
+    elseif missing <= length then
+        wait = tonumber(call('LINDEX', KEYS[1], missing - length - 1)) - horizon
     end
-    call('LTRIM', key, live, '-1')
-    oldest = tonumber(call('LINDEX', key, '0'))
+    if missing > tonumber(ARGV[2]) then -- the limit was lowered: for one unit, too, several go
+        oldest = tonumber(call('LINDEX', KEYS[1], '-' .. ARGV[1]))
+    end
 end
 
-local length = call('LLEN', key)
-if length >= limit then
-    -- where the limit was lowered, more than one entry has to go first
-    local blocking = length == limit and oldest or tonumber(call('LINDEX', key, -limit))
-    return { blocking - horizon, 0, blocking - horizon, newest - horizon }
-end
+-- charge
 
-if newest > now then
-    -- the clock stepped back: the list stays in order, and the key outlives its entries
-    time_to_live = string.format('%d', time_to_live + math.ceil((newest - now) / 1000))
-else
-    newest = now
+if granted and fits and ARGV[2] ~= '0' then
+    if expired < 0 then
+        call('UNLINK', KEYS[1])
+    elseif expired > 0 then
+        call('LTRIM', KEYS[1], expired, '-1')
+    end
+    -- the expiry is put off once in an eighth of the window, for so much longer
+    local is_due = not newest or newest < now - now % (ARGV[3] / 8)
+    if not newest or newest <= now then -- else the clock stepped back: the list stays in order
+        newest = now
+    end
+    local entry = string.format('%d', newest)
+    if ARGV[2] == '1' then
+        call('RPUSH', KEYS[1], entry)
+    else
+        local entries = {}
+        for i = 1, ARGV[2] do entries[i] = entry end
+        call('RPUSH', KEYS[1], unpack(entries))
+    end
+    if is_due then
+        call('PEXPIRE', KEYS[1], ARGV[4])
+    end
 end
-call('RPUSH', key, string.format('%d', newest))
-call('PEXPIRE', key, time_to_live)
-return { 0, limit - length - 1, oldest - horizon, newest - horizon }
+newest = newest or horizon
+if newest == horizon then oldest = horizon end
+REPLY[1], REPLY[2], REPLY[3], REPLY[4] = left, oldest - horizon, newest - horizon, wait
+
+-- refund
+-- ARGV[1]  cost
+-- ARGV[2]  the time of the entries
+
+call('LREM', KEYS[1], '-' .. ARGV[1], ARGV[2])

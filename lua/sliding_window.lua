@@ -1,38 +1,33 @@
 -- sliding_window: two aligned windows, the previous one weighted by how much of it a window that
--- ends now still overlaps: previous * (T - elapsed) / T + current + 1 <= limit.
+-- ends now still overlaps: previous * (T - elapsed) / T + current + cost <= limit.
 --
--- KEYS[1]  the current window's start in microseconds, 16 digits, the units taken in it, a space,
---          and those of the window before
--- ARGV[1]  limit, from 1
--- ARGV[2]  window, microseconds
--- ARGV[3]  time to live of the key, milliseconds
+-- KEYS[1]  three numbers, 8 bytes each: the current window's start, the units taken in it, and
+--          those of the window before
+-- ARGV[1]  limit
+-- ARGV[2]  cost
+-- ARGV[3]  window
+-- ARGV[4]  time to live of the key, milliseconds
 --
--- Returns { granted, previous, current, elapsed }: 1 or 0, the units then taken in both windows,
--- and the microseconds since the current one's start; negative where the clock stepped back
--- before it.
+-- REPLY[1]  units then taken in the window before; where the rule denies, so many below -1
+-- REPLY[2]  units then taken in the current window
+-- REPLY[3]  time since its start; negative where the clock stepped back before it
 
-local call, key = redis.call, KEYS[1]
-local limit, window, time_to_live = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
-local time = call('TIME')
-local now = time[1] * 1000000 + time[2]
-
-local start, previous, current = now - now % window, 0, 0
-local state = call('GET', key)
+local window = tonumber(ARGV[3])
+local start, current, previous = now - now % window, 0, 0
+local state = call('GET', KEYS[1])
 if state then
-    local stored = tonumber(string.sub(state, 1, 16))
-    local of_current, of_previous = string.match(state, '^(%d+) (%d+)$', 17)
+    local stored, of_current, of_previous = unpack_state('<ddd', state)
     if stored >= start then
-        start, previous, current = stored, tonumber(of_previous), tonumber(of_current)
+        start, current, previous = stored, of_current, of_previous
     elseif stored == start - window then
-        previous = tonumber(of_current)
+        previous = of_current
     end
 end
 local elapsed = now - start
 local overlap = elapsed > 0 and window - elapsed or window
-
-local free = limit - current - 1
+local free = ARGV[1] - ARGV[2] - current
 local weighted, room = previous * overlap, free * window
-local is_full = weighted > room
+local fits = weighted <= room
 if weighted >= 9007199254740992 and room >= 9007199254740992 then
     -- both beyond 2^53, where products are rounded: compared again digit by digit
     local function digits(x, y) -- of x * y to the base 2^15, where x < 2^31 and y < 2^45
@@ -44,20 +39,38 @@ if weighted >= 9007199254740992 and room >= 9007199254740992 then
     local high, middle, low = digits(previous, overlap)
     local room_high, room_middle, room_low = digits(free, window)
     if high ~= room_high then
-        is_full = high > room_high
+        fits = high < room_high
     elseif middle ~= room_middle then
-        is_full = middle > room_middle
+        fits = middle < room_middle
     else
-        is_full = low > room_low
+        fits = low <= room_low
     end
 end
 
-if is_full then
-    return { 0, previous, current, elapsed }
+-- charge
+
+if granted and fits and ARGV[2] ~= '0' then
+    current = current + ARGV[2]
+    local time_to_live = ARGV[4]
+    if elapsed < 0 then
+        time_to_live = string.format('%d', time_to_live + math.ceil(-elapsed / 1000))
+    end
+    call('SET', KEYS[1], pack('<ddd', start, current, previous), 'PX', time_to_live)
 end
-current = current + 1
-if elapsed < 0 then
-    time_to_live = string.format('%d', time_to_live + math.ceil(-elapsed / 1000))
+REPLY[1], REPLY[2], REPLY[3] = fits and previous or -1 - previous, current, elapsed
+
+-- refund
+-- ARGV[1]  cost
+-- ARGV[2]  window
+-- ARGV[3]  the start of the window that was charged
+
+local state = call('GET', KEYS[1])
+if state then
+    local start, current, previous = unpack_state('<ddd', state)
+    if start == tonumber(ARGV[3]) then
+        current = math.max(current - ARGV[1], 0)
+    elseif start == ARGV[3] + ARGV[2] then
+        previous = math.max(previous - ARGV[1], 0)
+    end
+    call('SETRANGE', KEYS[1], '0', pack('<ddd', start, current, previous)) -- its expiry stays
 end
-call('SET', key, string.format('%016d%d %d', start, current, previous), 'PX', time_to_live)
-return { 1, previous, current, elapsed }

@@ -27,9 +27,19 @@ uint64_t seconds_up(std::chrono::microseconds time) {
     return static_cast<uint64_t>(std::chrono::ceil<std::chrono::seconds>(time).count());
 }
 
-std::string rate_limit_policy_item(const Rule &rule) {
-    return "\"" + rule.name() + "\";q=" + std::to_string(rule.capacity()) +
-           ";w=" + std::to_string(seconds_up(rule.refill()));
+std::string_view write_rate_limit_policy_item(std::string_view name, const Quota &quota,
+                                              ItemBuffer &out) {
+    char *at = append(out.data(), "\"");
+    at = append(at, name);
+    at = append(at, "\";q=");
+    at = append(at, quota.capacity());
+    if (quota.algorithm == Algorithm::concurrency) {
+        at = append(at, ";qu=\"concurrent-requests\"");
+    } else {
+        at = append(at, ";w=");
+        at = append(at, std::max<uint64_t>(seconds_up(quota.refill()), 1));
+    }
+    return {out.data(), static_cast<size_t>(at - out.data())};
 }
 
 std::string_view write_rate_limit_item(std::string_view name, const Verdict &verdict,

@@ -10,7 +10,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 namespace rate_limit {
@@ -18,8 +17,8 @@ namespace rate_limit {
 /// 20 digits hold every 64-bit number.
 using NumberBuffer = std::array<char, 20>;
 
-/// Room for one rule's item: a quoted name and two or three parameters.
-using ItemBuffer = std::array<char, longest_name + 64>;
+/// Room for one rule's item: a quoted name, which may be a zone's and a window, and parameters.
+using ItemBuffer = std::array<char, longest_name + 96>;
 
 /// Returns the part of `out` that holds the number.
 std::string_view write_number(uint64_t number, NumberBuffer &out);
@@ -27,10 +26,12 @@ std::string_view write_number(uint64_t number, NumberBuffer &out);
 /// Whole seconds, rounded up: a client that waits them is never too early.
 uint64_t seconds_up(std::chrono::microseconds time);
 
-/// `"per_ip/60s";q=100;w=60`: constant for a rule, made at configuration.
-std::string rate_limit_policy_item(const Rule &rule);
+/// `"per_ip/60s";q=100;w=60`, or `"per_ip/concurrency";q=10;qu="concurrent-requests"`. `name` is the
+/// rule's.
+std::string_view write_rate_limit_policy_item(std::string_view name, const Quota &quota,
+                                              ItemBuffer &out);
 
-/// `"per_ip/60s";r=99;t=60`; `t` is left out where all units are there. `name` is the rule's.
+/// `"per_ip/60s";r=99;t=60`; `t` is left out where all units are there, and where nobody knows.
 std::string_view write_rate_limit_item(std::string_view name, const Verdict &verdict,
                                        ItemBuffer &out);
 

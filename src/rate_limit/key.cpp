@@ -70,8 +70,8 @@ std::string_view encode_client_key(std::string_view client_key, std::span<char, 
 
 KeyFormat::KeyFormat(std::string_view prefix, const Rule &rule)
     : head_(std::string(prefix) + "{" + rule.zone + ":"),
-      tail_("}:" + std::string(to_string(rule.algorithm)) + ":" +
-            std::to_string(rule.window.count())) {
+      tail_("}:" + std::string(to_string(rule.quota.algorithm)) + ":" +
+            std::to_string(rule.quota.window.count())) {
     if (!rule.explicit_name.empty()) {
         tail_ += ":" + rule.explicit_name;
     }

@@ -11,12 +11,14 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-constexpr std::array<std::pair<Algorithm, std::string_view>, 5> names = {{
+constexpr std::array<std::pair<Algorithm, std::string_view>, 7> names = {{
     {Algorithm::fixed_window, "fixed_window"},
     {Algorithm::sliding_log, "sliding_log"},
     {Algorithm::sliding_window, "sliding_window"},
     {Algorithm::token_bucket, "token_bucket"},
     {Algorithm::gcra, "gcra"},
+    {Algorithm::leaky_bucket, "leaky_bucket"},
+    {Algorithm::concurrency, "concurrency"},
 }};
 
 } // namespace
@@ -43,8 +45,13 @@ uint64_t largest_limit(Algorithm algorithm) {
     return algorithm == Algorithm::sliding_log ? 1'000'000 : largest_number;
 }
 
+uint64_t largest_cost(Algorithm algorithm) {
+    return algorithm == Algorithm::sliding_log ? 1'000 : largest_number;
+}
+
 bool is_bucket(Algorithm algorithm) {
-    return algorithm == Algorithm::token_bucket || algorithm == Algorithm::gcra;
+    return algorithm == Algorithm::token_bucket || algorithm == Algorithm::gcra ||
+           algorithm == Algorithm::leaky_bucket;
 }
 
 bool is_name(std::string_view text) {
@@ -55,30 +62,23 @@ bool is_name(std::string_view text) {
     return !text.empty() && text.size() <= longest_name && std::ranges::all_of(text, allowed);
 }
 
-std::string Rule::name() const {
-    if (!explicit_name.empty()) {
-        return explicit_name;
-    }
-    const int64_t ms = window.count();
-    return zone + "/" +
-           (ms % 1000 == 0 ? std::to_string(ms / 1000) + "s" : std::to_string(ms) + "ms");
-}
-
-uint64_t Rule::capacity() const {
+uint64_t Quota::capacity() const {
     switch (algorithm) {
     case Algorithm::fixed_window:
     case Algorithm::sliding_log:
     case Algorithm::sliding_window:
+    case Algorithm::concurrency:
         return limit;
     case Algorithm::token_bucket:
         return limit == 0 ? 0 : burst.value_or(limit);
     case Algorithm::gcra:
+    case Algorithm::leaky_bucket:
         return limit == 0 ? 0 : burst.value_or(0) + 1;
     }
     return 0;
 }
 
-std::chrono::microseconds Rule::refill() const {
+std::chrono::microseconds Quota::refill() const {
     const std::chrono::microseconds whole_window = window;
     if (!is_bucket(algorithm) || limit == 0) {
         return whole_window;
@@ -89,17 +89,29 @@ std::chrono::microseconds Rule::refill() const {
         static_cast<int64_t>(std::min<Wide>((product + limit - 1) / limit, longest)));
 }
 
-bool Rule::same_counter(const Rule &other) const {
-    return zone == other.zone && algorithm == other.algorithm && window == other.window &&
-           explicit_name == other.explicit_name;
-}
-
-Interval::Interval(const Rule &rule) {
-    const auto window = static_cast<uint64_t>(std::chrono::microseconds(rule.window).count());
-    const uint64_t limit = std::max<uint64_t>(rule.limit, 1);
+Interval::Interval(const Quota &quota) {
+    const auto window = static_cast<uint64_t>(std::chrono::microseconds(quota.window).count());
+    const uint64_t limit = std::max<uint64_t>(quota.limit, 1);
     const uint64_t common = std::gcd(window, limit);
     length = window / common;
     parts = limit / common;
+}
+
+std::string Rule::name() const {
+    if (!explicit_name.empty()) {
+        return explicit_name;
+    }
+    if (quota.algorithm == Algorithm::concurrency) {
+        return zone + "/concurrency";
+    }
+    const int64_t ms = quota.window.count();
+    return zone + "/" +
+           (ms % 1000 == 0 ? std::to_string(ms / 1000) + "s" : std::to_string(ms) + "ms");
+}
+
+bool Rule::same_counter(const Rule &other) const {
+    return zone == other.zone && quota.algorithm == other.quota.algorithm &&
+           quota.window == other.quota.window && explicit_name == other.explicit_name;
 }
 
 } // namespace rate_limit

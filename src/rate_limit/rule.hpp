@@ -9,15 +9,28 @@
 
 namespace rate_limit {
 
-enum class Algorithm { fixed_window, sliding_log, sliding_window, token_bucket, gcra };
+enum class Algorithm : uint8_t {
+    fixed_window,
+    sliding_log,
+    sliding_window,
+    token_bucket,
+    gcra,
+    leaky_bucket,
+    concurrency,
+};
 
 /// The algorithm of that name in a configuration, or nothing.
 std::optional<Algorithm> algorithm_named(std::string_view name);
 std::string_view to_string(Algorithm algorithm);
 
-/// The largest `limit=` of an algorithm: a sliding log keeps an entry for each unit.
+/// One unit comes back each window / limit: token_bucket, gcra and leaky_bucket.
+bool is_bucket(Algorithm algorithm);
+
+inline constexpr uint64_t largest_number = 1'000'000'000; // of limits, bursts, delays and costs
+
+/// The largest `limit=` and `cost=` of an algorithm: a sliding log keeps an entry for each unit.
 uint64_t largest_limit(Algorithm algorithm);
-inline constexpr uint64_t largest_number = 1'000'000'000; // of limits and bursts
+uint64_t largest_cost(Algorithm algorithm);
 
 inline constexpr std::chrono::milliseconds shortest_window{1};
 inline constexpr std::chrono::milliseconds longest_window = std::chrono::hours{24 * 366};
@@ -30,17 +43,14 @@ inline constexpr std::chrono::microseconds longest_refill = std::chrono::hours{2
 inline constexpr size_t longest_name = 64;
 bool is_name(std::string_view text);
 
-struct Rule {
-    std::string zone;
+/// What a rule grants, in numbers, and what a request asks of it.
+struct Quota {
     Algorithm algorithm = Algorithm::sliding_log;
-    uint64_t limit = 0;
     std::chrono::milliseconds window{0};
+    uint64_t limit = 0;
     std::optional<uint64_t> burst; // of buckets
-    bool aligned = false;          // of fixed windows: they start at multiples of the window
-    std::string explicit_name;     // empty: the user gave none
-
-    /// The explicit name, else `zone/window`: `per_ip/60s`, `per_ip/500ms`.
-    std::string name() const;
+    uint64_t delay = 0;            // of leaky buckets: units of the burst that are not held back
+    uint64_t cost = 1;             // units that the request takes
 
     /// The most units the rule can ever grant at once.
     uint64_t capacity() const;
@@ -48,19 +58,27 @@ struct Rule {
     /// The time in which the whole capacity comes back: the window, or a bucket's
     /// capacity * window / limit, rounded up; the longest time there is where that is longer.
     std::chrono::microseconds refill() const;
-
-    /// Rules that share a counter, whatever their limits: SPEC section 2.
-    bool same_counter(const Rule &other) const;
 };
-
-bool is_bucket(Algorithm algorithm);
 
 /// The time of one unit of a bucket, window / limit, as a whole number of units of 1/parts
 /// microseconds, where `parts` is the least that allows that. For a limit of 0 as for 1.
 struct Interval {
-    explicit Interval(const Rule &rule);
+    explicit Interval(const Quota &quota);
     uint64_t length;
     uint64_t parts;
+};
+
+struct Rule {
+    std::string zone;
+    Quota quota;
+    bool aligned = false;      // of fixed windows: they start at multiples of the window
+    std::string explicit_name; // empty: the user gave none
+
+    /// The explicit name, else `zone/window`: `per_ip/60s`, `per_ip/500ms`, `per_ip/concurrency`.
+    std::string name() const;
+
+    /// Rules that share a counter, whatever their limits: SPEC section 2.
+    bool same_counter(const Rule &other) const;
 };
 
 } // namespace rate_limit

@@ -10,7 +10,7 @@
 
 namespace rate_limit {
 
-enum class Decision {
+enum class Decision : uint8_t {
     granted,
     denied, // waiting `retry_after` helps
     never,  // the rule can never grant it
@@ -22,21 +22,34 @@ struct Verdict {
     std::chrono::microseconds retry_after{0}; // 0 unless denied
     std::chrono::microseconds next_unit{0};   // until one more unit is there; 0 when all are
     std::chrono::microseconds reset{0};       // until all units are there; 0 when they are
+    std::chrono::microseconds delay{0};       // for which a granted request is to be held back
 
     bool operator==(const Verdict &) const = default;
 };
 
-/// The verdict that follows from a script's reply, whose numbers lua/<algorithm>.lua describes: the
-/// script decides and tells its state, the times are worked out here, exactly and rounded up to
-/// microseconds. Nothing where the numbers are not such a reply.
-std::optional<Verdict> verdict_of_reply(const Rule &rule, std::span<const int64_t> reply);
+/// The REPLY numbers of one rule, which lua/<algorithm>.lua describes: so many.
+using RuleReply = std::span<const int64_t>;
+size_t reply_length(Algorithm algorithm);
+
+/// Whether the rule, by itself, grants: the script decided that.
+bool is_granted(RuleReply reply);
+
+/// The verdict that follows from a reply: the script decides and tells its state, the times are
+/// worked out here, exactly and rounded up to microseconds. `charged` says whether the units were
+/// taken: where the rule grants, but another one of the same check denies, they were not. Nothing
+/// where the numbers are not such a reply.
+std::optional<Verdict> verdict_of_reply(const Quota &quota, RuleReply reply, bool charged);
+
+/// What a refund of a charge refers to, as the `-- refund` part of lua/<algorithm>.lua says; `now`
+/// is the time of the charge.
+int64_t receipt_of_reply(const Quota &quota, RuleReply reply, int64_t now);
 
 /// The verdict that needs no counter: a rule without capacity denies all, for ever.
-std::optional<Verdict> verdict_without_counter(const Rule &rule);
+std::optional<Verdict> verdict_without_counter(const Quota &quota);
 
 /// Which of two rules a client should look at first: the one that denies with the longer wait,
 /// else the one with less of its capacity left.
-bool is_tighter(const Rule &rule, const Verdict &verdict, const Rule &other_rule,
+bool is_tighter(const Quota &quota, const Verdict &verdict, const Quota &other_quota,
                 const Verdict &other_verdict);
 
 } // namespace rate_limit

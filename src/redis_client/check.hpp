@@ -1,21 +1,20 @@
-// One question to Redis: may this key take one more unit of this rule?
+// One question to Redis: may these keys take units of these rules, all of them or none?
 #pragma once
 
-#include "../rate_limit/key.hpp"
 #include "../rate_limit/rule.hpp"
 #include "../rate_limit/verdict.hpp"
 #include "intrusive_list.hpp"
+#include "object_pool.hpp"
+#include "resp.hpp"
 #include "script.hpp"
+#include "slots.hpp"
 
 #include <chrono>
-#include <memory>
+#include <optional>
+#include <span>
 #include <string_view>
-#include <variant>
 
 namespace redis_client {
-
-/// Time on a clock of the worker that never steps back, from any origin.
-using Time = std::chrono::milliseconds;
 
 /// Why there is no verdict.
 enum class Failure {
@@ -25,51 +24,59 @@ enum class Failure {
     overload, // too many checks wait already, or no memory
 };
 
-using CheckResult = std::variant<rate_limit::Verdict, Failure>;
+/// One rule's part of a check. It belongs to who asks and stays where it is, with all that it
+/// refers to, until the check is answered or abandoned.
+struct Charge {
+    rate_limit::Quota quota;
+    bool dry_run = false; // on trial: never keeps the others from being charged
+    std::string_view redis_key;
+    WireWords arguments; // check_arguments()
 
-/// Who waits for a check's result.
+    // The answer:
+    rate_limit::Verdict verdict;
+    bool is_charged = false;
+    int64_t receipt = 0;  // for a refund
+    Slot *slot = nullptr; // of a `concurrency` rule that was charged: to be given back
+};
+
+/// Who waits for a check's answer.
 class CheckListener {
   public:
-    /// Called once, unless the check was abandoned; the check is gone by then. Must not call back
-    /// into the session.
-    virtual void on_result(const CheckResult &result) = 0;
+    /// Called once, unless the check was abandoned; the check is gone by then. Without a failure
+    /// the charges hold the answer. Must not call back into the session.
+    virtual void on_answer(std::optional<Failure> failure) = 0;
 
   protected:
     ~CheckListener() = default;
 };
 
-/// What all checks of a rule have in common, made once at configuration. Outlives its checks.
-struct PreparedRule {
-    PreparedRule(rate_limit::Rule a_rule, std::string_view prefix)
-        : rule(std::move(a_rule)),
-          key_format(prefix, rule),
-          script(&script_of(rule.algorithm)),
-          arguments(script_arguments(rule)) {}
+/// A command on its way to Redis and back: a check, or an errand for which nobody waits. Owned by
+/// the session. A check outlives its listener: when it was sent it stays until its reply came, so
+/// that the reply is taken for nobody else's.
+struct Call : Pooled<Call> {
+    enum class Kind {
+        check,
+        refund,  // of one charge
+        release, // of one slot
+        renewal, // of many
+    };
 
-    rate_limit::Rule rule;
-    rate_limit::KeyFormat key_format;
-    const Script *script;
-    WireWords arguments;
-};
+    Kind kind = Kind::check;
+    CheckListener *listener = nullptr; // null: nobody waits, or nobody any more
+    std::span<Charge> charges;         // only while there is a listener
+    Slot *slot = nullptr;              // that is released
+    const Script *script = nullptr;
+    size_t reply_size = 0; // that a check will have
 
-/// Owned by the session. It outlives its listener: a check that was sent stays until its reply
-/// came, so that the reply is taken for nobody else's.
-struct Check {
-    const PreparedRule *rule = nullptr;
-    CheckListener *listener = nullptr; // null: nobody waits any more
     Time asked{0};
     Time sent{0};
     bool is_sent = false;
     uint64_t end_of_command = 0; // where it ends in the session's output
     bool sent_in_full = false;   // with EVAL, not by its script's name
     bool timed_out = false;      // and was counted as that: a late reply changes nothing
-    std::string_view redis_key;
-    rate_limit::RedisKeyBuffer redis_key_bytes;
 
-    ListHook<Check> waiting_hook;    // those with a listener, in the order of asking
-    ListHook<Check> unanswered_hook; // those sent, in the order of sending
-    Check *next_spare = nullptr;
-    std::unique_ptr<Check> older; // made before this one
+    ListHook<Call> waiting_hook;    // those with a listener, in the order of asking
+    ListHook<Call> unanswered_hook; // those sent, in the order of sending
 };
 
 } // namespace redis_client

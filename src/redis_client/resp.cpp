@@ -26,30 +26,71 @@ class Prefix {
     size_t size_;
 };
 
+constexpr size_t longest_frame = sizeof(Prefix) + 2; // what a word has around it
+
+/// The decimal digits of a number.
+class Digits {
+  public:
+    explicit Digits(uint64_t number)
+        : size_(static_cast<size_t>(
+              std::to_chars(text_.data(), text_.data() + text_.size(), number).ptr - text_.data())) {
+    }
+    std::string_view view() const { return {text_.data(), size_}; }
+
+  private:
+    std::array<char, 20> text_;
+    size_t size_;
+};
+
 } // namespace
 
-std::string bulk_string(std::string_view word) {
-    return std::string(Prefix('$', word.size()).view()) + std::string(word) + "\r\n";
+CommandWriter::CommandWriter(ByteQueue &out, size_t words, size_t bytes)
+    : out_(out), ok_(out.reserve((words + 1) * longest_frame + bytes)) {
+    if (ok_) {
+        out_.append(Prefix('*', words).view());
+    }
 }
 
-bool write_command(ByteQueue &out, std::initializer_list<std::string_view> words,
-                   const WireWords &more_words) {
-    constexpr size_t longest_frame = sizeof(Prefix) + 2;
-    size_t size = longest_frame + more_words.bytes.size();
+void CommandWriter::word(std::string_view word) {
+    out_.append(Prefix('$', word.size()).view());
+    out_.append(word);
+    out_.append("\r\n");
+}
+
+void CommandWriter::word(uint64_t number) {
+    word(Digits(number).view());
+}
+
+void CommandWriter::wire(const WireWords &words) {
+    out_.append(words.bytes());
+}
+
+bool write_command(ByteQueue &out, std::initializer_list<std::string_view> words) {
+    size_t bytes = 0;
     for (const std::string_view word : words) {
-        size += longest_frame + word.size();
+        bytes += word.size();
     }
-    if (!out.reserve(size)) {
+    CommandWriter command(out, words.size(), bytes);
+    if (!command.ok()) {
         return false;
     }
-    out.append(Prefix('*', words.size() + more_words.count).view());
     for (const std::string_view word : words) {
-        out.append(Prefix('$', word.size()).view());
-        out.append(word);
-        out.append("\r\n");
+        command.word(word);
     }
-    out.append(more_words.bytes);
     return true;
+}
+
+void WireWords::add(std::string_view word) {
+    const Prefix prefix('$', word.size());
+    for (const std::string_view part : {prefix.view(), word, std::string_view("\r\n")}) {
+        std::ranges::copy(part, bytes_.data() + size_);
+        size_ += part.size();
+    }
+    ++count_;
+}
+
+void WireWords::add(uint64_t number) {
+    add(Digits(number).view());
 }
 
 /// hiredis's view of a Reply: it calls these while it parses. A null result refuses the reply.
@@ -59,6 +100,7 @@ class ReplyBuilder {
         const bool is_error = task->type == REDIS_REPLY_ERROR;
         Reply *reply = start(task, is_error ? Reply::Type::error : Reply::Type::text);
         if (reply != nullptr) {
+            reply->size_ = size;
             reply->text_size_ = std::min(size, reply->text_.size());
             std::copy_n(text, reply->text_size_, reply->text_.data());
         }
@@ -67,18 +109,12 @@ class ReplyBuilder {
 
     // The count is an int in hiredis 0.14 and a size_t in 1.x.
     template <typename Count>
-    static void *array(const redisReadTask *task, Count count) {
-        Reply *reply = start(task, Reply::Type::numbers);
-        const bool fits = reply != nullptr && task->type == REDIS_REPLY_ARRAY &&
-                          static_cast<size_t>(count) <= reply->numbers_.size();
-        return fits ? reply : nullptr;
+    static void *array(const redisReadTask * /*task*/, Count /*count*/) {
+        return nullptr;
     }
 
-    static void *integer(const redisReadTask *task, long long number) {
-        Reply *reply = task->parent != nullptr ? static_cast<Reply *>(task->privdata)
-                                               : start(task, Reply::Type::numbers);
-        reply->numbers_[reply->count_++] = number;
-        return reply;
+    static void *integer(const redisReadTask *task, long long /*number*/) {
+        return start(task, Reply::Type::number);
     }
 
     static void *nil(const redisReadTask *task) { return start(task, Reply::Type::nil); }
@@ -97,15 +133,10 @@ class ReplyBuilder {
 #endif
 
   private:
-    /// A new reply; null inside an array, where only integers may stand.
     static Reply *start(const redisReadTask *task, Reply::Type type) {
-        if (task->parent != nullptr) {
-            return nullptr;
-        }
         auto *reply = static_cast<Reply *>(task->privdata);
         reply->type_ = type;
-        reply->text_size_ = 0;
-        reply->count_ = 0;
+        reply->size_ = reply->text_size_ = 0;
         return reply;
     }
 };

@@ -7,50 +7,71 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
-#include <span>
-#include <string>
 #include <string_view>
 
 struct redisReader;
 
 namespace redis_client {
 
-/// The wire form of a word of a command: `$3\r\nfoo\r\n`.
-std::string bulk_string(std::string_view word);
+/// Words of commands in wire form (`$3\r\nfoo\r\n`), made beforehand: a few numbers.
+class WireWords {
+  public:
+    void add(std::string_view word); // of at most 20 bytes
+    void add(uint64_t number);
 
-/// Words of a command in wire form, made beforehand.
-struct WireWords {
-    std::string bytes; // a bulk_string() for each
-    size_t count = 0;
+    std::string_view bytes() const { return {bytes_.data(), size_}; }
+    size_t count() const { return count_; }
+
+    static constexpr size_t most = 6;
+
+  private:
+    static constexpr size_t longest_word = 20 + sizeof("$20\r\n\r\n") - 1;
+    std::array<char, most * longest_word> bytes_;
+    size_t size_ = 0;
+    size_t count_ = 0;
 };
 
-/// Writes a command, the bytes that hiredis's redisFormatCommandArgv gives. False without memory,
-/// and nothing was written.
-bool write_command(ByteQueue &out, std::initializer_list<std::string_view> words,
-                   const WireWords &more_words = {});
+/// Writes one command to a queue, the bytes that hiredis's redisFormatCommandArgv gives.
+class CommandWriter {
+  public:
+    /// Announces `words` words of `bytes` bytes in all, at most. Where ok() is false there was no
+    /// memory: nothing was written, and no word may follow.
+    CommandWriter(ByteQueue &out, size_t words, size_t bytes);
+    bool ok() const { return ok_; }
+
+    void word(std::string_view word);
+    void word(uint64_t number);
+    void wire(const WireWords &words);
+
+  private:
+    ByteQueue &out_;
+    bool ok_;
+};
+
+/// A command of a few words. False without memory, and nothing was written.
+bool write_command(ByteQueue &out, std::initializer_list<std::string_view> words);
 
 /// The shapes of replies that our commands have. Redis sends others too; they are refused.
 class Reply {
   public:
     enum class Type {
-        text,    // a status or a bulk string
-        error,   // text() is its message
-        nil,     //
-        numbers, // one integer, or a flat array of integers
+        text,   // a status or a bulk string
+        error,  // text() is its message
+        nil,    //
+        number, //
     };
 
     Type type() const { return type_; }
-    std::string_view text() const { return {text_.data(), text_size_}; } // the first 256 bytes
-    std::span<const int64_t> numbers() const { return {numbers_.data(), count_}; }
+    std::string_view text() const { return {text_.data(), text_size_}; } // its first 512 bytes
+    size_t size() const { return size_; }                                // of the whole text
 
   private:
     friend class ReplyBuilder;
 
     Type type_ = Type::nil;
+    size_t size_ = 0;
     size_t text_size_ = 0;
-    size_t count_ = 0;
-    std::array<char, 256> text_;
-    std::array<int64_t, 8> numbers_;
+    std::array<char, 512> text_;
 };
 
 /// Cuts a byte stream into replies. Memory is bounded whatever the stream claims: a reply is kept

@@ -1,29 +1,17 @@
 #include "script.hpp"
 
+#include "lua_source.hpp"
+
 #include <openssl/sha.h>
 
-#include <initializer_list>
-
-// The assembler reads the file, so that the Lua stays a file of its own and needs no generator.
-// RATE_LIMIT_LUA_DIR comes from config.make or CMakeLists.txt.
-// NOLINTBEGIN(bugprone-macro-parentheses): a name that is declared takes none.
-#define EMBED(symbol, file)                                                                        \
-    asm(".pushsection .rodata\n" #symbol ":\n"                                                     \
-        ".incbin \"" RATE_LIMIT_LUA_DIR "/" file "\"\n" #symbol "_end:\n"                          \
-        ".byte 0\n"                                                                                \
-        ".popsection\n");                                                                          \
-    extern "C" const char symbol[];                                                                \
-    extern "C" const char symbol##_end[]
-// NOLINTEND(bugprone-macro-parentheses)
-
-EMBED(redis_rate_limit_lua_fixed_window, "fixed_window.lua");
-EMBED(redis_rate_limit_lua_sliding_log, "sliding_log.lua");
-EMBED(redis_rate_limit_lua_sliding_window, "sliding_window.lua");
-EMBED(redis_rate_limit_lua_gcra, "gcra.lua");
+#include <algorithm>
+#include <charconv>
 
 namespace redis_client {
 
 namespace {
+
+using rate_limit::Algorithm;
 
 std::string sha1_hex(std::string_view text) {
     constexpr std::string_view digits = "0123456789abcdef";
@@ -37,78 +25,160 @@ std::string sha1_hex(std::string_view text) {
     return hex;
 }
 
-Script embedded(const char *begin, const char *end) {
-    const std::string_view source(begin, static_cast<size_t>(end - begin));
-    return {.source = source, .sha1 = sha1_hex(source)};
-}
-
-WireWords wire_words(std::initializer_list<std::string> words) {
-    WireWords wire;
-    for (const std::string &word : words) {
-        wire.bytes += bulk_string(word);
+/// Redis need not store the lines that are comments.
+std::string without_comments(std::string_view text) {
+    std::string code;
+    while (!text.empty()) {
+        const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+        const std::string_view line = text.substr(0, end);
+        const size_t begin = line.find_first_not_of(" \n");
+        if (begin != std::string_view::npos && !line.substr(begin).starts_with("--")) {
+            code += line;
+        }
+        text.remove_prefix(end);
     }
-    wire.count = words.size();
-    return wire;
+    if (!code.empty() && code.back() != '\n') {
+        code += '\n';
+    }
+    return code;
 }
 
-std::string time_to_live(std::chrono::microseconds state) {
-    return std::to_string(
-        (std::chrono::ceil<std::chrono::milliseconds>(state) + expiry_margin).count());
+/// Gives the numbered names of the parts of a script distinct numbers.
+class Renumbering {
+  public:
+    /// `ARGV[3]` becomes `ARGV[<offset + 3>]`; the same with other texts around the number.
+    struct Name {
+        std::string_view before, new_before, new_after;
+        size_t offset = 0;
+        size_t largest = 0; // after renumbering
+    };
+
+    /// Renames in one part of a rule.
+    std::string apply(std::string_view text) {
+        std::string renamed;
+        while (!text.empty()) {
+            const auto name = std::ranges::find_if(
+                names_, [&](const Name &one) { return text.starts_with(one.before); });
+            if (name == std::end(names_)) {
+                renamed += text.front();
+                text.remove_prefix(1);
+            } else {
+                text.remove_prefix(name->before.size());
+                renamed += rename(*name, text);
+            }
+        }
+        return renamed;
+    }
+
+    /// The next parts are those of another rule.
+    void next_rule() {
+        for (Name &name : names_) {
+            name.offset = name.largest;
+        }
+    }
+
+    size_t replies() const { return names_[2].largest; }
+
+  private:
+    static std::string rename(Name &name, std::string_view &text) {
+        size_t number = 0;
+        const char *end =
+            std::from_chars(text.data(), text.data() + text.size(), number).ptr + 1; // and "]"
+        text.remove_prefix(static_cast<size_t>(end - text.data()));
+        number += name.offset;
+        name.largest = std::max(name.largest, number);
+        return std::string(name.new_before) + std::to_string(number) + std::string(name.new_after);
+    }
+
+    Name names_[3] = {{"KEYS[", "KEYS[", "]"}, {"ARGV[", "ARGV[", "]"}, {"REPLY[", "reply_", ""}};
+};
+
+/// `reply_1, reply_2`
+std::string reply_names(size_t count) {
+    std::string names;
+    for (size_t i = 1; i <= count; ++i) {
+        names += (i == 1 ? "reply_" : ", reply_") + std::to_string(i);
+    }
+    return names;
 }
 
-/// The interval and the whole bucket, as microseconds and parts of one.
-WireWords bucket_arguments(const rate_limit::Rule &rule) {
-    __extension__ using Wide = unsigned __int128;
-    const rate_limit::Interval interval(rule);
-    const Wide full = Wide{interval.length} * rule.capacity();
-    return wire_words({std::to_string(interval.length / interval.parts),
-                       std::to_string(interval.length % interval.parts),
-                       std::to_string(static_cast<uint64_t>(full / interval.parts)),
-                       std::to_string(static_cast<uint64_t>(full % interval.parts)),
-                       std::to_string(interval.parts), time_to_live(rule.refill())});
+void replace(std::string &text, std::string_view what, std::string_view by) {
+    const size_t at = text.find(what);
+    if (at != std::string::npos) {
+        text.replace(at, what.size(), by);
+    }
+}
+
+/// `pack('<i8i8', now, reply_1)`
+std::string frame_tail(size_t replies) {
+    std::string tail = without_comments(lua_frame().tail);
+    std::string format = "'<i8";
+    for (size_t i = 0; i < replies; ++i) {
+        format += "i8";
+    }
+    replace(tail, "REPLY_FORMAT", format + "'");
+    replace(tail, "REPLY", reply_names(replies));
+    return tail;
 }
 
 } // namespace
 
-const Script &script_of(rate_limit::Algorithm algorithm) {
-    static const Script fixed_window =
-        embedded(redis_rate_limit_lua_fixed_window, redis_rate_limit_lua_fixed_window_end);
-    static const Script sliding_log =
-        embedded(redis_rate_limit_lua_sliding_log, redis_rate_limit_lua_sliding_log_end);
-    static const Script sliding_window =
-        embedded(redis_rate_limit_lua_sliding_window, redis_rate_limit_lua_sliding_window_end);
-    static const Script gcra = embedded(redis_rate_limit_lua_gcra, redis_rate_limit_lua_gcra_end);
-    switch (algorithm) {
-    case rate_limit::Algorithm::fixed_window:
-        return fixed_window;
-    case rate_limit::Algorithm::sliding_window:
-        return sliding_window;
-    case rate_limit::Algorithm::token_bucket: // decides as gcra does
-    case rate_limit::Algorithm::gcra:
-        return gcra;
-    case rate_limit::Algorithm::sliding_log:
-        break;
-    }
-    return sliding_log;
+Script::Script(std::string a_source) : source(std::move(a_source)), sha1(sha1_hex(source)) {}
+
+bool ScriptShape::has(Algorithm algorithm) const {
+    return std::ranges::any_of(
+        parts(), [&](const Part &part) { return part.algorithm == algorithm; });
 }
 
-WireWords script_arguments(const rate_limit::Rule &rule) {
-    const std::chrono::microseconds window = rule.window;
-    switch (rule.algorithm) {
-    case rate_limit::Algorithm::token_bucket:
-    case rate_limit::Algorithm::gcra:
-        return bucket_arguments(rule);
-    case rate_limit::Algorithm::fixed_window:
-        return wire_words({std::to_string(rule.limit), std::to_string(window.count()),
-                           time_to_live(window), rule.aligned ? "aligned" : "first"});
-    case rate_limit::Algorithm::sliding_window:
-        return wire_words(
-            {std::to_string(rule.limit), std::to_string(window.count()), time_to_live(2 * window)});
-    case rate_limit::Algorithm::sliding_log:
-        break;
+Script check_script(const ScriptShape &shape) {
+    Renumbering renumbering;
+    std::string checks;
+    std::string charges;
+    for (const auto &[algorithm, dry_run] : shape.parts()) {
+        const LuaSource source = lua_source(algorithm);
+        checks += renumbering.apply(without_comments(source.check));
+        checks += dry_run ? "do\n" : "granted = granted and fits\ndo\n";
+        charges = "end\n" + renumbering.apply(without_comments(source.charge)) + charges;
+        renumbering.next_rule();
     }
-    return wire_words(
-        {std::to_string(rule.limit), std::to_string(window.count()), time_to_live(window)});
+    return Script(without_comments(lua_frame().head) + "local " +
+                  reply_names(renumbering.replies()) + "\n" + checks + charges +
+                  frame_tail(renumbering.replies()));
+}
+
+Script refund_script(Algorithm algorithm) {
+    return Script(without_comments(lua_frame().head) +
+                  without_comments(lua_source(algorithm).refund));
+}
+
+Script renew_script() {
+    return Script(without_comments(lua_frame().head) +
+                  without_comments(lua_source(Algorithm::concurrency).renew));
+}
+
+const Script &ScriptLibrary::check(const ScriptShape &shape) {
+    for (const auto &[its_shape, script] : checks_) {
+        if (its_shape == shape) {
+            return script;
+        }
+    }
+    return checks_.emplace_back(Entry<ScriptShape>{shape, check_script(shape)}).script;
+}
+
+const Script &ScriptLibrary::refund(Algorithm algorithm) {
+    for (const auto &[its_algorithm, script] : refunds_) {
+        if (its_algorithm == algorithm) {
+            return script;
+        }
+    }
+    return refunds_.emplace_back(Entry<Algorithm>{algorithm, refund_script(algorithm)}).script;
+}
+
+const Script &ScriptLibrary::renew() {
+    if (!renew_) {
+        renew_ = renew_script();
+    }
+    return *renew_;
 }
 
 } // namespace redis_client

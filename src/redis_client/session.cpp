@@ -1,11 +1,20 @@
 #include "session.hpp"
 
+#include "answer.hpp"
+#include "commands.hpp"
+
 #include <algorithm>
-#include <new>
+#include <array>
+#include <utility>
 
 namespace redis_client {
 
 Session::Session(SessionSettings settings) : settings_(std::move(settings)) {
+    log_in();
+}
+
+/// What is said on every new connection.
+void Session::log_in() {
     ByteQueue login;
     const auto add = [&](std::string_view name, std::initializer_list<std::string_view> words) {
         login_commands_.push_back(name);
@@ -21,49 +30,126 @@ Session::Session(SessionSettings settings) : settings_(std::move(settings)) {
     if (settings_.database > 0) {
         add("SELECT", {"SELECT", std::to_string(settings_.database)});
     }
-    for (const Script *script : settings_.scripts) {
-        add("SCRIPT LOAD", {"SCRIPT", "LOAD", script->source});
+    const auto load = [&](const Script &script) {
+        add("SCRIPT LOAD", {"SCRIPT", "LOAD", script.source});
+    };
+    bool has_slots = false;
+    for (const ScriptShape &shape : settings_.shapes) {
+        load(scripts_.check(shape));
+        has_slots = has_slots || shape.has(rate_limit::Algorithm::concurrency);
+    }
+    if (has_slots) {
+        load(scripts_.refund(rate_limit::Algorithm::concurrency));
     }
     login_ = login.bytes();
 }
 
-Session::~Session() {
-    while (all_ != nullptr) {
-        all_ = std::move(all_->older); // one by one: a chain of destructors could be deep
-    }
-}
-
-std::variant<Check *, Failure> Session::ask(const PreparedRule &rule, std::string_view client_key,
-                                            CheckListener &listener, Time now) {
+std::variant<Call *, Failure> Session::ask(std::span<Charge> charges, CheckListener &listener,
+                                           Time now) {
     if (unreachable_) {
         ++counters_.failures;
         return Failure::connect;
     }
-    Check *check = pending_ < settings_.max_pending ? new_check() : nullptr;
-    if (check == nullptr) {
+    if (pending() >= settings_.max_pending) {
         ++counters_.failures;
         problem_ = {.what = "too many pending checks", .redis_said = {}};
         return Failure::overload;
     }
-    check->rule = &rule;
-    check->listener = &listener;
-    check->asked = now;
-    check->redis_key = rule.key_format.write(client_key, check->redis_key_bytes);
-    if (state_ == State::ready && !send(*check, now)) {
-        recycle(*check);
+    Call *check = new_call(Call::Kind::check);
+    const bool is_prepared = check != nullptr && prepare(*check, charges);
+    if (!is_prepared || (state_ == State::ready && !send(*check, now))) {
+        if (check != nullptr) {
+            leave_slots(*check, now);
+            recycle(*check);
+        }
         ++counters_.failures;
         problem_ = {.what = "out of memory", .redis_said = {}};
         return Failure::overload;
     }
+    check->listener = &listener;
+    check->asked = now;
     waiting_.push_back(*check);
     return check;
 }
 
-void Session::abandon(Check &check) {
+/// False without memory.
+bool Session::prepare(Call &check, std::span<Charge> charges) {
+    ScriptShape shape;
+    check.charges = charges;
+    for (Charge &charge : charges) {
+        shape.add({.algorithm = charge.quota.algorithm, .dry_run = charge.dry_run});
+        charge.is_charged = false;
+        charge.slot = nullptr;
+    }
+    check.script = &scripts_.check(shape);
+    check.reply_size = answer_size(charges);
+    for (Charge &charge : charges) {
+        if (charge.quota.algorithm == rate_limit::Algorithm::concurrency) {
+            charge.slot = slots_.make(charge.redis_key, charge.quota.cost, charge.quota.window);
+            if (charge.slot == nullptr) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+void Session::abandon(Call &check, Time now) {
+    leave_slots(check, now);
     waiting_.remove(check);
     check.listener = nullptr;
+    check.charges = {};
     if (!check.is_sent) {
         recycle(check);
+    }
+}
+
+/// Nobody will hear whether the check took its slots.
+void Session::leave_slots(const Call &check, Time now) {
+    for (Charge &charge : check.charges) {
+        if (charge.slot == nullptr) {
+            continue;
+        }
+        if (check.is_sent) {
+            release(*charge.slot, now);
+        } else {
+            slots_.drop(*charge.slot);
+        }
+        charge.slot = nullptr;
+    }
+}
+
+void Session::refund(std::span<Charge> charges, Time now) {
+    for (Charge &charge : charges) {
+        if (!charge.is_charged) {
+            continue;
+        }
+        charge.is_charged = false;
+        if (charge.slot != nullptr) {
+            release(*std::exchange(charge.slot, nullptr), now);
+        } else if (charge.quota.cost > 0 && state_ == State::ready) {
+            send_refund(charge, now);
+        }
+    }
+}
+
+void Session::send_refund(const Charge &charge, Time now) {
+    Call *errand = new_call(Call::Kind::refund);
+    if (errand == nullptr) {
+        return;
+    }
+    if (!write_refund(output_, scripts_.refund(charge.quota.algorithm), charge)) {
+        recycle(*errand);
+        return;
+    }
+    ++refunds_;
+    queue(*errand, now);
+}
+
+void Session::release(Slot &slot, Time now) {
+    slots_.give_back(slot, now);
+    if (state_ == State::ready) {
+        send_release(slot, now);
     }
 }
 
@@ -91,7 +177,7 @@ Session::Progress Session::received(std::string_view bytes, Time now) {
             break;
         }
         const Progress step = state_ == State::logging_in ? take_login_reply(reader_.reply(), now)
-                                                          : take_check_reply(reader_.reply(), now);
+                                                          : take_reply(reader_.reply(), now);
         if (step == Progress::broken) {
             return step;
         }
@@ -113,37 +199,68 @@ Session::Progress Session::take_login_reply(const Reply &reply, Time now) {
     state_ = State::ready;
     unreachable_ = false;
     send_waiting(now);
+    tend_slots(now);
     return Progress::ready;
 }
 
-Session::Progress Session::take_check_reply(const Reply &reply, Time now) {
-    Check *check = unanswered_.front();
-    if (check == nullptr || check->end_of_command > output_.consumed()) {
+Session::Progress Session::take_reply(const Reply &reply, Time now) {
+    Call *call = unanswered_.front();
+    if (call == nullptr || call->end_of_command > output_.consumed()) {
         return broken("a reply that nothing asked for", reply.text());
     }
     if (reply.type() == Reply::Type::error) {
-        unanswered_.remove(*check);
-        return take_check_error(*check, reply.text(), now);
+        unanswered_.remove(*call);
+        return take_error(*call, reply.text(), now);
     }
-    const auto verdict = rate_limit::verdict_of_reply(check->rule->rule, reply.numbers());
-    if (!verdict) {
-        return broken("an unexpected reply", reply.text());
+    if (call->kind == Call::Kind::check) {
+        return take_verdicts(*call, reply);
     }
-    unanswered_.remove(*check);
-    finish(*check, *verdict);
+    unanswered_.remove(*call);
+    finish_errand(*call, true);
     return Progress::more;
 }
 
-Session::Progress Session::take_check_error(Check &check, std::string_view error, Time now) {
+Session::Progress Session::take_verdicts(Call &check, const Reply &reply) {
+    if (reply.type() != Reply::Type::text || reply.size() != check.reply_size ||
+        !read_answer(reply.text(), check.charges)) {
+        return broken("an unexpected reply", reply.text());
+    }
+    settle_slots(check);
+    unanswered_.remove(check);
+    finish(check, std::nullopt);
+    return Progress::more;
+}
+
+/// What was charged holds its slot; of the rest Redis knows none.
+void Session::settle_slots(const Call &check) {
+    for (Charge &charge : check.charges) {
+        if (charge.slot == nullptr) {
+            continue;
+        }
+        if (charge.is_charged && charge.quota.cost > 0) {
+            slots_.hold(*charge.slot, check.sent);
+        } else {
+            slots_.drop(*std::exchange(charge.slot, nullptr));
+        }
+    }
+}
+
+Session::Progress Session::take_error(Call &call, std::string_view error, Time now) {
     const bool unknown_script = error.starts_with("NOSCRIPT");
-    if (unknown_script && !check.sent_in_full && check.listener != nullptr) {
-        check.sent_in_full = true;
-        if (send(check, now)) {
+    const bool is_wanted = call.listener != nullptr || call.kind == Call::Kind::release;
+    if (unknown_script && !call.sent_in_full && is_wanted) {
+        call.sent_in_full = true;
+        if (send(call, now)) {
             return Progress::more;
         }
     }
     problem_ = {.what = "error reply", .redis_said = std::string(error)};
-    finish(check, Failure::reply);
+    if (call.kind == Call::Kind::check) {
+        leave_slots(call, now);
+        finish(call, Failure::reply);
+    } else {
+        finish_errand(call, false);
+    }
     // A master that became a replica stays one, while its address may come to mean the new master.
     // Redis 6 hides the word behind "ERR Error running script".
     const bool is_replica = error.find("READONLY ") != std::string_view::npos;
@@ -155,39 +272,54 @@ Session::Progress Session::broken(std::string_view what, std::string_view redis_
     return Progress::broken;
 }
 
-void Session::disconnected(Lost lost) {
+void Session::disconnected(Lost lost, Time now) {
     state_ = State::closed;
     unreachable_ = lost == Lost::unreachable;
     output_.clear();
-    while (Check *check = unanswered_.front()) {
-        unanswered_.remove(*check);
-        finish(*check, Failure::connect);
+    while (Call *call = unanswered_.front()) {
+        unanswered_.remove(*call);
+        if (call->kind == Call::Kind::check) {
+            leave_slots(*call, now);
+            finish(*call, Failure::connect);
+        } else {
+            finish_errand(*call, false);
+        }
     }
     while (lost == Lost::unreachable && has_waiting()) {
-        finish(*waiting_.front(), Failure::connect);
+        Call &check = *waiting_.front();
+        leave_slots(check, now);
+        finish(check, Failure::connect);
     }
+    slots_.doubt_renewals();
 }
 
 bool Session::expire(Time now) {
     while (!waiting_.empty() && waiting_.front()->asked + settings_.timeout <= now) {
-        Check &check = *waiting_.front();
+        Call &check = *waiting_.front();
         CheckListener *listener = check.listener;
         check.timed_out = true;
-        abandon(check);
+        abandon(check, now);
         problem_ = {.what = "no answer in time", .redis_said = {}};
         tell(listener, Failure::timeout);
+    }
+    const auto look = slots_.next_look();
+    if (look && *look <= now) {
+        tend_slots(now);
     }
     const auto give_up = given_up_at();
     return give_up && *give_up <= now;
 }
 
 std::optional<Time> Session::next_expiry() const {
-    const auto give_up = given_up_at();
-    if (waiting_.empty()) {
-        return give_up;
+    std::optional<Time> next = given_up_at();
+    const auto sooner = [&next](Time time) { next = next ? std::min(*next, time) : time; };
+    if (!waiting_.empty()) {
+        sooner(waiting_.front()->asked + settings_.timeout);
     }
-    const Time deadline = waiting_.front()->asked + settings_.timeout;
-    return give_up ? std::min(*give_up, deadline) : deadline;
+    if (const auto look = slots_.next_look()) {
+        sooner(*look);
+    }
+    return next;
 }
 
 /// When the connection has been silent for too long; nothing where nothing is unanswered.
@@ -198,31 +330,100 @@ std::optional<Time> Session::given_up_at() const {
     return unanswered_.front()->sent + std::max(longest_silence, settings_.timeout);
 }
 
-bool Session::send(Check &check, Time now) {
-    const Script &script = *check.rule->script;
-    const std::string_view command = check.sent_in_full ? "EVAL" : "EVALSHA";
-    const std::string_view body = check.sent_in_full ? script.source : script.sha1;
-    if (!write_command(output_, {command, body, "1", check.redis_key}, check.rule->arguments)) {
-        return false;
+/// A check or a release. False without memory, and nothing was sent.
+bool Session::send(Call &call, Time now) {
+    const Sending sending = call.sent_in_full ? Sending::in_full : Sending::by_name;
+    const bool written = call.kind == Call::Kind::release
+                             ? write_release(output_, *call.script, sending, *call.slot)
+                             : write_check(output_, *call.script, sending, call.charges);
+    if (written) {
+        queue(call, now);
     }
-    check.sent = now;
-    check.is_sent = true;
-    check.end_of_command = output_.appended();
-    unanswered_.push_back(check);
-    return true;
+    return written;
+}
+
+/// The command has been written to the output.
+void Session::queue(Call &call, Time now) {
+    call.sent = now;
+    call.is_sent = true;
+    call.end_of_command = output_.appended();
+    unanswered_.push_back(call);
 }
 
 void Session::send_waiting(Time now) {
-    for (Check *check = waiting_.front(); check != nullptr;) {
-        Check &unsent = *check;
+    for (Call *check = waiting_.front(); check != nullptr;) {
+        Call &unsent = *check;
         check = unsent.waiting_hook.next;
         if (!send(unsent, now)) {
+            leave_slots(unsent, now);
             finish(unsent, Failure::overload);
         }
     }
 }
 
-void Session::finish(Check &check, const CheckResult &result) {
+void Session::send_release(Slot &slot, Time now) {
+    Call *errand = new_call(Call::Kind::release);
+    if (errand == nullptr) {
+        return; // the next look at the slots tries again
+    }
+    errand->script = &scripts_.refund(rate_limit::Algorithm::concurrency);
+    errand->slot = &slot;
+    slot.is_release_sent = send(*errand, now);
+    if (!slot.is_release_sent) {
+        recycle(*errand);
+    }
+}
+
+/// Slots whose release is not on its way, and those to be renewed.
+void Session::tend_slots(Time now) {
+    slots_.looked(now);
+    for (Slot *slot = slots_.returning().front(); slot != nullptr;) {
+        Slot &returning = *slot;
+        slot = returning.hook.next;
+        if (returning.is_release_sent) {
+            continue;
+        }
+        if (Slots::has_ended(returning, now)) {
+            slots_.drop(returning);
+        } else if (state_ == State::ready) {
+            send_release(returning, now);
+        }
+    }
+    if (state_ == State::ready) {
+        renew_slots(now);
+    }
+}
+
+void Session::renew_slots(Time now) {
+    constexpr size_t most_at_once = 64; // a script run is to stay short
+    std::array<Slot *, most_at_once> due;
+    size_t count = 0;
+    for (Slot *slot = slots_.held().front(); slot != nullptr; slot = slot->hook.next) {
+        if (Slots::is_to_renew(*slot, now)) {
+            slot->renewed = now;
+            slot->is_doubtful = false;
+            due[count++] = slot;
+        }
+        if (count == due.size() || (count > 0 && slot->hook.next == nullptr)) {
+            send_renewal({due.data(), count}, now);
+            count = 0;
+        }
+    }
+}
+
+void Session::send_renewal(std::span<Slot *const> slots, Time now) {
+    Call *errand = new_call(Call::Kind::renewal);
+    if (errand == nullptr) {
+        return;
+    }
+    if (!write_renewal(output_, scripts_.renew(), slots)) {
+        recycle(*errand);
+        return;
+    }
+    queue(*errand, now);
+}
+
+void Session::finish(Call &check, std::optional<Failure> failure) {
     CheckListener *listener = check.listener;
     if (listener != nullptr) {
         waiting_.remove(check);
@@ -230,40 +431,43 @@ void Session::finish(Check &check, const CheckResult &result) {
     const bool timed_out = check.timed_out;
     recycle(check);
     if (!timed_out) {
-        tell(listener, result);
+        tell(listener, failure);
     }
 }
 
-void Session::tell(CheckListener *listener, const CheckResult &result) {
-    ++(std::holds_alternative<Failure>(result) ? counters_.failures : counters_.verdicts);
+void Session::tell(CheckListener *listener, std::optional<Failure> failure) {
+    ++(failure ? counters_.failures : counters_.verdicts);
     if (listener != nullptr) {
-        listener->on_result(result);
+        listener->on_answer(failure);
     }
 }
 
-Check *Session::new_check() {
-    if (spare_ == nullptr) {
-        std::unique_ptr<Check> fresh(new (std::nothrow) Check);
-        if (fresh == nullptr) {
-            return nullptr;
+void Session::finish_errand(Call &errand, bool done) {
+    if (errand.kind == Call::Kind::refund) {
+        --refunds_;
+    } else if (errand.kind == Call::Kind::release) {
+        errand.slot->is_release_sent = false;
+        if (done) {
+            slots_.drop(*errand.slot);
         }
-        fresh->older = std::move(all_);
-        all_ = std::move(fresh);
-        spare_ = all_.get();
     }
-    Check *check = spare_;
-    spare_ = check->next_spare;
-    ++pending_;
-    return check;
+    recycle(errand);
 }
 
-void Session::recycle(Check &check) {
-    check.is_sent = false;
-    check.sent_in_full = false;
-    check.timed_out = false;
-    check.next_spare = spare_;
-    spare_ = &check;
-    --pending_;
+Call *Session::new_call(Call::Kind kind) {
+    Call *call = calls_.take();
+    if (call != nullptr) {
+        call->kind = kind;
+        call->listener = nullptr;
+        call->charges = {};
+        call->slot = nullptr;
+        call->is_sent = call->sent_in_full = call->timed_out = false;
+    }
+    return call;
+}
+
+void Session::recycle(Call &call) {
+    calls_.give_back(call);
 }
 
 } // namespace redis_client

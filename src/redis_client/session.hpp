@@ -13,8 +13,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -26,7 +26,7 @@ struct SessionSettings {
     std::string username; // empty: AUTH with the password alone
     std::string password; // empty: no AUTH
     uint64_t database = 0;
-    std::vector<const Script *> scripts;    // those that checks will call, at least one
+    std::vector<ScriptShape> shapes;        // those of most checks: their scripts are loaded at once
     std::chrono::milliseconds timeout{100}; // of one check, from asking to verdict
     size_t max_pending = 16384;             // checks asked or on the wire
 };
@@ -40,18 +40,23 @@ struct Counters {
 class Session {
   public:
     explicit Session(SessionSettings settings);
-    ~Session();
     Session(const Session &) = delete;
     Session &operator=(const Session &) = delete;
 
-    /// Asks for one unit of `rule` for `client_key`. Either the listener is told later, or there
-    /// is a failure at once. Where no connection is ready the check waits for one, unless the
-    /// last attempt to get one failed.
-    std::variant<Check *, Failure> ask(const PreparedRule &rule, std::string_view client_key,
-                                       CheckListener &listener, Time now);
+    /// Asks for all charges, most_rules of them at most, or none. Either the listener is told later,
+    /// or there is a failure at once. Where no connection is ready the check waits for one, unless
+    /// the last attempt to get one failed.
+    std::variant<Call *, Failure> ask(std::span<Charge> charges, CheckListener &listener, Time now);
 
-    /// The check's listener is no longer there.
-    void abandon(Check &check);
+    /// The check's listener, and its charges, are no longer there.
+    void abandon(Call &check, Time now);
+
+    /// Gives back what an answered check has charged. Lost where the connection breaks before Redis
+    /// has it, but for slots.
+    void refund(std::span<Charge> charges, Time now);
+
+    /// Gives a slot back: for certain, though perhaps only when Redis can be reached again.
+    void release(Slot &slot, Time now);
 
     /// The transport is connected.
     void connected();
@@ -77,10 +82,10 @@ class Session {
         in_use,      // a connection that worked; a new one is to be expected
         unreachable, // no connection came about, or Redis no longer answers on it
     };
-    void disconnected(Lost lost);
+    void disconnected(Lost lost, Time now);
 
-    /// Fails the checks whose deadline has come. True: the oldest command has been unanswered for
-    /// so long that the connection is to be given up.
+    /// Fails the checks whose deadline has come, and renews slots. True: the oldest command has been
+    /// unanswered for so long that the connection is to be given up.
     bool expire(Time now);
 
     /// When expire() is to be called next, if ever.
@@ -90,7 +95,9 @@ class Session {
 
     bool is_ready() const { return state_ == State::ready; }
     bool has_waiting() const { return !waiting_.empty(); }
-    size_t pending() const { return pending_; }
+    /// Whether Redis is still to be told of units that were given back.
+    bool has_errands() const { return refunds_ > 0 || slots_.has_returning(); }
+    size_t pending() const { return calls_.in_use(); }
     const Counters &counters() const { return counters_; }
 
     /// A connection whose oldest command is older than this is given up, but never before a
@@ -105,16 +112,31 @@ class Session {
     };
 
     std::optional<Time> given_up_at() const;
-    bool send(Check &check, Time now);
+    void log_in();
+
+    bool prepare(Call &check, std::span<Charge> charges);
+    bool send(Call &call, Time now);
+    void queue(Call &call, Time now);
     void send_waiting(Time now);
     Progress take_login_reply(const Reply &reply, Time now);
-    Progress take_check_reply(const Reply &reply, Time now);
-    Progress take_check_error(Check &check, std::string_view error, Time now);
+    Progress take_reply(const Reply &reply, Time now);
+    Progress take_verdicts(Call &check, const Reply &reply);
+    Progress take_error(Call &call, std::string_view error, Time now);
     Progress broken(std::string_view what, std::string_view redis_said = {});
-    void finish(Check &check, const CheckResult &result);
-    void tell(CheckListener *listener, const CheckResult &result);
-    Check *new_check();
-    void recycle(Check &check);
+
+    void finish(Call &check, std::optional<Failure> failure);
+    void tell(CheckListener *listener, std::optional<Failure> failure);
+    void finish_errand(Call &errand, bool done);
+    Call *new_call(Call::Kind kind);
+    void recycle(Call &call);
+
+    void settle_slots(const Call &check);
+    void leave_slots(const Call &check, Time now);
+    void send_refund(const Charge &charge, Time now);
+    void send_release(Slot &slot, Time now);
+    void tend_slots(Time now);
+    void renew_slots(Time now);
+    void send_renewal(std::span<Slot *const> slots, Time now);
 
     const SessionSettings settings_;
     State state_ = State::closed;
@@ -125,12 +147,13 @@ class Session {
     ByteQueue output_;
     ReplyReader reader_;
     Problem problem_;
-    size_t pending_ = 0;
     Counters counters_;
-    IntrusiveList<Check, &Check::waiting_hook> waiting_;
-    IntrusiveList<Check, &Check::unanswered_hook> unanswered_;
-    std::unique_ptr<Check> all_; // a chain by `older`
-    Check *spare_ = nullptr;     // those not in use: a stack by `next_spare`
+    ScriptLibrary scripts_;
+    Slots slots_;
+    size_t refunds_ = 0; // unanswered
+    ObjectPool<Call> calls_;
+    IntrusiveList<Call, &Call::waiting_hook> waiting_;
+    IntrusiveList<Call, &Call::unanswered_hook> unanswered_;
 };
 
 } // namespace redis_client

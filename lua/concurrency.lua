@@ -1,0 +1,62 @@
+-- concurrency: at most `limit` units in the hands of requests in flight.
+--
+-- A request takes its units in one slot and gives it back when it ends. The slot of a request that
+-- cannot falls free after the window; those of longer requests are renewed.
+--
+-- KEYS[1]  sorted set: the slots, "<id> <units>", by the time at which they fall free; before them
+--          "", whose score is the sum of their units
+-- ARGV[1]  limit
+-- ARGV[2]  cost
+-- ARGV[3]  window
+-- ARGV[4]  time to live of the key, milliseconds
+-- ARGV[5]  the request's slot
+--
+-- REPLY[1]  units left after this request; below 0: so many are missing
+
+local first = call('ZRANGE', KEYS[1], '0', '1', 'WITHSCORES')
+local taken = tonumber(first[2]) or 0
+local has_free = first[4] and tonumber(first[4]) <= now
+if has_free then
+    -- from a number on that no sum of units reaches, and no time remains under
+    local free = call('ZRANGEBYSCORE', KEYS[1], '10000000000', string.format('%d', now))
+    for _, slot in ipairs(free) do
+        taken = taken - string.match(slot, '%d+$')
+    end
+end
+local left = ARGV[1] - ARGV[2] - taken
+local fits = left >= 0
+
+-- charge
+
+if granted and fits and ARGV[2] ~= '0' then
+    if has_free then
+        call('ZREMRANGEBYSCORE', KEYS[1], '10000000000', string.format('%d', now))
+    end
+    call('ZADD', KEYS[1], string.format('%d', taken + ARGV[2]), '',
+        string.format('%d', now + ARGV[3]), ARGV[5])
+    call('PEXPIRE', KEYS[1], ARGV[4])
+end
+REPLY[1] = left
+
+-- refund
+-- ARGV[1]  the slot
+
+if call('ZREM', KEYS[1], ARGV[1]) == 1 then
+    if call('ZCARD', KEYS[1]) == 1 then
+        call('DEL', KEYS[1])
+    else
+        call('ZINCRBY', KEYS[1], '-' .. string.match(ARGV[1], '%d+$'), '')
+    end
+end
+
+-- renew
+-- KEYS             of as many slots
+-- ARGV[3 * i - 2]  the window
+-- ARGV[3 * i - 1]  time to live of the key, milliseconds
+-- ARGV[3 * i]      the slot; one that has been given to others meanwhile is left alone
+
+for i, key in ipairs(KEYS) do
+    local window, time_to_live, slot = ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i]
+    call('ZADD', key, 'XX', string.format('%d', now + window), slot)
+    call('PEXPIRE', key, time_to_live)
+end

@@ -1,0 +1,59 @@
+#include "answer.hpp"
+
+#include <array>
+
+namespace redis_client {
+
+namespace {
+
+constexpr size_t number_size = sizeof(int64_t);
+constexpr size_t longest_reply = 4; // of one rule
+using Numbers = std::array<int64_t, longest_reply>;
+
+/// Takes a number, its lowest byte first.
+int64_t take_number(std::string_view &bytes) {
+    uint64_t number = 0;
+    for (size_t i = number_size; i-- > 0;) {
+        number = number << 8 | static_cast<unsigned char>(bytes[i]);
+    }
+    bytes.remove_prefix(number_size);
+    return static_cast<int64_t>(number);
+}
+
+} // namespace
+
+size_t answer_size(std::span<const Charge> charges) {
+    size_t numbers = 1; // the time of the check
+    for (const Charge &charge : charges) {
+        numbers += rate_limit::reply_length(charge.quota.algorithm);
+    }
+    return numbers * number_size;
+}
+
+bool read_answer(std::string_view answer, std::span<Charge> charges) {
+    std::array<Numbers, most_rules> numbers;
+    const int64_t time = take_number(answer);
+    bool all_grant = true;
+    for (size_t i = 0; i < charges.size(); ++i) {
+        const size_t length = rate_limit::reply_length(charges[i].quota.algorithm);
+        for (size_t n = 0; n < length; ++n) {
+            numbers[i][n] = take_number(answer);
+        }
+        all_grant = all_grant && (charges[i].dry_run || rate_limit::is_granted(numbers[i]));
+    }
+    for (size_t i = 0; i < charges.size(); ++i) {
+        Charge &charge = charges[i];
+        const rate_limit::RuleReply reply(numbers[i].data(),
+                                          rate_limit::reply_length(charge.quota.algorithm));
+        charge.is_charged = all_grant && rate_limit::is_granted(reply);
+        const auto verdict = rate_limit::verdict_of_reply(charge.quota, reply, charge.is_charged);
+        if (!verdict) {
+            return false;
+        }
+        charge.verdict = *verdict;
+        charge.receipt = rate_limit::receipt_of_reply(charge.quota, reply, time);
+    }
+    return true;
+}
+
+} // namespace redis_client

@@ -1,0 +1,99 @@
+#include "commands.hpp"
+
+#include "arguments.hpp"
+
+namespace redis_client {
+
+namespace {
+
+/// A command with room for `words` more words of `bytes` bytes after the script and the number of
+/// keys.
+class ScriptCommand : public CommandWriter {
+  public:
+    ScriptCommand(ByteQueue &out, const Script &script, Sending sending, size_t keys, size_t words,
+                  size_t bytes)
+        : CommandWriter(out, 3 + words, bytes + script.source.size() + script.sha1.size()) {
+        if (ok()) {
+            word(sending == Sending::in_full ? "EVAL" : "EVALSHA");
+            word(sending == Sending::in_full ? script.source : script.sha1);
+            word(keys);
+        }
+    }
+};
+
+std::string_view slot_name(const Charge &charge) {
+    return charge.slot != nullptr ? charge.slot->name : std::string_view();
+}
+
+} // namespace
+
+bool write_check(ByteQueue &out, const Script &script, Sending sending,
+                 std::span<const Charge> charges) {
+    size_t words = 0;
+    size_t bytes = 0;
+    for (const Charge &charge : charges) {
+        words += 1 + charge.arguments.count() + (charge.slot != nullptr ? 1 : 0);
+        bytes += charge.redis_key.size() + charge.arguments.bytes().size() +
+                 slot_name(charge).size();
+    }
+    ScriptCommand command(out, script, sending, charges.size(), words, bytes);
+    if (!command.ok()) {
+        return false;
+    }
+    for (const Charge &charge : charges) {
+        command.word(charge.redis_key);
+    }
+    for (const Charge &charge : charges) {
+        command.wire(charge.arguments);
+        if (charge.slot != nullptr) {
+            command.word(charge.slot->name);
+        }
+    }
+    return true;
+}
+
+bool write_release(ByteQueue &out, const Script &script, Sending sending, const Slot &slot) {
+    ScriptCommand command(out, script, sending, 1, 2, slot.redis_key.size() + slot.name.size());
+    if (!command.ok()) {
+        return false;
+    }
+    command.word(slot.redis_key);
+    command.word(slot.name);
+    return true;
+}
+
+bool write_refund(ByteQueue &out, const Script &script, const Charge &charge) {
+    const WireWords arguments = refund_arguments(charge.quota, charge.receipt);
+    ScriptCommand command(out, script, Sending::in_full, 1, 1 + arguments.count(),
+                          charge.redis_key.size() + arguments.bytes().size());
+    if (!command.ok()) {
+        return false;
+    }
+    command.word(charge.redis_key);
+    command.wire(arguments);
+    return true;
+}
+
+bool write_renewal(ByteQueue &out, const Script &script, std::span<Slot *const> slots) {
+    constexpr size_t longest_number = 20;
+    size_t bytes = 0;
+    for (const Slot *slot : slots) {
+        bytes += slot->redis_key.size() + slot->name.size() + 2 * longest_number;
+    }
+    ScriptCommand command(out, script, Sending::in_full, slots.size(), 4 * slots.size(), bytes);
+    if (!command.ok()) {
+        return false;
+    }
+    for (const Slot *slot : slots) {
+        command.word(slot->redis_key);
+    }
+    for (const Slot *slot : slots) {
+        const std::chrono::microseconds window = slot->window;
+        command.word(static_cast<uint64_t>(window.count()));
+        command.word(time_to_live_ms(window));
+        command.word(slot->name);
+    }
+    return true;
+}
+
+} // namespace redis_client

@@ -1,0 +1,26 @@
+// The commands that run our scripts. Each function writes one, and returns false without memory:
+// then nothing was written.
+#pragma once
+
+#include "byte_queue.hpp"
+#include "check.hpp"
+
+#include <span>
+
+namespace redis_client {
+
+/// A script by its name, or in full.
+enum class Sending { by_name, in_full };
+
+bool write_check(ByteQueue &out, const Script &script, Sending sending,
+                 std::span<const Charge> charges);
+
+bool write_release(ByteQueue &out, const Script &script, Sending sending, const Slot &slot);
+
+/// In full: a refund that Redis does not know by its name could not be asked for again.
+bool write_refund(ByteQueue &out, const Script &script, const Charge &charge);
+
+/// In full, for as many slots as there are.
+bool write_renewal(ByteQueue &out, const Script &script, std::span<Slot *const> slots);
+
+} // namespace redis_client

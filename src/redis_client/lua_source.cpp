@@ -1,0 +1,78 @@
+#include "lua_source.hpp"
+
+// The assembler reads the file, so that the Lua stays a file of its own and needs no generator.
+// RATE_LIMIT_LUA_DIR comes from config.make or CMakeLists.txt.
+// NOLINTBEGIN(bugprone-macro-parentheses): a name that is declared takes none.
+#define EMBED(symbol, file)                                                                        \
+    asm(".pushsection .rodata\n" #symbol ":\n"                                                     \
+        ".incbin \"" RATE_LIMIT_LUA_DIR "/" file "\"\n" #symbol "_end:\n"                          \
+        ".byte 0\n"                                                                                \
+        ".popsection\n");                                                                          \
+    extern "C" const char symbol[];                                                                \
+    extern "C" const char symbol##_end[]
+// NOLINTEND(bugprone-macro-parentheses)
+
+EMBED(redis_rate_limit_lua_frame, "frame.lua");
+EMBED(redis_rate_limit_lua_fixed_window, "fixed_window.lua");
+EMBED(redis_rate_limit_lua_sliding_log, "sliding_log.lua");
+EMBED(redis_rate_limit_lua_sliding_window, "sliding_window.lua");
+EMBED(redis_rate_limit_lua_gcra, "gcra.lua");
+EMBED(redis_rate_limit_lua_concurrency, "concurrency.lua");
+
+namespace redis_client {
+
+namespace {
+
+std::string_view embedded(const char *begin, const char *end) {
+    return {begin, static_cast<size_t>(end - begin)};
+}
+
+/// Takes what stands before the line; without that line, all.
+std::string_view take_until(std::string_view &text, std::string_view line) {
+    const size_t at = text.find(line);
+    const std::string_view taken = text.substr(0, at);
+    text.remove_prefix(at == std::string_view::npos ? text.size() : at + line.size());
+    return taken;
+}
+
+LuaSource cut(std::string_view text) {
+    LuaSource source;
+    source.check = take_until(text, "\n-- charge\n");
+    source.charge = take_until(text, "\n-- refund\n");
+    source.refund = take_until(text, "\n-- renew\n");
+    source.renew = text;
+    return source;
+}
+
+std::string_view file_of(rate_limit::Algorithm algorithm) {
+    switch (algorithm) {
+    case rate_limit::Algorithm::fixed_window:
+        return embedded(redis_rate_limit_lua_fixed_window, redis_rate_limit_lua_fixed_window_end);
+    case rate_limit::Algorithm::sliding_log:
+        return embedded(redis_rate_limit_lua_sliding_log, redis_rate_limit_lua_sliding_log_end);
+    case rate_limit::Algorithm::sliding_window:
+        return embedded(redis_rate_limit_lua_sliding_window,
+                        redis_rate_limit_lua_sliding_window_end);
+    case rate_limit::Algorithm::token_bucket: // these three decide alike
+    case rate_limit::Algorithm::gcra:
+    case rate_limit::Algorithm::leaky_bucket:
+        return embedded(redis_rate_limit_lua_gcra, redis_rate_limit_lua_gcra_end);
+    case rate_limit::Algorithm::concurrency:
+        return embedded(redis_rate_limit_lua_concurrency, redis_rate_limit_lua_concurrency_end);
+    }
+    return {};
+}
+
+} // namespace
+
+LuaSource lua_source(rate_limit::Algorithm algorithm) {
+    return cut(file_of(algorithm));
+}
+
+LuaFrame lua_frame() {
+    std::string_view text = embedded(redis_rate_limit_lua_frame, redis_rate_limit_lua_frame_end);
+    const std::string_view head = take_until(text, "\n-- rules\n");
+    return {.head = head, .tail = text};
+}
+
+} // namespace redis_client

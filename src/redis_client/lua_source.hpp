@@ -1,0 +1,29 @@
+// The files of lua/, embedded at build time, cut at their `-- charge`, `-- refund` and `-- renew`
+// lines.
+#pragma once
+
+#include "../rate_limit/rule.hpp"
+
+#include <string_view>
+
+namespace redis_client {
+
+/// Static text. A part that a file does not have is empty.
+struct LuaSource {
+    std::string_view check;
+    std::string_view charge;
+    std::string_view refund;
+    std::string_view renew;
+};
+
+LuaSource lua_source(rate_limit::Algorithm algorithm);
+
+/// lua/frame.lua, before and after its `-- rules` line.
+struct LuaFrame {
+    std::string_view head;
+    std::string_view tail;
+};
+
+LuaFrame lua_frame();
+
+} // namespace redis_client

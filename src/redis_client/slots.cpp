@@ -1,0 +1,94 @@
+#include "slots.hpp"
+
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace redis_client {
+
+namespace {
+
+std::string random_id() {
+    constexpr std::string_view digits = "0123456789abcdef";
+    unsigned char random[12];
+    if (RAND_bytes(random, sizeof(random)) != 1) {
+        // then at least no other worker of this host has it
+        const auto address = reinterpret_cast<uintptr_t>(&random);
+        const auto time = std::chrono::system_clock::now().time_since_epoch().count();
+        return std::to_string(address) + "-" + std::to_string(time);
+    }
+    std::string id;
+    for (const unsigned char byte : random) {
+        id += digits[byte >> 4];
+        id += digits[byte & 15];
+    }
+    return id;
+}
+
+} // namespace
+
+Slots::Slots() : id_(random_id()) {}
+
+Slot *Slots::make(std::string_view redis_key, uint64_t units, std::chrono::milliseconds window) {
+    Slot *slot = pool_.take();
+    if (slot == nullptr) {
+        return nullptr;
+    }
+    slot->state = Slot::State::asked;
+    slot->is_release_sent = false;
+    slot->is_doubtful = false;
+    slot->window = window;
+    std::ranges::copy(redis_key, slot->redis_key_bytes.data());
+    slot->redis_key = {slot->redis_key_bytes.data(), redis_key.size()};
+
+    char *at = std::ranges::copy(id_, slot->name_bytes.data()).out;
+    char *const end = slot->name_bytes.data() + slot->name_bytes.size();
+    *at++ = '-';
+    at = std::to_chars(at, end, ++made_, 16).ptr;
+    *at++ = ' ';
+    at = std::to_chars(at, end, units).ptr;
+    slot->name = {slot->name_bytes.data(), static_cast<size_t>(at - slot->name_bytes.data())};
+    shortest_window_ = std::min(shortest_window_, window);
+    return slot;
+}
+
+void Slots::hold(Slot &slot, Time asked) {
+    slot.state = Slot::State::held;
+    slot.renewed = asked;
+    held_.push_back(slot);
+}
+
+void Slots::give_back(Slot &slot, Time now) {
+    if (slot.state == Slot::State::held) {
+        held_.remove(slot);
+    } else {
+        slot.renewed = now; // at the latest: its check may still be on its way
+    }
+    slot.state = Slot::State::returning;
+    returning_.push_back(slot);
+}
+
+void Slots::drop(Slot &slot) {
+    if (slot.state == Slot::State::held) {
+        held_.remove(slot);
+    } else if (slot.state == Slot::State::returning) {
+        returning_.remove(slot);
+    }
+    pool_.give_back(slot);
+}
+
+void Slots::doubt_renewals() {
+    for (Slot *slot = held_.front(); slot != nullptr; slot = slot->hook.next) {
+        slot->is_doubtful = true;
+    }
+}
+
+std::optional<Time> Slots::next_look() const {
+    if (held_.empty() && returning_.empty()) {
+        return std::nullopt;
+    }
+    return last_look_ + std::max<std::chrono::milliseconds>(shortest_window_ / 6, Time{1});
+}
+
+} // namespace redis_client

@@ -1,0 +1,86 @@
+// The slots that requests in flight hold of `concurrency` rules, as lua/concurrency.lua keeps them:
+// which are to be renewed, which are to be given back.
+//
+// A slot in Redis falls free after its rule's window. So one that could not be given back is
+// forgotten here after that time, too.
+#pragma once
+
+#include "../rate_limit/key.hpp"
+#include "intrusive_list.hpp"
+#include "object_pool.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace redis_client {
+
+/// Time on a clock of the worker that never steps back, from any origin.
+using Time = std::chrono::milliseconds;
+
+struct Slot : Pooled<Slot> {
+    enum class State {
+        asked,     // a check that asks for it is on its way, or about to be
+        held,      // by a request
+        returning, // to be released, or already being released
+    };
+
+    State state = State::asked;
+    std::string_view redis_key;
+    std::string_view name; // "<id> <units>": no other slot, of whatever host, has it
+    std::chrono::milliseconds window{0};
+    Time renewed{0};          // when it was last asked for
+    bool is_release_sent = false;
+    bool is_doubtful = false; // whether it was renewed
+    ListHook<Slot> hook;
+
+    rate_limit::RedisKeyBuffer redis_key_bytes;
+    std::array<char, 64> name_bytes;
+};
+
+using SlotList = IntrusiveList<Slot, &Slot::hook>;
+
+class Slots {
+  public:
+    Slots();
+
+    /// A slot to ask for. Null without memory.
+    Slot *make(std::string_view redis_key, uint64_t units, std::chrono::milliseconds window);
+
+    void hold(Slot &slot, Time asked);
+    void give_back(Slot &slot, Time now); // is to be released
+    void drop(Slot &slot);                // Redis does not know it, or no longer
+
+    SlotList &held() { return held_; }
+    SlotList &returning() { return returning_; }
+    bool has_returning() const { return !returning_.empty(); }
+
+    /// Whether a held slot's time has come to be renewed: three times in its window, so that two
+    /// failures do no harm.
+    static bool is_to_renew(const Slot &slot, Time now) {
+        return slot.is_doubtful || slot.renewed + slot.window / 3 <= now;
+    }
+    /// Whether Redis has forgotten the slot.
+    static bool has_ended(const Slot &slot, Time now) { return slot.renewed + slot.window <= now; }
+
+    /// The connection broke, and with it perhaps renewals: all are to be renewed.
+    void doubt_renewals();
+
+    /// When to look at the slots next, if ever.
+    std::optional<Time> next_look() const;
+    void looked(Time now) { last_look_ = now; }
+
+  private:
+    std::string id_; // of this worker
+    uint64_t made_ = 0;
+    ObjectPool<Slot> pool_;
+    SlotList held_;
+    SlotList returning_;
+    std::chrono::milliseconds shortest_window_ = rate_limit::longest_window; // seen so far
+    Time last_look_{0};
+};
+
+} // namespace redis_client
