@@ -51,24 +51,35 @@ Backend::~Backend() {
     stop_timer(connection_timer_);
 }
 
-std::variant<redis_client::Check *, redis_client::Failure>
-Backend::ask(const redis_client::PreparedRule &rule, std::string_view client_key,
-             redis_client::CheckListener &listener) {
-    if (!connection_.is_open() && !connection_timer_.timer_set) {
-        connect(); // it was dismissed, as the worker is to leave; before the check, which may
-                   // otherwise be answered while it is asked
-    }
-    const auto asked = session_.ask(rule, client_key, listener, now());
-    if (session_.is_ready()) {
-        connection_.send_soon();
-    }
+std::variant<redis_client::Call *, redis_client::Failure>
+Backend::ask(std::span<redis_client::Charge> charges, redis_client::CheckListener &listener) {
+    connect_if_dismissed(); // before the check, which may otherwise be answered while it is asked
+    const auto asked = session_.ask(charges, listener, now());
     settle();
     return asked;
 }
 
-void Backend::abandon(redis_client::Check &check) {
-    session_.abandon(check);
+void Backend::abandon(redis_client::Call &check) {
+    session_.abandon(check, now());
     settle();
+}
+
+void Backend::refund(std::span<redis_client::Charge> charges) {
+    session_.refund(charges, now());
+    settle();
+}
+
+void Backend::release(redis_client::Slot &slot) {
+    connect_if_dismissed();
+    session_.release(slot, now());
+    settle();
+}
+
+/// As the worker is to leave.
+void Backend::connect_if_dismissed() {
+    if (!connection_.is_open() && !connection_timer_.timer_set) {
+        connect();
+    }
 }
 
 void Backend::connect() {
@@ -94,9 +105,6 @@ void Backend::on_bytes(std::string_view bytes) {
         disconnected(Session::Lost::unreachable);
         return;
     }
-    if (!session_.output().empty()) {
-        connection_.send_soon();
-    }
     settle();
 }
 
@@ -119,7 +127,8 @@ void Backend::on_lost(std::string_view what, ngx_err_t error) {
 void Backend::on_dismissed() {
     connection_.close();
     stop_timer(connection_timer_);
-    session_.disconnected(session_.is_ready() ? Session::Lost::in_use : Session::Lost::unreachable);
+    session_.disconnected(session_.is_ready() ? Session::Lost::in_use : Session::Lost::unreachable,
+                          now());
     told_ = session_.counters(); // nginx's own doing, no fault to tell of
     set_deadline_timer();
 }
@@ -139,7 +148,7 @@ void Backend::disconnected(Session::Lost lost) {
         wait = backoff_.next(static_cast<uint32_t>(ngx_random()));
         next_address_ = (next_address_ + 1) % conf_.addresses.size();
     }
-    session_.disconnected(lost);
+    session_.disconnected(lost, now());
     start_timer(connection_timer_, wait);
     settle();
 }
@@ -151,7 +160,7 @@ void Backend::on_connection_timer() {
         connection_.close();
         begin_episode({"connecting took too long"});
         disconnected(Session::Lost::unreachable);
-    } else if (!is_leaving() || session_.has_waiting()) {
+    } else if (!is_leaving() || session_.has_waiting() || session_.has_errands()) {
         connect();
     }
 }
@@ -177,15 +186,19 @@ void Backend::settle() {
     }
     told_ = counters;
 
+    if (session_.is_ready() && !session_.output().empty()) {
+        connection_.send_soon();
+    }
     set_deadline_timer();
     const bool idle = session_.pending() == 0;
     connection_.set_idle(idle);
-    if (idle && is_leaving() && connection_.is_open()) {
+    if (idle && is_leaving() && connection_.is_open() && !session_.has_errands()) {
         on_dismissed();
     }
 }
 
-/// While somebody waits for a verdict the timer keeps a worker that is to leave.
+/// While somebody waits for a verdict, or units are to be given back, the timer keeps a worker that
+/// is to leave.
 void Backend::set_deadline_timer() {
     const auto next = session_.next_expiry();
     if (next && (!deadline_timer_.timer_set ||
@@ -193,7 +206,7 @@ void Backend::set_deadline_timer() {
                                              static_cast<ngx_msec_t>(next->count())) > 0)) {
         start_timer(deadline_timer_, *next - now());
     }
-    deadline_timer_.cancelable = session_.has_waiting() ? 0 : 1;
+    deadline_timer_.cancelable = session_.has_waiting() || session_.has_errands() ? 0 : 1;
 }
 
 void Backend::begin_episode(const Fault &fault) {

@@ -11,6 +11,7 @@
 #include "connection.hpp"
 
 #include <chrono>
+#include <span>
 #include <string_view>
 #include <variant>
 
@@ -23,12 +24,12 @@ class Backend final : Connection::Owner {
     Backend(const Backend &) = delete;
     Backend &operator=(const Backend &) = delete;
 
-    /// As Session::ask. The listener is told in this or a later turn of the event loop.
-    std::variant<redis_client::Check *, redis_client::Failure>
-    ask(const redis_client::PreparedRule &rule, std::string_view client_key,
-        redis_client::CheckListener &listener);
-
-    void abandon(redis_client::Check &check);
+    /// As Session's. The listener is told in this or a later turn of the event loop.
+    std::variant<redis_client::Call *, redis_client::Failure>
+    ask(std::span<redis_client::Charge> charges, redis_client::CheckListener &listener);
+    void abandon(redis_client::Call &check);
+    void refund(std::span<redis_client::Charge> charges);
+    void release(redis_client::Slot &slot);
 
   private:
     void on_connected() override;
@@ -38,6 +39,7 @@ class Backend final : Connection::Owner {
     redis_client::ByteQueue &output() override { return session_.output(); }
 
     void connect();
+    void connect_if_dismissed();
     void on_ready();
     void on_deadline();
     void on_connection_timer();

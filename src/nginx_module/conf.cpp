@@ -1,11 +1,13 @@
 #include "conf.hpp"
 
-#include "../rate_limit/headers.hpp"
+#include "../redis_client/arguments.hpp"
 #include "backend.hpp"
 #include "backend_block.hpp"
 #include "util.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace nginx_module {
 
@@ -48,15 +50,49 @@ bool link_rule(ngx_conf_t *cf, const MainConf &conf, RuleConf &rule) {
     if (rule.zone == nullptr) {
         return refuse_unknown(cf, rule.position, "redis_rate_limit", "zone", rule.rule.zone);
     }
-    BackendConf &backend = *rule.zone->backend;
-    rule.prepared.emplace(rule.rule, backend.prefix);
-    auto &scripts = backend.session.scripts;
-    if (std::ranges::find(scripts, rule.prepared->script) == scripts.end()) {
-        scripts.push_back(rule.prepared->script);
-    }
+    rule.key_format.emplace(rule.zone->backend->prefix, rule.rule);
+    rule.arguments = redis_client::check_arguments(rule.rule.quota, rule.rule.aligned);
     rule.name = rule.rule.name();
-    rule.policy_item = rate_limit::rate_limit_policy_item(rule.rule);
     return true;
+}
+
+/// A name stands for one thing in metrics and headers.
+bool check_names(ngx_conf_t *cf, const MainConf &conf) {
+    std::map<std::pair<std::string_view, std::string_view>, rate_limit::Algorithm> algorithms;
+    for (const auto &rule : conf.rules) {
+        const rate_limit::Algorithm algorithm = rule->rule.quota.algorithm;
+        const auto [known, is_new] =
+            algorithms.try_emplace({rule->rule.zone, rule->name}, algorithm);
+        if (known->second != algorithm) {
+            ngx_str_t name = to_ngx(rule->name);
+            ngx_str_t first = to_ngx(to_string(known->second));
+            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                          "redis_rate_limit: invalid name \"%V\", expected algorithm=%V as its "
+                          "other rules of the zone have, or another name= in %V:%ui",
+                          &name, &first, &rule->position.file, rule->position.line);
+            return false;
+        }
+    }
+    return true;
+}
+
+/// The scripts that a location's requests will ask for when all of its rules apply.
+void add_scripts(const MainConf &conf, const LocationConf &location) {
+    for (const auto &backend : conf.backends) {
+        for (const Phase phase : all_phases) {
+            redis_client::ScriptShape shape;
+            for (const RuleConf *rule : *location.rules) {
+                if (rule->phase == phase && rule->zone->backend == backend.get()) {
+                    shape.add({.algorithm = rule->rule.quota.algorithm,
+                               .dry_run = location.is_dry_run(*rule)});
+                }
+            }
+            auto &shapes = backend->session.shapes;
+            if (!shape.parts().empty() && std::ranges::find(shapes, shape) == shapes.end()) {
+                shapes.push_back(shape);
+            }
+        }
+    }
 }
 
 } // namespace
@@ -82,36 +118,38 @@ void *create_location_conf(ngx_conf_t *cf) noexcept {
     if (memory == nullptr) {
         return nullptr;
     }
-    return new (memory) LocationConf{.has_rules = false,
-                                     .rule = nullptr,
+    return new (memory) LocationConf{.rules = nullptr,
+                                     .dry_run = NGX_CONF_UNSET,
                                      .status = NGX_CONF_UNSET_UINT,
                                      .log_level = NGX_CONF_UNSET_UINT,
                                      .headers = NGX_CONF_UNSET_UINT};
 }
 
-char *merge_location_conf(ngx_conf_t * /*cf*/, void *outer, void *inner) noexcept {
+char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept {
     const auto &from = *static_cast<const LocationConf *>(outer);
     auto &to = *static_cast<LocationConf *>(inner);
-    if (!to.has_rules) {
-        to.has_rules = from.has_rules;
-        to.rule = from.rule;
+    if (to.rules == nullptr) {
+        to.rules = from.rules;
     }
+    ngx_conf_merge_value(to.dry_run, from.dry_run, 0);
     ngx_conf_merge_uint_value(to.status, from.status, NGX_HTTP_TOO_MANY_REQUESTS);
     ngx_conf_merge_uint_value(to.log_level, from.log_level, NGX_LOG_ERR);
     ngx_conf_merge_uint_value(to.headers, from.headers, x_headers | ietf_headers);
+    if (to.rules != nullptr) {
+        main_conf(cf).locations.push_back(&to);
+    }
     return NGX_CONF_OK;
 }
 
 bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
-    for (const auto &zone : conf.zones) {
-        if (!link_zone(cf, conf, *zone)) {
-            return false;
-        }
+    const auto link_zones = [&](const auto &zone) { return link_zone(cf, conf, *zone); };
+    const auto link_rules = [&](const auto &rule) { return link_rule(cf, conf, *rule); };
+    if (!std::ranges::all_of(conf.zones, link_zones) ||
+        !std::ranges::all_of(conf.rules, link_rules) || !check_names(cf, conf)) {
+        return false;
     }
-    for (const auto &rule : conf.rules) {
-        if (!link_rule(cf, conf, *rule)) {
-            return false;
-        }
+    for (const LocationConf *location : conf.locations) {
+        add_scripts(conf, *location);
     }
     return true;
 }

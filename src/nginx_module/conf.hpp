@@ -25,8 +25,8 @@ struct BackendConf {
     redis_client::SessionSettings session;
     std::string prefix = "rl:";
     std::chrono::milliseconds connect_timeout{250};
-    bool is_used() const { return !session.scripts.empty(); } // by some rule
-    std::unique_ptr<Backend> worker;                          // this worker's end of it
+    bool is_used() const { return !session.shapes.empty(); } // by some rule
+    std::unique_ptr<Backend> worker;                         // this worker's end of it
 };
 
 /// What a rule does to a request for which Redis gave no verdict in time.
@@ -53,23 +53,43 @@ struct ZoneConf {
     OnError on_error = OnError::open;
 };
 
+/// Where in nginx's phases a rule is applied: before or after authentication.
+enum class Phase : uint8_t { access, precontent };
+inline constexpr Phase all_phases[] = {Phase::access, Phase::precontent};
+
 struct RuleConf {
     explicit RuleConf(const ngx_conf_t *cf) : position(cf) {}
 
     Position position;
     rate_limit::Rule rule;
+    Phase phase = Phase::access;
+    bool dry_run = false;
+    bool has_delay = false; // was given, for whatever algorithm
+    // Numbers of the quota that a request's variables give; null: they stand in `rule`.
+    ngx_http_complex_value_t *limit = nullptr;
+    ngx_http_complex_value_t *burst = nullptr;
+    ngx_http_complex_value_t *cost = nullptr;
 
     // Set when all has been read:
     const ZoneConf *zone = nullptr;
-    std::optional<redis_client::PreparedRule> prepared;
+    std::optional<rate_limit::KeyFormat> key_format;
+    redis_client::WireWords arguments; // of a rule without variables
     std::string name;
-    std::string policy_item; // of the RateLimit-Policy header
+
+    bool has_variables() const { return limit != nullptr || burst != nullptr || cost != nullptr; }
 };
+
+/// Those of one level, which hold together.
+using RuleList = std::vector<const RuleConf *>;
+
+struct LocationConf;
 
 struct MainConf {
     std::vector<std::unique_ptr<BackendConf>> backends;
     std::vector<std::unique_ptr<ZoneConf>> zones;
     std::vector<std::unique_ptr<RuleConf>> rules;
+    std::vector<std::unique_ptr<RuleList>> rule_lists;
+    std::vector<const LocationConf *> locations;
 
     BackendConf *backend(std::string_view name) const;
     ZoneConf *zone(std::string_view name) const;
@@ -79,19 +99,21 @@ struct MainConf {
 enum HeaderFamily : ngx_uint_t { no_headers = 0, x_headers = 1, ietf_headers = 2 };
 
 struct LocationConf {
-    bool has_rules;       // stated here or inherited; `off` states that there are none
-    const RuleConf *rule; // null: none
+    RuleList *rules; // stated here or inherited; null: none was, empty: `off`
+    ngx_flag_t dry_run;
     ngx_uint_t status;
     ngx_uint_t log_level;
     ngx_uint_t headers; // of HeaderFamily
+
+    bool is_dry_run(const RuleConf &rule) const { return dry_run == 1 || rule.dry_run; }
 };
 
 void *create_main_conf(ngx_conf_t *cf) noexcept;
 void *create_location_conf(ngx_conf_t *cf) noexcept;
 char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept;
 
-/// Joins what the directives named: rules with their zones, zones with their backends.
-/// False: told and refused.
+/// Joins what the directives named: rules with their zones, zones with their backends, backends
+/// with the scripts of their rules. False: told and refused.
 bool link_configuration(ngx_conf_t *cf, MainConf &conf);
 
 inline MainConf &main_conf(ngx_conf_t *cf) {

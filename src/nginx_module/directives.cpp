@@ -62,14 +62,9 @@ const Parameter<ZoneConf> zone_parameters[] = {
 };
 
 bool compile_key(ngx_conf_t *cf, ZoneConf &zone, const ngx_str_t &text) {
-    ngx_str_t value = text;
-    ngx_http_compile_complex_value_t compile{};
-    compile.cf = cf;
-    compile.value = &value;
-    compile.complex_value = &zone.key;
     zone.key_is_binary_address =
         view(text) == "$binary_remote_addr" || view(text) == "${binary_remote_addr}";
-    return ngx_http_compile_complex_value(&compile) == NGX_OK;
+    return compile_value(cf, text, zone.key);
 }
 
 /// The shared memory's name keeps clear of nginx's own zones, such as that of a limit_req_zone of
@@ -88,82 +83,6 @@ bool add_shared_memory(ngx_conf_t *cf, const ZoneConf &zone) {
     }
     shared->init = [](ngx_shm_zone_t *, void *) noexcept -> ngx_int_t { return NGX_OK; };
     return true;
-}
-
-// --- redis_rate_limit
-
-constexpr const char *rule_directive = "redis_rate_limit";
-constexpr const char *expected_number = "a whole number from 0 to 1000000000";
-
-const Parameter<rate_limit::Rule> rule_parameters[] = {
-    {"zone",
-     [](ngx_conf_t *, rate_limit::Rule &rule, std::string_view value) -> const char * {
-         rule.zone = value;
-         return rate_limit::is_name(value) ? nullptr : expected_name;
-     },
-     Is::required},
-    {"algorithm",
-     [](ngx_conf_t *, rate_limit::Rule &rule, std::string_view value) -> const char * {
-         const auto algorithm = rate_limit::algorithm_named(value);
-         rule.algorithm = algorithm.value_or(rate_limit::Algorithm{});
-         return algorithm ? nullptr
-                          : "fixed_window, sliding_log, sliding_window, token_bucket or gcra";
-     },
-     Is::required},
-    {"limit",
-     [](ngx_conf_t *, rate_limit::Rule &rule, std::string_view value) -> const char * {
-         const auto limit = rate_limit::parse_whole_number(value, rate_limit::largest_number);
-         rule.limit = limit.value_or(0);
-         return limit ? nullptr : expected_number;
-     },
-     Is::required},
-    {"burst",
-     [](ngx_conf_t *, rate_limit::Rule &rule, std::string_view value) -> const char * {
-         rule.burst = rate_limit::parse_whole_number(value, rate_limit::largest_number);
-         return rule.burst ? nullptr : expected_number;
-     }},
-    {"aligned",
-     [](ngx_conf_t *, rate_limit::Rule &rule, std::string_view) -> const char * {
-         rule.aligned = true;
-         return nullptr;
-     },
-     Is::flag},
-    {"window",
-     [](ngx_conf_t *, rate_limit::Rule &rule, std::string_view value) -> const char * {
-         ngx_str_t text = to_ngx(value);
-         rule.window = std::chrono::milliseconds(ngx_parse_time(&text, 0));
-         const bool in_range = rule.window >= rate_limit::shortest_window &&
-                               rule.window <= rate_limit::longest_window;
-         return in_range ? nullptr : "a time from 1ms to 366d, such as 60s";
-     },
-     Is::required},
-    {"name",
-     [](ngx_conf_t *, rate_limit::Rule &rule, std::string_view value) -> const char * {
-         rule.explicit_name = value;
-         return rate_limit::is_name(value) ? nullptr : expected_name;
-     }},
-};
-
-/// What depends on more than one parameter.
-char *check_rule(ngx_conf_t *cf, const rate_limit::Rule &rule) {
-    const std::string_view algorithm = to_string(rule.algorithm);
-    if (rule.burst && !is_bucket(rule.algorithm)) {
-        return refuse(cf, rule_directive, "parameter burst with algorithm", algorithm,
-                      "token_bucket or gcra");
-    }
-    if (rule.aligned && rule.algorithm != rate_limit::Algorithm::fixed_window) {
-        return refuse(cf, rule_directive, "parameter aligned with algorithm", algorithm,
-                      "fixed_window");
-    }
-    if (rule.limit > rate_limit::largest_limit(rule.algorithm)) {
-        return refuse(cf, rule_directive, "limit", std::to_string(rule.limit),
-                      "a whole number from 0 to 1000000 with sliding_log");
-    }
-    if (rule.refill() > rate_limit::longest_refill) {
-        return refuse(cf, rule_directive, "burst", std::to_string(rule.capacity()),
-                      "a bucket that fills, by limit and window, within 10 years");
-    }
-    return NGX_CONF_OK;
 }
 
 // --- the rest
@@ -202,31 +121,6 @@ char *set_zone(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept
         return static_cast<char *>(NGX_CONF_ERROR);
     }
     main.zones.push_back(std::move(zone));
-    return NGX_CONF_OK;
-}
-
-char *set_rule(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
-    auto &location = *static_cast<LocationConf *>(conf);
-    const auto words = words_of(cf);
-    if (location.has_rules) {
-        return refuse_duplicate(cf, rule_directive);
-    }
-    location.has_rules = true;
-    if (words.size() == 2 && view(words[1]) == "off") {
-        return NGX_CONF_OK;
-    }
-    auto rule = std::make_unique<RuleConf>(cf);
-    char *result = set_parameters<rate_limit::Rule>(cf, rule_directive, rule_parameters,
-                                                    words.subspan(1), rule->rule);
-    if (result != NGX_CONF_OK) {
-        return result;
-    }
-    result = check_rule(cf, rule->rule);
-    if (result != NGX_CONF_OK) {
-        return result;
-    }
-    location.rule = rule.get();
-    main_conf(cf).rules.push_back(std::move(rule));
     return NGX_CONF_OK;
 }
 

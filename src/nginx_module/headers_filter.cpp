@@ -56,22 +56,11 @@ bool set(ngx_http_request_t *r, std::string_view name, uint64_t number) {
     return set(r, name, {text.size(), ngx_pstrdup(r->pool, &shown)});
 }
 
-const Applied *tightest(const Applied *applied) {
-    const Applied *found = nullptr;
-    for (; applied != nullptr; applied = applied->next) {
-        if (applied->verdict &&
-            (found == nullptr || rate_limit::is_tighter(applied->rule->rule, *applied->verdict,
-                                                        found->rule->rule, *found->verdict))) {
-            found = applied;
-        }
-    }
-    return found;
-}
-
 bool set_x_headers(ngx_http_request_t *r, const Applied &tightest) {
-    return set(r, x_limit, tightest.rule->rule.capacity()) &&
-           set(r, x_remaining, tightest.verdict->remaining) &&
-           set(r, x_reset, rate_limit::seconds_up(tightest.verdict->reset));
+    const rate_limit::Verdict &verdict = tightest.charge->verdict;
+    return set(r, x_limit, tightest.charge->quota.capacity()) &&
+           set(r, x_remaining, verdict.remaining) &&
+           set(r, x_reset, rate_limit::seconds_up(verdict.reset));
 }
 
 /// A list of items in memory of the request's pool.
@@ -109,27 +98,30 @@ bool set_ietf_headers(ngx_http_request_t *r, const Applied *applied) {
         return false;
     }
     for (; applied != nullptr; applied = applied->next) {
-        if (applied->verdict) {
+        const rate_limit::Verdict *verdict = applied->verdict();
+        if (verdict != nullptr && !applied->dry_run) {
             rate_limit::ItemBuffer item;
-            policies.add(applied->rule->policy_item);
-            limits.add(
-                rate_limit::write_rate_limit_item(applied->rule->name, *applied->verdict, item));
+            const std::string_view name = applied->rule->name;
+            policies.add(
+                rate_limit::write_rate_limit_policy_item(name, applied->charge->quota, item));
+            limits.add(rate_limit::write_rate_limit_item(name, *verdict, item));
         }
     }
     return set(r, policy, policies.text()) && set(r, limit, limits.text());
 }
 
 bool set_headers(ngx_http_request_t *r, const RequestState &state) {
-    const Applied *tight = tightest(state.applied());
-    if (tight == nullptr) {
+    const Applied *tightest = state.tightest();
+    if (tightest == nullptr || tightest->dry_run) {
         return true;
     }
     const ngx_uint_t families = location_conf(r).headers;
-    if (tight->verdict->decision == Decision::denied &&
-        !set(r, retry_after, rate_limit::seconds_up(tight->verdict->retry_after))) {
+    const rate_limit::Verdict &verdict = tightest->charge->verdict;
+    if (verdict.decision == Decision::denied &&
+        !set(r, retry_after, rate_limit::seconds_up(verdict.retry_after))) {
         return false;
     }
-    return ((families & x_headers) == 0 || set_x_headers(r, *tight)) &&
+    return ((families & x_headers) == 0 || set_x_headers(r, *tightest)) &&
            ((families & ietf_headers) == 0 || set_ietf_headers(r, state.applied()));
 }
 

@@ -2,12 +2,13 @@
 // worker.
 #include "ngx.hpp"
 
-#include "access.hpp"
 #include "backend.hpp"
 #include "backend_block.hpp"
 #include "conf.hpp"
 #include "directives.hpp"
+#include "handlers.hpp"
 #include "headers_filter.hpp"
+#include "variables.hpp"
 
 namespace nginx_module {
 
@@ -22,6 +23,8 @@ ngx_command_t commands[] = {
      set_backend, NGX_HTTP_MAIN_CONF_OFFSET, 0, nullptr},
     {ngx_string("redis_rate_limit"), everywhere | NGX_HTTP_LIF_CONF | NGX_CONF_1MORE, set_rule,
      NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("redis_rate_limit_dry_run"), everywhere | NGX_CONF_FLAG, ngx_conf_set_flag_slot,
+     NGX_HTTP_LOC_CONF_OFFSET, offsetof(LocationConf, dry_run), nullptr},
     {ngx_string("redis_rate_limit_status"), everywhere | NGX_CONF_TAKE1, set_status,
      NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("redis_rate_limit_log_level"), everywhere | NGX_CONF_TAKE1, set_log_level,
@@ -31,19 +34,25 @@ ngx_command_t commands[] = {
     ngx_null_command,
 };
 
+bool add_handler(ngx_conf_t *cf, ngx_http_phases phase, ngx_http_handler_pt handler) {
+    auto *core = static_cast<ngx_http_core_main_conf_t *>(
+        ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module));
+    auto *place = static_cast<ngx_http_handler_pt *>(ngx_array_push(&core->phases[phase].handlers));
+    if (place == nullptr) {
+        return false;
+    }
+    *place = handler;
+    return true;
+}
+
 ngx_int_t postconfiguration(ngx_conf_t *cf) noexcept {
     if (!link_configuration(cf, main_conf(cf))) {
         return NGX_ERROR;
     }
-    auto *core = static_cast<ngx_http_core_main_conf_t *>(
-        ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module));
-    auto *handler = static_cast<ngx_http_handler_pt *>(
-        ngx_array_push(&core->phases[NGX_HTTP_ACCESS_PHASE].handlers));
-    if (handler == nullptr) {
+    if (!add_handler(cf, NGX_HTTP_ACCESS_PHASE, access_handler) ||
+        !add_handler(cf, NGX_HTTP_PRECONTENT_PHASE, precontent_handler)) {
         return NGX_ERROR;
     }
-    *handler = access_handler;
-
     next_headers_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = headers_filter;
     return NGX_OK;
@@ -78,7 +87,7 @@ void exit_process(ngx_cycle_t *cycle) noexcept {
 }
 
 ngx_http_module_t module_context = {
-    nullptr,              // preconfiguration
+    add_variables,        // preconfiguration
     postconfiguration,    //
     create_main_conf,     //
     nullptr,              // init main configuration

@@ -47,9 +47,24 @@ inline char *refuse(ngx_conf_t *cf, const char *directive, std::string_view what
     return static_cast<char *>(NGX_CONF_ERROR);
 }
 
+inline char *refuse_missing(ngx_conf_t *cf, const char *directive, std::string_view parameter) {
+    ngx_str_t missing = to_ngx(parameter);
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s: missing \"%V=\"", directive, &missing);
+    return static_cast<char *>(NGX_CONF_ERROR);
+}
+
 /// The words of the directive that is being read, its name first.
 inline std::span<const ngx_str_t> words_of(const ngx_conf_t *cf) {
     return {static_cast<const ngx_str_t *>(cf->args->elts), cf->args->nelts};
+}
+
+/// Text with variables. False: told and refused.
+inline bool compile_value(ngx_conf_t *cf, ngx_str_t text, ngx_http_complex_value_t &value) {
+    ngx_http_compile_complex_value_t compile{};
+    compile.cf = cf;
+    compile.value = &text;
+    compile.complex_value = &value;
+    return ngx_http_compile_complex_value(&compile) == NGX_OK;
 }
 
 /// Which of the table's parameters were given.
@@ -105,9 +120,7 @@ char *set_parameters(ngx_conf_t *cf, const char *directive, std::span<const Para
     }
     for (size_t i = 0; i < table.size(); ++i) {
         if (table[i].is == Is::required && !given.test(i)) {
-            ngx_str_t missing = to_ngx(table[i].name);
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s: missing \"%V=\"", directive, &missing);
-            return static_cast<char *>(NGX_CONF_ERROR);
+            return refuse_missing(cf, directive, table[i].name);
         }
     }
     return NGX_CONF_OK;

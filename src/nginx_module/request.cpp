@@ -1,17 +1,19 @@
 #include "request.hpp"
 
-#include "backend.hpp"
 #include "util.hpp"
 
-#include <new>
+#include <algorithm>
 #include <type_traits>
+#include <utility>
 
 namespace nginx_module {
 
 namespace {
 
-/// Marks the state among the pool's cleanups; there is nothing to clean.
-void state_marker(void * /*state*/) noexcept {}
+/// Among the pool's cleanups it marks the state.
+void end_of_request(void *state) noexcept {
+    static_cast<RequestState *>(state)->end();
+}
 static_assert(std::is_trivially_destructible_v<RequestState>);
 
 /// Stands for a suspended request's write handler: a stray event does not run its phases, and where
@@ -20,7 +22,7 @@ void stay_suspended(ngx_http_request_t * /*r*/) noexcept {}
 
 RequestState *find_in_pool(ngx_http_request_t *r) {
     for (const auto *cleanup = r->pool->cleanup; cleanup != nullptr; cleanup = cleanup->next) {
-        if (cleanup->handler == state_marker) {
+        if (cleanup->handler == end_of_request) {
             return static_cast<RequestState *>(cleanup->data);
         }
     }
@@ -42,7 +44,7 @@ RequestState *RequestState::find(ngx_http_request_t *r) {
 RequestState *RequestState::find_or_create(ngx_http_request_t *r) {
     RequestState *state = find(r);
     if (state == nullptr) {
-        state = pool_new<RequestState>(r->pool, state_marker, r);
+        state = pool_new<RequestState>(r->pool, end_of_request, r);
         ngx_http_set_ctx(r, state, ngx_http_redis_rate_limit_module);
     }
     return state;
@@ -56,49 +58,50 @@ RequestState::RequestState(ngx_http_request_t *r) : r_(r) {
     };
 }
 
-std::optional<redis_client::Failure> RequestState::ask(const RuleConf &rule, std::string_view key) {
-    question_ = {.rule = &rule, .key = key};
-    backend_ = &backend_of(*rule.zone->backend);
-    const auto asked = backend_->ask(*rule.prepared, key, *this);
-    if (const auto *failure = std::get_if<redis_client::Failure>(&asked)) {
-        return *failure;
+ngx_int_t RequestState::ask(Question *questions, std::span<Applied> rules) {
+    questions_ = questions;
+    asked_ = rules;
+    asked_at_ = precise_now();
+    for (Question *question = questions; question != nullptr; question = question->next) {
+        unanswered_ += question->ask() ? 1 : 0;
     }
-    check_ = std::get<redis_client::Check *>(asked);
+    if (unanswered_ == 0) {
+        return NGX_OK;
+    }
     if (!suspend()) {
         forget();
-        return redis_client::Failure::overload;
+        return NGX_ERROR;
     }
-    return std::nullopt;
+    stage_ = Stage::asking;
+    return NGX_AGAIN;
 }
 
-std::optional<redis_client::CheckResult> RequestState::take_answer() {
-    return resume_.posted ? std::nullopt : std::exchange(answer_, std::nullopt);
-}
-
-bool RequestState::add(const RuleConf &rule, const std::optional<rate_limit::Verdict> &verdict) {
-    void *memory = ngx_palloc(r_->pool, sizeof(Applied));
-    if (memory == nullptr) {
-        return false;
+/// In a turn of its own: a request that goes on here and now could end, and with it others, while
+/// the session still reads its replies.
+void RequestState::on_answer() {
+    if (--unanswered_ == 0) {
+        time_asking_ += precise_now() - asked_at_;
+        ngx_post_event(&resume_, &ngx_posted_events);
     }
-    applied_ = new (memory) Applied{.rule = &rule, .verdict = verdict, .next = applied_};
-    return true;
 }
 
-bool RequestState::has_applied(const RuleConf &rule) const {
-    for (const Applied *one = applied_; one != nullptr; one = one->next) {
-        if (one->rule == &rule || one->rule->rule.same_counter(rule.rule)) {
-            return true;
-        }
+ngx_int_t RequestState::delay(std::chrono::microseconds time) {
+    if (!suspend()) {
+        return NGX_ERROR;
     }
-    return false;
+    was_delayed_ = true;
+    stage_ = Stage::delaying;
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(time);
+    ngx_add_timer(&resume_, static_cast<ngx_msec_t>(wait.count()));
+    return NGX_AGAIN;
 }
 
-void RequestState::on_result(const redis_client::CheckResult &result) {
-    check_ = nullptr;
-    answer_ = result;
-    // In a turn of its own: a request that goes on here and now could end, and with it others,
-    // while the session still reads its replies.
-    ngx_post_event(&resume_, &ngx_posted_events);
+void RequestState::settle() {
+    stage_ = Stage::idle;
+    while (Question *question = questions_) {
+        questions_ = question->next;
+        question->next = std::exchange(settled_questions_, question);
+    }
 }
 
 /// From here to resume() the request only waits, and nginx notices a client that leaves, as in
@@ -133,6 +136,7 @@ void RequestState::resume() {
         forget();
         return;
     }
+    stage_ = stage_ == Stage::asking ? Stage::answered : Stage::delayed;
     ngx_connection_t *connection = r_->connection;
     ngx_http_set_log_request(connection->log, r_);
     r_->read_event_handler = ngx_http_block_reading;
@@ -142,14 +146,53 @@ void RequestState::resume() {
 }
 
 void RequestState::forget() {
-    answer_.reset();
-    if (check_ != nullptr) {
-        backend_->abandon(*check_);
-        check_ = nullptr;
+    for (Question *question = questions_; question != nullptr; question = question->next) {
+        question->abandon();
     }
+    unanswered_ = 0;
+    settle();
     if (resume_.posted) {
         ngx_delete_posted_event(&resume_);
     }
+    if (resume_.timer_set) {
+        ngx_del_timer(&resume_);
+    }
+}
+
+void RequestState::end() {
+    forget();
+    for (Question *question = settled_questions_; question != nullptr; question = question->next) {
+        question->release_slots();
+    }
+}
+
+void RequestState::add(Applied &applied) {
+    *next_applied_ = &applied;
+    next_applied_ = &applied.next;
+}
+
+const Applied *RequestState::tightest() const {
+    const Applied *found = nullptr;
+    for (const Applied *one = applied_; one != nullptr; one = one->next) {
+        if (one->verdict() == nullptr) {
+            continue;
+        }
+        const bool is_tighter =
+            found == nullptr || (one->dry_run == found->dry_run && one->is_tighter(*found));
+        if (is_tighter || (found->dry_run && !one->dry_run)) {
+            found = one;
+        }
+    }
+    return found;
+}
+
+bool RequestState::has_applied(const RuleConf &rule) const {
+    for (const Applied *one = applied_; one != nullptr; one = one->next) {
+        if (one->rule == &rule || one->rule->rule.same_counter(rule.rule)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 } // namespace nginx_module

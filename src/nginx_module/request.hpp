@@ -1,25 +1,18 @@
-// What is known of a client request: the rules that were applied to it, and the check that it
-// waits for.
+// What is known of a client request: the rules that were applied to it, and what it waits for.
 #pragma once
 
 #include "ngx.hpp"
 
-#include "conf.hpp"
+#include "question.hpp"
 
-#include <optional>
+#include <chrono>
+#include <span>
 
 namespace nginx_module {
 
-/// A rule that was applied to a request. An identity is applied once: SPEC section 4.
-struct Applied {
-    const RuleConf *rule;
-    std::optional<rate_limit::Verdict> verdict; // nothing: `on_error` decided
-    Applied *next;
-};
-
 /// Lives in the request's pool, and is found again after an internal redirect, for which nginx
 /// forgets the contexts of modules.
-class RequestState final : public redis_client::CheckListener {
+class RequestState {
   public:
     /// Null where no rule was applied yet.
     static RequestState *find(ngx_http_request_t *r);
@@ -28,44 +21,66 @@ class RequestState final : public redis_client::CheckListener {
 
     explicit RequestState(ngx_http_request_t *r);
 
-    /// Asks Redis. Nothing: the request is to be suspended, and its phases run again when the
-    /// answer is there. `key` is of the request's pool.
-    std::optional<redis_client::Failure> ask(const RuleConf &rule, std::string_view key);
-
-    struct Question {
-        const RuleConf *rule = nullptr;
-        std::string_view key;
+    enum class Stage {
+        idle,
+        asking,   // suspended, until all questions are answered
+        answered, // the phases run again
+        delaying, // suspended
+        delayed,  // the phases run again
     };
-    const Question &question() const { return question_; } // the last one
-    /// The answer to it, once, when the request's phases run again for it.
-    std::optional<redis_client::CheckResult> take_answer();
+    Stage stage() const { return stage_; }
+
+    /// Asks all questions of a chain, and suspends the request where answers have to be waited for.
+    /// NGX_OK: all are answered; NGX_AGAIN: suspended; NGX_ERROR.
+    ngx_int_t ask(Question *questions, std::span<Applied> rules);
+    Question *questions() { return questions_; }
+    std::span<Applied> asked() const { return asked_; } // the rules of all questions
+    /// The answers, or the end of a delay, have been taken note of.
+    void settle();
+
+    /// Suspends the request for a time. NGX_AGAIN or NGX_ERROR.
+    ngx_int_t delay(std::chrono::microseconds time);
 
     /// What was asked no longer matters: the request ends, or nginx has led it elsewhere while it
     /// was suspended, as to a post_action.
     void forget();
+    /// The request's memory goes.
+    void end();
 
-    /// False without memory.
-    bool add(const RuleConf &rule, const std::optional<rate_limit::Verdict> &verdict);
+    void add(Applied &applied);
     bool has_applied(const RuleConf &rule) const;
     const Applied *applied() const { return applied_; }
 
-    void reject() { rejected_ = true; }
-    bool is_rejected() const { return rejected_; }
+    /// The rule that a client should look at first; those on trial only where there are no others.
+    /// Null where no rule has a verdict.
+    const Applied *tightest() const;
+
+    void reject() { is_rejected_ = true; }
+    bool is_rejected() const { return is_rejected_; }
+    bool was_delayed() const { return was_delayed_; }
+    std::chrono::microseconds time_asking() const { return time_asking_; }
 
   private:
-    void on_result(const redis_client::CheckResult &result) override;
+    friend class Question;
+
+    void on_answer();
     bool suspend();
     void resume();
 
     ngx_http_request_t *r_;
-    Backend *backend_ = nullptr;
-    redis_client::Check *check_ = nullptr; // on its way
-    Question question_;
-    std::optional<redis_client::CheckResult> answer_;
-    ngx_event_t resume_{};
+    Stage stage_ = Stage::idle;
+    Question *questions_ = nullptr; // not settled yet
+    std::span<Applied> asked_;
+    Question *settled_questions_ = nullptr; // of earlier phases and locations
+    size_t unanswered_ = 0;
+    ngx_event_t resume_{}; // posted, or on a timer
     bool cleans_up_ = false;
-    bool rejected_ = false;
-    Applied *applied_ = nullptr; // the last one first
+    bool is_rejected_ = false;
+    bool was_delayed_ = false;
+    std::chrono::microseconds asked_at_{0};
+    std::chrono::microseconds time_asking_{0};
+    Applied *applied_ = nullptr; // in the order in which they were
+    Applied **next_applied_ = &applied_;
 };
 
 } // namespace nginx_module

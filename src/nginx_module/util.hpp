@@ -6,6 +6,7 @@
 #include <chrono>
 #include <new>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace nginx_module {
@@ -27,6 +28,20 @@ inline std::chrono::milliseconds now() {
     total += std::chrono::milliseconds(ngx_current_msec - last);
     last = ngx_current_msec;
     return total;
+}
+
+/// The same in microseconds, and not that of the event loop's turn.
+inline std::chrono::microseconds precise_now() {
+    return std::chrono::duration_cast<std::chrono::microseconds>(
+        std::chrono::steady_clock::now().time_since_epoch());
+}
+
+/// Memory of the pool for `count` objects without destructors; null where there is none.
+template <typename T>
+T *pool_array(ngx_pool_t *pool, size_t count) {
+    static_assert(alignof(T) <= NGX_ALIGNMENT && std::is_trivially_destructible_v<T>);
+    auto *array = static_cast<T *>(ngx_palloc(pool, count * sizeof(T)));
+    return array != nullptr ? new (array) T[count]() : nullptr;
 }
 
 /// A T that is destroyed with the pool; null without memory.

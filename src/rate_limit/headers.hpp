@@ -26,8 +26,8 @@ std::string_view write_number(uint64_t number, NumberBuffer &out);
 /// Whole seconds, rounded up: a client that waits them is never too early.
 uint64_t seconds_up(std::chrono::microseconds time);
 
-/// `"per_ip/60s";q=100;w=60`, or `"per_ip/concurrency";q=10;qu="concurrent-requests"`. `name` is the
-/// rule's.
+/// `"per_ip/60s";q=100;w=60`, or `"per_ip/concurrency";q=10;qu="concurrent-requests"`. `name` is
+/// the rule's.
 std::string_view write_rate_limit_policy_item(std::string_view name, const Quota &quota,
                                               ItemBuffer &out);
 

@@ -33,8 +33,8 @@ bool write_check(ByteQueue &out, const Script &script, Sending sending,
     size_t bytes = 0;
     for (const Charge &charge : charges) {
         words += 1 + charge.arguments.count() + (charge.slot != nullptr ? 1 : 0);
-        bytes += charge.redis_key.size() + charge.arguments.bytes().size() +
-                 slot_name(charge).size();
+        bytes +=
+            charge.redis_key.size() + charge.arguments.bytes().size() + slot_name(charge).size();
     }
     ScriptCommand command(out, script, sending, charges.size(), words, bytes);
     if (!command.ok()) {

@@ -33,8 +33,8 @@ class Digits {
   public:
     explicit Digits(uint64_t number)
         : size_(static_cast<size_t>(
-              std::to_chars(text_.data(), text_.data() + text_.size(), number).ptr - text_.data())) {
-    }
+              std::to_chars(text_.data(), text_.data() + text_.size(), number).ptr -
+              text_.data())) {}
     std::string_view view() const { return {text_.data(), size_}; }
 
   private:

@@ -126,8 +126,8 @@ std::string frame_tail(size_t replies) {
 Script::Script(std::string a_source) : source(std::move(a_source)), sha1(sha1_hex(source)) {}
 
 bool ScriptShape::has(Algorithm algorithm) const {
-    return std::ranges::any_of(
-        parts(), [&](const Part &part) { return part.algorithm == algorithm; });
+    return std::ranges::any_of(parts(),
+                               [&](const Part &part) { return part.algorithm == algorithm; });
 }
 
 Script check_script(const ScriptShape &shape) {

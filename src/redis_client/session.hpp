@@ -26,7 +26,7 @@ struct SessionSettings {
     std::string username; // empty: AUTH with the password alone
     std::string password; // empty: no AUTH
     uint64_t database = 0;
-    std::vector<ScriptShape> shapes;        // those of most checks: their scripts are loaded at once
+    std::vector<ScriptShape> shapes; // those of most checks: their scripts are loaded at once
     std::chrono::milliseconds timeout{100}; // of one check, from asking to verdict
     size_t max_pending = 16384;             // checks asked or on the wire
 };
@@ -43,9 +43,9 @@ class Session {
     Session(const Session &) = delete;
     Session &operator=(const Session &) = delete;
 
-    /// Asks for all charges, most_rules of them at most, or none. Either the listener is told later,
-    /// or there is a failure at once. Where no connection is ready the check waits for one, unless
-    /// the last attempt to get one failed.
+    /// Asks for all charges, most_rules of them at most, or none. Either the listener is told
+    /// later, or there is a failure at once. Where no connection is ready the check waits for one,
+    /// unless the last attempt to get one failed.
     std::variant<Call *, Failure> ask(std::span<Charge> charges, CheckListener &listener, Time now);
 
     /// The check's listener, and its charges, are no longer there.
@@ -84,8 +84,8 @@ class Session {
     };
     void disconnected(Lost lost, Time now);
 
-    /// Fails the checks whose deadline has come, and renews slots. True: the oldest command has been
-    /// unanswered for so long that the connection is to be given up.
+    /// Fails the checks whose deadline has come, and renews slots. True: the oldest command has
+    /// been unanswered for so long that the connection is to be given up.
     bool expire(Time now);
 
     /// When expire() is to be called next, if ever.

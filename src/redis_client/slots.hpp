@@ -32,7 +32,7 @@ struct Slot : Pooled<Slot> {
     std::string_view redis_key;
     std::string_view name; // "<id> <units>": no other slot, of whatever host, has it
     std::chrono::milliseconds window{0};
-    Time renewed{0};          // when it was last asked for
+    Time renewed{0}; // when it was last asked for
     bool is_release_sent = false;
     bool is_doubtful = false; // whether it was renewed
     ListHook<Slot> hook;

@@ -1,4 +1,4 @@
-// The access phase: where a request meets its rule.
+// The phases' handlers: where a request meets its rules.
 #pragma once
 
 #include "ngx.hpp"
@@ -6,5 +6,6 @@
 namespace nginx_module {
 
 ngx_int_t access_handler(ngx_http_request_t *r) noexcept;
+ngx_int_t precontent_handler(ngx_http_request_t *r) noexcept;
 
 } // namespace nginx_module

@@ -1,0 +1,128 @@
+#include "candidates.hpp"
+
+#include "../rate_limit/parse.hpp"
+#include "log_text.hpp"
+#include "util.hpp"
+
+#include <algorithm>
+
+namespace nginx_module {
+
+namespace {
+
+/// What a request's variables make of a rule.
+enum class Evaluated {
+    applies,
+    applies_not,
+    invalid,
+    no_memory,
+};
+
+bool evaluate_text(ngx_http_request_t *r, const ngx_http_complex_value_t &value, ngx_str_t &text) {
+    return ngx_http_complex_value(r, const_cast<ngx_http_complex_value_t *>(&value), &text) ==
+           NGX_OK;
+}
+
+/// At most once a second in a worker: clients may choose what stands in a variable.
+void log_invalid(ngx_http_request_t *r, const RuleConf &rule, const char *parameter,
+                 std::string_view value, uint64_t largest) {
+    static time_t last = 0;
+    if (ngx_time() == last) {
+        return;
+    }
+    last = ngx_time();
+    LogText<64> shown(value);
+    ngx_str_t name = to_ngx(rule.name);
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "redis_rate_limit: invalid %s \"%V\", expected a whole number from 0 to %uL, "
+                  "rule \"%V\"",
+                  parameter, shown.shown(), largest, &name);
+}
+
+/// A number that a variable gives; where it is a literal, nothing is to be done.
+Evaluated evaluate_number(ngx_http_request_t *r, const RuleConf &rule, const char *parameter,
+                          const ngx_http_complex_value_t *variable, uint64_t largest,
+                          uint64_t &number) {
+    if (variable == nullptr) {
+        return Evaluated::applies;
+    }
+    ngx_str_t text;
+    if (!evaluate_text(r, *variable, text)) {
+        return Evaluated::no_memory;
+    }
+    if (text.len == 0) {
+        return Evaluated::applies_not;
+    }
+    const auto parsed = rate_limit::parse_whole_number(view(text), largest);
+    if (!parsed) {
+        log_invalid(r, rule, parameter, view(text), largest);
+        return Evaluated::invalid;
+    }
+    number = *parsed;
+    return Evaluated::applies;
+}
+
+Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule, rate_limit::Quota &quota) {
+    quota = rule.rule.quota;
+    uint64_t burst = 0;
+    const Evaluated numbers[] = {
+        evaluate_number(r, rule, "limit", rule.limit, rate_limit::largest_limit(quota.algorithm),
+                        quota.limit),
+        evaluate_number(r, rule, "burst", rule.burst, rate_limit::largest_number, burst),
+        evaluate_number(r, rule, "cost", rule.cost, rate_limit::largest_cost(quota.algorithm),
+                        quota.cost),
+    };
+    const Evaluated worst = *std::ranges::max_element(numbers);
+    if (worst != Evaluated::applies) {
+        return worst;
+    }
+    if (rule.burst != nullptr) {
+        quota.burst = burst;
+    }
+    if (quota.refill() > rate_limit::longest_refill) { // nginx -t has looked at literals
+        const uint64_t fills_in_time = static_cast<uint64_t>(
+            rate_limit::longest_refill / std::chrono::microseconds(quota.window) *
+            static_cast<int64_t>(quota.limit));
+        log_invalid(r, rule, "burst", std::to_string(quota.capacity()), fills_in_time);
+        return Evaluated::invalid;
+    }
+    return Evaluated::applies;
+}
+
+Evaluated evaluate(ngx_http_request_t *r, const RuleConf &rule, Candidate &candidate) {
+    ngx_str_t key;
+    if (!evaluate_text(r, rule.zone->key, key)) {
+        return Evaluated::no_memory;
+    }
+    candidate.key = view(key);
+    return key.len == 0 ? Evaluated::applies_not : evaluate_quota(r, rule, candidate.quota);
+}
+
+} // namespace
+
+ngx_int_t Candidates::collect(ngx_http_request_t *r, Phase phase, const RequestState *state) {
+    const LocationConf &location = location_conf(r);
+    for (const RuleConf *rule : *location.rules) {
+        if (rule->phase != phase || (state != nullptr && state->has_applied(*rule))) {
+            continue;
+        }
+        Candidate &candidate = candidates_[count_];
+        candidate.rule = rule;
+        candidate.dry_run = location.is_dry_run(*rule);
+        const Evaluated evaluated = evaluate(r, *rule, candidate);
+        if (evaluated == Evaluated::no_memory) {
+            return NGX_ERROR;
+        }
+        candidate.is_invalid = evaluated == Evaluated::invalid && !candidate.dry_run &&
+                               rule->zone->on_error == OnError::closed;
+        count_ += evaluated == Evaluated::applies || candidate.is_invalid ? 1 : 0;
+    }
+    const std::span all(candidates_.data(), count_);
+    const auto open =
+        std::ranges::stable_partition(all, [](const Candidate &one) { return !one.is_open(); });
+    std::ranges::stable_sort(open, std::ranges::less(), &Candidate::backend);
+    decided_ = count_ - open.size();
+    return NGX_OK;
+}
+
+} // namespace nginx_module

@@ -1,0 +1,57 @@
+#include "reports.hpp"
+
+#include "log_text.hpp"
+#include "util.hpp"
+
+#include <arpa/inet.h>
+
+#include <array>
+
+namespace nginx_module {
+
+namespace {
+
+/// `$binary_remote_addr` for people.
+std::string_view address_text(std::string_view bytes, std::array<char, INET6_ADDRSTRLEN> &out) {
+    const int family = bytes.size() == sizeof(in_addr) ? AF_INET : AF_INET6;
+    if (family == AF_INET6 && bytes.size() != sizeof(in6_addr)) {
+        return bytes; // a client on a unix socket: no address
+    }
+    const char *text = inet_ntop(family, bytes.data(), out.data(), out.size());
+    return text != nullptr ? std::string_view(text) : bytes;
+}
+
+/// One line: what is done, and a time where there is one to tell.
+void log_line(ngx_http_request_t *r, ngx_uint_t level, const char *what, const Applied &applied,
+              const char *time_is, std::chrono::microseconds time) {
+    if (r->connection->log->log_level < level) {
+        return;
+    }
+    std::array<char, INET6_ADDRSTRLEN> address;
+    LogText<64> key(applied.rule->zone->key_is_binary_address ? address_text(applied.key, address)
+                                                              : applied.key);
+    ngx_str_t name = to_ngx(applied.rule->name);
+    std::array<u_char, 64> time_text;
+    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
+    u_char *end = ngx_snprintf(time_text.data(), time_text.size(), ", %s %L.%03Ls", time_is,
+                               static_cast<int64_t>(ms / 1000), static_cast<int64_t>(ms % 1000));
+    ngx_str_t shown_time{ms > 0 ? static_cast<size_t>(end - time_text.data()) : 0,
+                         time_text.data()};
+    ngx_log_error(level, r->connection->log, 0, "%s, rule \"%V\", key \"%V\"%V%s", what, &name,
+                  key.shown(), &shown_time, applied.dry_run ? ", dry run" : "");
+}
+
+} // namespace
+
+void log_rejection(ngx_http_request_t *r, const Applied &denying) {
+    log_line(r, location_conf(r).log_level, "limiting requests", denying, "retry after",
+             denying.charge->verdict.retry_after);
+}
+
+void log_delay(ngx_http_request_t *r, const Applied &delaying) {
+    const ngx_uint_t level = location_conf(r).log_level;
+    log_line(r, level == NGX_LOG_INFO ? level : level + 1, "delaying request", delaying, "by",
+             delaying.charge->verdict.delay);
+}
+
+} // namespace nginx_module

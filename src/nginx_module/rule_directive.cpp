@@ -1,0 +1,211 @@
+// The setter of redis_rate_limit.
+#include "directives.hpp"
+
+#include "../rate_limit/parse.hpp"
+#include "conf.hpp"
+#include "parameters.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace nginx_module {
+
+namespace {
+
+constexpr const char *rule_directive = "redis_rate_limit";
+constexpr const char *expected_number = "a whole number from 0 to 1000000000";
+
+/// A whole number into `number`, or text with variables into `variable`.
+const char *set_number_or_variable(ngx_conf_t *cf, std::string_view value,
+                                   std::optional<uint64_t> &number,
+                                   ngx_http_complex_value_t *&variable) {
+    if (value.find('$') == std::string_view::npos) {
+        number = rate_limit::parse_whole_number(value, rate_limit::largest_number);
+        return number ? nullptr : expected_number;
+    }
+    variable = static_cast<ngx_http_complex_value_t *>(
+        ngx_pcalloc(cf->pool, sizeof(ngx_http_complex_value_t)));
+    return variable != nullptr && compile_value(cf, to_ngx(value), *variable) ? nullptr
+                                                                              : already_told;
+}
+
+const Parameter<RuleConf> rule_parameters[] = {
+    {"zone",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
+         conf.rule.zone = value;
+         return rate_limit::is_name(value) ? nullptr : expected_name;
+     },
+     Is::required},
+    {"algorithm",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
+         const auto algorithm = rate_limit::algorithm_named(value);
+         conf.rule.quota.algorithm = algorithm.value_or(rate_limit::Algorithm{});
+         return algorithm ? nullptr
+                          : "fixed_window, sliding_log, sliding_window, token_bucket, gcra, "
+                            "leaky_bucket or concurrency";
+     },
+     Is::required},
+    {"limit",
+     [](ngx_conf_t *cf, RuleConf &conf, std::string_view value) -> const char * {
+         std::optional<uint64_t> limit;
+         const char *expected = set_number_or_variable(cf, value, limit, conf.limit);
+         conf.rule.quota.limit = limit.value_or(0);
+         return expected;
+     },
+     Is::required},
+    {"burst",
+     [](ngx_conf_t *cf, RuleConf &conf, std::string_view value) -> const char * {
+         return set_number_or_variable(cf, value, conf.rule.quota.burst, conf.burst);
+     }},
+    {"delay",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
+         const auto delay = rate_limit::parse_whole_number(value, rate_limit::largest_number);
+         conf.rule.quota.delay = delay.value_or(0);
+         conf.has_delay = true;
+         return delay ? nullptr : expected_number;
+     }},
+    {"cost",
+     [](ngx_conf_t *cf, RuleConf &conf, std::string_view value) -> const char * {
+         std::optional<uint64_t> cost;
+         const char *expected = set_number_or_variable(cf, value, cost, conf.cost);
+         conf.rule.quota.cost = cost.value_or(1);
+         return expected;
+     }},
+    {"window",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
+         ngx_str_t text = to_ngx(value);
+         auto &window = conf.rule.quota.window;
+         window = std::chrono::milliseconds(ngx_parse_time(&text, 0));
+         const bool in_range =
+             window >= rate_limit::shortest_window && window <= rate_limit::longest_window;
+         return in_range ? nullptr : "a time from 1ms to 366d, such as 60s";
+     }},
+    {"aligned",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view) -> const char * {
+         conf.rule.aligned = true;
+         return nullptr;
+     },
+     Is::flag},
+    {"phase",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
+         conf.phase = value == "precontent" ? Phase::precontent : Phase::access;
+         return value == "access" || value == "precontent" ? nullptr : "access or precontent";
+     }},
+    {"name",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
+         conf.rule.explicit_name = value;
+         return rate_limit::is_name(value) ? nullptr : expected_name;
+     }},
+    {"dry_run",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view) -> const char * {
+         conf.dry_run = true;
+         return nullptr;
+     },
+     Is::flag},
+};
+
+char *refuse_for_algorithm(ngx_conf_t *cf, const RuleConf &conf, const char *parameter,
+                           const char *expected) {
+    return refuse(cf, rule_directive, std::string("parameter ") + parameter + " with algorithm",
+                  to_string(conf.rule.quota.algorithm), expected);
+}
+
+/// Parameters that not every algorithm takes.
+char *check_parameters(ngx_conf_t *cf, const RuleConf &conf) {
+    const rate_limit::Quota &quota = conf.rule.quota;
+    if ((quota.burst || conf.burst != nullptr) && !is_bucket(quota.algorithm)) {
+        return refuse_for_algorithm(cf, conf, "burst", "token_bucket, gcra or leaky_bucket");
+    }
+    if (conf.has_delay && quota.algorithm != rate_limit::Algorithm::leaky_bucket) {
+        return refuse_for_algorithm(cf, conf, "delay", "leaky_bucket");
+    }
+    if (conf.rule.aligned && quota.algorithm != rate_limit::Algorithm::fixed_window) {
+        return refuse_for_algorithm(cf, conf, "aligned", "fixed_window");
+    }
+    return NGX_CONF_OK;
+}
+
+/// Numbers that not every algorithm takes.
+char *check_numbers(ngx_conf_t *cf, const rate_limit::Quota &quota) {
+    if (quota.limit > rate_limit::largest_limit(quota.algorithm)) {
+        return refuse(cf, rule_directive, "limit", std::to_string(quota.limit),
+                      "a whole number from 0 to 1000000 with sliding_log");
+    }
+    if (quota.cost > rate_limit::largest_cost(quota.algorithm)) {
+        return refuse(cf, rule_directive, "cost", std::to_string(quota.cost),
+                      "a whole number from 0 to 1000 with sliding_log");
+    }
+    if (quota.refill() > rate_limit::longest_refill) {
+        return refuse(cf, rule_directive, "burst", std::to_string(quota.capacity()),
+                      "a bucket that fills, by limit and window, within 10 years");
+    }
+    return NGX_CONF_OK;
+}
+
+/// What depends on more than one parameter.
+char *check_rule(ngx_conf_t *cf, RuleConf &conf) {
+    rate_limit::Quota &quota = conf.rule.quota;
+    if (quota.window.count() == 0) {
+        if (quota.algorithm != rate_limit::Algorithm::concurrency) {
+            return refuse_missing(cf, rule_directive, "window");
+        }
+        quota.window = std::chrono::seconds{60};
+    }
+    char *result = check_parameters(cf, conf);
+    return result != NGX_CONF_OK ? result : check_numbers(cf, quota);
+}
+
+/// What depends on the other rules of the level.
+char *check_level(ngx_conf_t *cf, const RuleList &level, const RuleConf &conf) {
+    size_t of_its_phase = 1;
+    const std::string name = conf.rule.name();
+    for (const RuleConf *other : level) {
+        if (other->rule.name() == name) {
+            return refuse(cf, rule_directive, "name", name,
+                          "each name once on a level: give one of the rules another name=");
+        }
+        of_its_phase += other->phase == conf.phase ? 1 : 0;
+    }
+    if (of_its_phase > redis_client::most_rules) {
+        return refuse(cf, rule_directive, "number of rules", std::to_string(of_its_phase),
+                      "12 of a phase on a level at most");
+    }
+    return NGX_CONF_OK;
+}
+
+} // namespace
+
+char *set_rule(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
+    auto &location = *static_cast<LocationConf *>(conf);
+    MainConf &main = main_conf(cf);
+    const auto words = words_of(cf);
+    const bool is_off = words.size() == 2 && view(words[1]) == "off";
+    if (location.rules != nullptr && (is_off || location.rules->empty())) {
+        return refuse(cf, rule_directive, "parameter", view(words[1]), "off alone on a level");
+    }
+    if (location.rules == nullptr) {
+        main.rule_lists.push_back(std::make_unique<RuleList>());
+        location.rules = main.rule_lists.back().get();
+    }
+    if (is_off) {
+        return NGX_CONF_OK;
+    }
+    auto rule = std::make_unique<RuleConf>(cf);
+    char *result =
+        set_parameters<RuleConf>(cf, rule_directive, rule_parameters, words.subspan(1), *rule);
+    if (result == NGX_CONF_OK) {
+        result = check_rule(cf, *rule);
+    }
+    if (result == NGX_CONF_OK) {
+        result = check_level(cf, *location.rules, *rule);
+    }
+    if (result != NGX_CONF_OK) {
+        return result;
+    }
+    location.rules->push_back(rule.get());
+    main.rules.push_back(std::move(rule));
+    return NGX_CONF_OK;
+}
+
+} // namespace nginx_module

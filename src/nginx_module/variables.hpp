@@ -1,0 +1,11 @@
+// The variables of SPEC section 3.
+#pragma once
+
+#include "ngx.hpp"
+
+namespace nginx_module {
+
+/// NGX_OK or NGX_ERROR.
+ngx_int_t add_variables(ngx_conf_t *cf) noexcept;
+
+} // namespace nginx_module
