@@ -5,6 +5,8 @@
 #include "util.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <string>
 
 namespace nginx_module {
 
@@ -115,14 +117,24 @@ ngx_int_t Candidates::collect(ngx_http_request_t *r, Phase phase, const RequestS
         }
         candidate.is_invalid = evaluated == Evaluated::invalid && !candidate.dry_run &&
                                rule->zone->on_error == OnError::closed;
-        count_ += evaluated == Evaluated::applies || candidate.is_invalid ? 1 : 0;
+        if (evaluated == Evaluated::applies || candidate.is_invalid) {
+            take_last();
+        }
     }
-    const std::span all(candidates_.data(), count_);
-    const auto open =
-        std::ranges::stable_partition(all, [](const Candidate &one) { return !one.is_open(); });
-    std::ranges::stable_sort(open, std::ranges::less(), &Candidate::backend);
-    decided_ = count_ - open.size();
     return NGX_OK;
+}
+
+/// Takes the candidate after the last one, and moves it to its place.
+void Candidates::take_last() {
+    const auto comes_before = [](const Candidate &one, const Candidate &other) {
+        return one.is_open() == other.is_open() ? std::less<>()(one.backend(), other.backend())
+                                                : !one.is_open();
+    };
+    auto *const last = candidates_.begin() + count_;
+    auto *const place = std::upper_bound(candidates_.begin(), last, *last, comes_before);
+    decided_ += last->is_open() ? 0 : 1;
+    ++count_;
+    std::rotate(place, last, last + 1);
 }
 
 } // namespace nginx_module
