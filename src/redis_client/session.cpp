@@ -215,6 +215,9 @@ Session::Progress Session::take_reply(const Reply &reply, Time now) {
     if (call->kind == Call::Kind::check) {
         return take_verdicts(*call, reply);
     }
+    if (reply.type() != Reply::Type::nil) { // errands' scripts return nothing
+        return broken("an unexpected reply", reply.text());
+    }
     unanswered_.remove(*call);
     finish_errand(*call, true);
     return Progress::more;
