@@ -1,0 +1,112 @@
+#include "deny_table.hpp"
+
+#include <algorithm>
+
+namespace rate_limit {
+
+namespace {
+
+using std::chrono::microseconds;
+
+__extension__ using Wide = unsigned __int128;
+
+/// An entry's words, times in microseconds.
+enum Word : size_t {
+    seal,      // the hash's low half, mixed with all other words
+    hash_high, //
+    asked,     // when
+    holds_for, // from then on
+    retry_after,
+    next_unit,
+    reset,
+    remaining, // units
+    word_count,
+};
+using Words = std::array<uint64_t, word_count>;
+
+constexpr auto relaxed = std::memory_order_relaxed;
+
+/// Any change of a word changes the sum; who writes it knows no secret to be kept.
+uint64_t sum_of(const Words &words) {
+    uint64_t sum = 0;
+    for (size_t i = hash_high; i < word_count; ++i) {
+        sum = (sum ^ words[i]) * 0x9e3779b97f4a7c15;
+        sum ^= sum >> 32;
+    }
+    return sum;
+}
+
+uint64_t count(microseconds time) {
+    return static_cast<uint64_t>(time.count());
+}
+
+/// What is left of a time that was told at `asked`.
+microseconds left_of(uint64_t time, uint64_t passed) {
+    return microseconds(static_cast<int64_t>(time > passed ? time - passed : 0));
+}
+
+/// Two clocks may differ in their rates by 500 parts in a million, where both are being adjusted.
+microseconds less_drift(microseconds time) {
+    return time - time / 1024 - microseconds{1};
+}
+
+} // namespace
+
+DenyTable::Bucket &DenyTable::bucket_of(const Hash &hash) const {
+    return buckets_[static_cast<size_t>(Wide{hash.high} * buckets_.size() >> 64)];
+}
+
+void DenyTable::add(const Hash &hash, const Verdict &denied, microseconds time_asked,
+                    microseconds longest) {
+    const microseconds known_for = std::min(less_drift(denied.retry_after), longest);
+    if (known_for <= microseconds::zero()) {
+        return;
+    }
+    Words words{};
+    words[hash_high] = hash.high;
+    words[asked] = count(time_asked);
+    words[holds_for] = count(known_for);
+    words[retry_after] = count(denied.retry_after);
+    words[next_unit] = count(denied.next_unit);
+    words[reset] = count(denied.reset);
+    words[remaining] = denied.remaining;
+    words[seal] = hash.low ^ sum_of(words);
+
+    // In the place of the same key, of one that no longer holds, or of the oldest.
+    const auto age_rank = [&](const Entry &entry) {
+        if (entry.words[hash_high].load(relaxed) == hash.high) {
+            return uint64_t{0};
+        }
+        const uint64_t since = entry.words[asked].load(relaxed);
+        const bool holds = since + entry.words[holds_for].load(relaxed) > words[asked];
+        return holds ? since + 2 : uint64_t{1};
+    };
+    Entry &entry = *std::ranges::min_element(bucket_of(hash), {}, age_rank);
+    for (size_t i = 0; i < word_count; ++i) {
+        entry.words[i].store(words[i], relaxed);
+    }
+}
+
+std::optional<Verdict> DenyTable::find(const Hash &hash, microseconds now) const {
+    for (const Entry &entry : bucket_of(hash)) {
+        if (entry.words[hash_high].load(relaxed) != hash.high) {
+            continue;
+        }
+        Words words;
+        for (size_t i = 0; i < word_count; ++i) {
+            words[i] = entry.words[i].load(relaxed);
+        }
+        const uint64_t passed = count(now) - words[asked]; // huge where it lies ahead
+        if ((words[seal] ^ sum_of(words)) != hash.low || passed >= words[holds_for]) {
+            continue;
+        }
+        return Verdict{.decision = Decision::denied,
+                       .remaining = words[remaining],
+                       .retry_after = left_of(words[retry_after], passed),
+                       .next_unit = left_of(words[next_unit], passed),
+                       .reset = left_of(words[reset], passed)};
+    }
+    return std::nullopt;
+}
+
+} // namespace rate_limit

@@ -1,0 +1,54 @@
+// What Redis denied until some time, kept in memory that many processes share: a client that was
+// denied until then need not be asked for again.
+//
+// The table is laid out once, as buckets of a few entries, and never changes its shape. Nobody takes
+// a lock: an entry's first word is its hash mixed with all its other words, so that a reader who
+// meets an entry that is half written, by a process that still writes, was killed while it wrote, or
+// wrote at the same time as another, takes it for none.
+#pragma once
+
+#include "hash.hpp"
+#include "verdict.hpp"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace rate_limit {
+
+class DenyTable {
+  public:
+    static constexpr size_t entries_of_bucket = 8;
+
+    struct Entry {
+        std::array<std::atomic<uint64_t>, 8> words; // see deny_table.cpp
+    };
+    using Bucket = std::array<Entry, entries_of_bucket>;
+
+    /// Over memory that is all zeros at first, or that another table with the same number of
+    /// buckets was over.
+    explicit DenyTable(std::span<Bucket> buckets) : buckets_(buckets) {}
+
+    /// A denial that was asked for at `asked` and is to be known for `longest` at most. Times are of
+    /// one clock that all processes share and that never steps back. What the hash stands for is
+    /// all that the denial depends on.
+    void add(const Hash &hash, const Verdict &denied, std::chrono::microseconds asked,
+             std::chrono::microseconds longest);
+
+    /// The denial as it is now, if it still holds: its times are counted down.
+    std::optional<Verdict> find(const Hash &hash, std::chrono::microseconds now) const;
+
+  private:
+    Bucket &bucket_of(const Hash &hash) const;
+
+    std::span<Bucket> buckets_;
+};
+
+static_assert(sizeof(DenyTable::Entry) == 64, "one line of the cache");
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+} // namespace rate_limit

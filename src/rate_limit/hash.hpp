@@ -1,0 +1,23 @@
+// A keyed hash for tables in memory: who does not know the seed cannot make keys that collide.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace rate_limit {
+
+struct HashSeed {
+    uint64_t low;
+    uint64_t high;
+};
+
+struct Hash {
+    uint64_t low;
+    uint64_t high;
+    bool operator==(const Hash &) const = default;
+};
+
+/// SipHash-2-4 with 128 bits of output: Aumasson and Bernstein, "SipHash: a fast short-input PRF".
+Hash hash_of(const HashSeed &seed, std::string_view bytes);
+
+} // namespace rate_limit
