@@ -1,5 +1,6 @@
 #include "answer.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace redis_client {
@@ -52,6 +53,7 @@ bool read_answer(std::string_view answer, std::span<Charge> charges) {
         charge.is_charged = all_grant && rate_limit::is_granted(reply);
         const auto verdict = rate_limit::verdict_of_reply(charge.quota, reply, charge.is_charged);
         if (!verdict) {
+            std::ranges::for_each(charges, [](Charge &one) { one.is_charged = false; });
             return false;
         }
         charge.verdict = *verdict;
