@@ -707,6 +707,7 @@ TEST_F(SessionTest, FailsWhatItHasNoMemoryToSend) {
     }
     log_in();
     EXPECT_EQ(a_.results, Results(3, Failure::overload));
+    EXPECT_EQ(session_->problem().what, "out of memory");
     EXPECT_EQ(sent().size(), room);
     EXPECT_EQ(session_->pending(), room);
     ask(b_, "b"); // the socket took all, so there is room again
