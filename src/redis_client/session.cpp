@@ -359,6 +359,7 @@ void Session::send_waiting(Time now) {
         check = unsent.waiting_hook.next;
         if (!send(unsent, now)) {
             leave_slots(unsent, now);
+            problem_ = {.what = "out of memory", .redis_said = {}};
             finish(unsent, Failure::overload);
         }
     }
