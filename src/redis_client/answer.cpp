@@ -8,6 +8,7 @@ namespace {
 
 constexpr size_t number_size = sizeof(int64_t);
 constexpr size_t longest_reply = 4; // of one rule
+constexpr int64_t latest_time = int64_t{1} << 53; // whole numbers in Lua end there
 using Numbers = std::array<int64_t, longest_reply>;
 
 /// Takes a number, its lowest byte first.
@@ -33,6 +34,9 @@ size_t answer_size(std::span<const Charge> charges) {
 bool read_answer(std::string_view answer, std::span<Charge> charges) {
     std::array<Numbers, most_rules> numbers;
     const int64_t time = take_number(answer);
+    if (time < 0 || time > latest_time) {
+        return false;
+    }
     bool all_grant = true;
     for (size_t i = 0; i < charges.size(); ++i) {
         const size_t length = rate_limit::reply_length(charges[i].quota.algorithm);
