@@ -190,15 +190,15 @@ void Backend::settle() {
         connection_.send_soon();
     }
     set_deadline_timer();
-    const bool idle = session_.pending() == 0;
+    const bool idle = session_.pending() == 0 && !session_.has_errands();
     connection_.set_idle(idle);
-    if (idle && is_leaving() && connection_.is_open() && !session_.has_errands()) {
+    if (idle && is_leaving() && connection_.is_open()) {
         on_dismissed();
     }
 }
 
-/// While somebody waits for a verdict, or units are to be given back, the timer keeps a worker that
-/// is to leave.
+/// While somebody waits for a verdict, or Redis, where it can be reached, is to be told something,
+/// the timer keeps a worker that is to leave.
 void Backend::set_deadline_timer() {
     const auto next = session_.next_expiry();
     if (next && (!deadline_timer_.timer_set ||
@@ -206,7 +206,8 @@ void Backend::set_deadline_timer() {
                                              static_cast<ngx_msec_t>(next->count())) > 0)) {
         start_timer(deadline_timer_, *next - now());
     }
-    deadline_timer_.cancelable = session_.has_waiting() || session_.has_errands() ? 0 : 1;
+    const bool has_errands = session_.has_errands() && !session_.is_unreachable();
+    deadline_timer_.cancelable = session_.has_waiting() || has_errands ? 0 : 1;
 }
 
 void Backend::begin_episode(const Fault &fault) {
