@@ -75,7 +75,6 @@ void Backend::release(redis_client::Slot &slot) {
     settle();
 }
 
-/// As the worker is to leave.
 void Backend::connect_if_dismissed() {
     if (!connection_.is_open() && !connection_timer_.timer_set) {
         connect();
@@ -124,12 +123,15 @@ void Backend::on_lost(std::string_view what, ngx_err_t error) {
     disconnected(session_.is_ready() ? Session::Lost::in_use : Session::Lost::unreachable);
 }
 
+/// As the worker is to leave; worker_shutdown_timeout does not ask whether the connection is idle.
 void Backend::on_dismissed() {
     connection_.close();
     stop_timer(connection_timer_);
-    session_.disconnected(session_.is_ready() ? Session::Lost::in_use : Session::Lost::unreachable,
-                          now());
+    session_.disconnected(Session::Lost::in_use, now());
     told_ = session_.counters(); // nginx's own doing, no fault to tell of
+    if (session_.has_waiting() || session_.has_errands()) {
+        start_timer(connection_timer_, std::chrono::milliseconds{0});
+    }
     set_deadline_timer();
 }
 
