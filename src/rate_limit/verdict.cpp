@@ -221,6 +221,15 @@ std::optional<Verdict> verdict_of_reply(const Quota &quota, RuleReply reply, boo
     return verdict;
 }
 
+Verdict verdict_after_refund(const Quota &quota, Verdict verdict) {
+    verdict.remaining = std::min(verdict.remaining + quota.cost, quota.capacity());
+    if (verdict.remaining == quota.capacity()) {
+        verdict.next_unit = verdict.reset = microseconds{0};
+    }
+    verdict.delay = microseconds{0};
+    return verdict;
+}
+
 int64_t receipt_of_reply(const Quota &quota, RuleReply reply, int64_t now) {
     switch (quota.algorithm) {
     case Algorithm::fixed_window: // its end

@@ -125,6 +125,7 @@ void Session::refund(std::span<Charge> charges, Time now) {
             continue;
         }
         charge.is_charged = false;
+        charge.verdict = rate_limit::verdict_after_refund(charge.quota, charge.verdict);
         if (charge.slot != nullptr) {
             release(*std::exchange(charge.slot, nullptr), now);
         } else if (charge.quota.cost > 0 && state_ == State::ready) {
