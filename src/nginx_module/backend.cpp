@@ -75,7 +75,6 @@ void Backend::release(redis_client::Slot &slot) {
     settle();
 }
 
-/// As the worker is to leave.
 void Backend::connect_if_dismissed() {
     if (!connection_.is_open() && !connection_timer_.timer_set) {
         connect();
@@ -124,12 +123,15 @@ void Backend::on_lost(std::string_view what, ngx_err_t error) {
     disconnected(session_.is_ready() ? Session::Lost::in_use : Session::Lost::unreachable);
 }
 
+/// As the worker is to leave; worker_shutdown_timeout does not ask whether the connection is idle.
 void Backend::on_dismissed() {
     connection_.close();
     stop_timer(connection_timer_);
-    session_.disconnected(session_.is_ready() ? Session::Lost::in_use : Session::Lost::unreachable,
-                          now());
+    session_.disconnected(Session::Lost::in_use, now());
     told_ = session_.counters(); // nginx's own doing, no fault to tell of
+    if (session_.has_waiting() || session_.has_errands()) {
+        start_timer(connection_timer_, std::chrono::milliseconds{0});
+    }
     set_deadline_timer();
 }
 
@@ -190,15 +192,15 @@ void Backend::settle() {
         connection_.send_soon();
     }
     set_deadline_timer();
-    const bool idle = session_.pending() == 0;
+    const bool idle = session_.pending() == 0 && !session_.has_errands();
     connection_.set_idle(idle);
-    if (idle && is_leaving() && connection_.is_open() && !session_.has_errands()) {
+    if (idle && is_leaving() && connection_.is_open()) {
         on_dismissed();
     }
 }
 
-/// While somebody waits for a verdict, or units are to be given back, the timer keeps a worker that
-/// is to leave.
+/// While somebody waits for a verdict, or Redis, where it can be reached, is to be told something,
+/// the timer keeps a worker that is to leave.
 void Backend::set_deadline_timer() {
     const auto next = session_.next_expiry();
     if (next && (!deadline_timer_.timer_set ||
@@ -206,7 +208,8 @@ void Backend::set_deadline_timer() {
                                              static_cast<ngx_msec_t>(next->count())) > 0)) {
         start_timer(deadline_timer_, *next - now());
     }
-    deadline_timer_.cancelable = session_.has_waiting() || session_.has_errands() ? 0 : 1;
+    const bool has_errands = session_.has_errands() && !session_.is_unreachable();
+    deadline_timer_.cancelable = session_.has_waiting() || has_errands ? 0 : 1;
 }
 
 void Backend::begin_episode(const Fault &fault) {

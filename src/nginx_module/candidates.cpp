@@ -64,6 +64,15 @@ Evaluated evaluate_number(ngx_http_request_t *r, const RuleConf &rule, const cha
     return Evaluated::applies;
 }
 
+/// With which the bucket fills in time.
+uint64_t largest_burst(const rate_limit::Quota &quota, uint64_t given) {
+    __extension__ using Wide = unsigned __int128;
+    const Wide units = Wide{std::chrono::microseconds(rate_limit::longest_refill).count()} *
+                       quota.limit /
+                       static_cast<uint64_t>(std::chrono::microseconds(quota.window).count());
+    return static_cast<uint64_t>(units) - (quota.capacity() - given);
+}
+
 Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule, rate_limit::Quota &quota) {
     quota = rule.rule.quota;
     uint64_t burst = 0;
@@ -82,10 +91,8 @@ Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule, rate_limit
         quota.burst = burst;
     }
     if (quota.refill() > rate_limit::longest_refill) { // nginx -t has looked at literals
-        const uint64_t fills_in_time = static_cast<uint64_t>(
-            rate_limit::longest_refill / std::chrono::microseconds(quota.window) *
-            static_cast<int64_t>(quota.limit));
-        log_invalid(r, rule, "burst", std::to_string(quota.capacity()), fills_in_time);
+        const uint64_t given = quota.burst.value_or(0);
+        log_invalid(r, rule, "burst", std::to_string(given), largest_burst(quota, given));
         return Evaluated::invalid;
     }
     return Evaluated::applies;

@@ -141,8 +141,8 @@ char *check_numbers(ngx_conf_t *cf, const rate_limit::Quota &quota) {
         return refuse(cf, rule_directive, "cost", std::to_string(quota.cost),
                       "a whole number from 0 to 1000 with sliding_log");
     }
-    if (quota.refill() > rate_limit::longest_refill) {
-        return refuse(cf, rule_directive, "burst", std::to_string(quota.capacity()),
+    if (quota.refill() > rate_limit::longest_refill) { // not without a burst
+        return refuse(cf, rule_directive, "burst", std::to_string(quota.burst.value_or(0)),
                       "a bucket that fills, by limit and window, within 10 years");
     }
     return NGX_CONF_OK;

@@ -40,6 +40,10 @@ bool is_granted(RuleReply reply);
 /// where the numbers are not such a reply.
 std::optional<Verdict> verdict_of_reply(const Quota &quota, RuleReply reply, bool charged);
 
+/// The verdict after its charge was refunded. Until when units are missing is then told for those
+/// that were charged, too, unless none are missing.
+Verdict verdict_after_refund(const Quota &quota, Verdict verdict);
+
 /// What a refund of a charge refers to, as the `-- refund` part of lua/<algorithm>.lua says; `now`
 /// is the time of the charge.
 int64_t receipt_of_reply(const Quota &quota, RuleReply reply, int64_t now);

@@ -125,6 +125,7 @@ void Session::refund(std::span<Charge> charges, Time now) {
             continue;
         }
         charge.is_charged = false;
+        charge.verdict = rate_limit::verdict_after_refund(charge.quota, charge.verdict);
         if (charge.slot != nullptr) {
             release(*std::exchange(charge.slot, nullptr), now);
         } else if (charge.quota.cost > 0 && state_ == State::ready) {
@@ -359,6 +360,7 @@ void Session::send_waiting(Time now) {
         check = unsent.waiting_hook.next;
         if (!send(unsent, now)) {
             leave_slots(unsent, now);
+            problem_ = {.what = "out of memory", .redis_said = {}};
             finish(unsent, Failure::overload);
         }
     }

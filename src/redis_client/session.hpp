@@ -95,8 +95,11 @@ class Session {
 
     bool is_ready() const { return state_ == State::ready; }
     bool has_waiting() const { return !waiting_.empty(); }
-    /// Whether Redis is still to be told of units that were given back.
-    bool has_errands() const { return refunds_ > 0 || slots_.has_returning(); }
+    /// Whether Redis is still to be told of units that were given back, or of slots that are held
+    /// for longer.
+    bool has_errands() const { return refunds_ > 0 || !slots_.empty(); }
+    /// As the last attempt to connect showed, until one has become ready.
+    bool is_unreachable() const { return unreachable_; }
     size_t pending() const { return calls_.in_use(); }
     const Counters &counters() const { return counters_; }
 
@@ -140,7 +143,7 @@ class Session {
 
     const SessionSettings settings_;
     State state_ = State::closed;
-    bool unreachable_ = false; // as the last attempt showed, until one has become ready
+    bool unreachable_ = false;
     std::vector<std::string_view> login_commands_; // their names, in order
     std::string login_;                            // the same in wire form
     size_t login_replies_ = 0;

@@ -85,7 +85,7 @@ void Slots::doubt_renewals() {
 }
 
 std::optional<Time> Slots::next_look() const {
-    if (held_.empty() && returning_.empty()) {
+    if (empty()) {
         return std::nullopt;
     }
     return last_look_ + std::max<std::chrono::milliseconds>(shortest_window_ / 6, Time{1});

@@ -56,7 +56,7 @@ class Slots {
 
     SlotList &held() { return held_; }
     SlotList &returning() { return returning_; }
-    bool has_returning() const { return !returning_.empty(); }
+    bool empty() const { return held_.empty() && returning_.empty(); }
 
     /// Whether a held slot's time has come to be renewed: three times in its window, so that two
     /// failures do no harm.

@@ -1,0 +1,122 @@
+package RateLimit::Upstream;
+
+# A server that nginx passes requests on to: it keeps them for as long as the test wants, and knows
+# how many it has at once. It runs in a process of its own; each call here has happened when it
+# returns.
+
+use v5.36;
+use IO::Select;
+use IO::Socket::INET;
+use List::Util qw(max min);
+use RateLimit::Process;
+use RateLimit::Wait qw(wait_until);
+use Socket qw(AF_UNIX PF_UNSPEC SOCK_STREAM SOMAXCONN);
+use Time::HiRes qw(time);
+
+# Each request is answered after so many `seconds` (0).
+sub start_new ($class, %options) {
+    my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => SOMAXCONN, ReuseAddr => 1)
+        or die "listen: $!";
+    my ($ours, $theirs) = IO::Socket->socketpair(AF_UNIX, SOCK_STREAM, PF_UNSPEC) or die "socketpair: $!";
+    my $self = bless { port => $listener->sockport, control => $ours }, $class;
+    $self->{process} = RateLimit::Process->run(sub {
+        close $ours;
+        local $SIG{PIPE} = 'IGNORE';
+        my $upstream = {
+            listener => $listener, control => $theirs, select => IO::Select->new($listener, $theirs),
+            seconds => $options{seconds} // 0, hold => 0, requests => [], most => 0, accepted => 0,
+        };
+        1 while turn($upstream);
+    });
+    close $theirs;
+    return $self;
+}
+
+sub url ($self) { return "http://127.0.0.1:$self->{port}" }
+
+# --- the test's side
+
+sub command ($self, $name) {
+    syswrite $self->{control}, "$name\n";
+    my $answer = readline $self->{control} // die "the upstream is gone\n";
+    return { map { split /=/ } split ' ', $answer };
+}
+
+# Requests stay here, until they are answered, or dropped without an answer.
+sub hold ($self)   { $self->command('hold') }
+sub answer ($self) { $self->command('answer') }
+sub drop ($self)   { $self->command('drop') }
+
+# Answers, and goes on holding what comes.
+sub answer_and_hold ($self) { $self->command('answer'); $self->command('hold') }
+
+# open: requests that are here; most: so many were at a time; accepted: so many so far.
+sub counts ($self) { return $self->command('counts') }
+
+sub wait_for ($self, $count) { return wait_until(sub { $self->counts->{open} == $count }) }
+
+# --- the upstream's side
+
+# Connections that end are seen before those that come: nobody is counted beside its successor.
+sub turn ($upstream) {
+    my $next  = min(map { $_->{due} // () } $upstream->{hold} ? () : $upstream->{requests}->@*);
+    my @ready = $upstream->{select}->can_read(defined $next ? max($next - time, 0) : undef);
+    for my $socket (grep { $_ != $upstream->{listener} && $_ != $upstream->{control} } @ready) {
+        take_bytes($upstream, $socket);
+    }
+    if (grep { $_ == $upstream->{listener} } @ready) {
+        my $socket = $upstream->{listener}->accept or return 1;
+        $upstream->{select}->add($socket);
+        push $upstream->{requests}->@*, { socket => $socket };
+        ++$upstream->{accepted};
+        my $open = $upstream->{requests}->@*;
+        $upstream->{most} = $open if $open > $upstream->{most};
+    }
+    if (grep { $_ == $upstream->{control} } @ready) {
+        my $line = readline $upstream->{control} // return 0;
+        obey($upstream, $line =~ /(\w+)/);
+    }
+    reply_to_those_due($upstream, time) if !$upstream->{hold};
+    return 1;
+}
+
+# Requests are small: all of one comes at once.
+sub take_bytes ($upstream, $socket) {
+    my ($request) = grep { $_->{socket} == $socket } $upstream->{requests}->@*;
+    if (sysread $socket, my $bytes, 65536) {
+        $request->{due} //= time + $upstream->{seconds};
+    } else {
+        finish($upstream, $socket);
+    }
+}
+
+sub reply_to_those_due ($upstream, $time) {
+    my @due = grep { defined $_->{due} && $_->{due} <= $time } $upstream->{requests}->@*;
+    reply($upstream, $_) for @due;
+}
+
+sub reply ($upstream, $request) {
+    syswrite $request->{socket}, "HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
+    finish($upstream, $request->{socket});
+}
+
+sub finish ($upstream, $socket) {
+    $upstream->{requests} = [ grep { $_->{socket} != $socket } $upstream->{requests}->@* ];
+    $upstream->{select}->remove($socket);
+    close $socket;
+}
+
+sub obey ($upstream, $name) {
+    if ($name eq 'hold') {
+        $upstream->{hold} = 1;
+    } elsif ($name eq 'answer') {
+        $upstream->{hold} = 0;
+        reply_to_those_due($upstream, 'inf');
+    } elsif ($name eq 'drop') {
+        finish($upstream, $_->{socket}) for $upstream->{requests}->@*;
+    }
+    my $open = $upstream->{requests}->@*;
+    syswrite $upstream->{control}, "open=$open most=$upstream->{most} accepted=$upstream->{accepted}\n";
+}
+
+1;
