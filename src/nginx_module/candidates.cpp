@@ -2,6 +2,7 @@
 
 #include "../rate_limit/parse.hpp"
 #include "log_text.hpp"
+#include "request.hpp"
 #include "util.hpp"
 
 #include <algorithm>

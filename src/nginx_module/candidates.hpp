@@ -4,13 +4,14 @@
 #include "ngx.hpp"
 
 #include "conf.hpp"
-#include "request.hpp"
 
 #include <array>
 #include <span>
 #include <string_view>
 
 namespace nginx_module {
+
+class RequestState;
 
 struct Candidate {
     const RuleConf *rule;

@@ -32,6 +32,15 @@ bool refuse_unknown(ngx_conf_t *cf, const Position &position, const char *direct
     return false;
 }
 
+/// What makes a Redis another one, after a reload too.
+uint64_t identity_of(const BackendConf &backend) {
+    std::string text = std::to_string(backend.session.database);
+    for (const ngx_addr_t &address : backend.addresses) {
+        text += " " + std::string(view(address.name));
+    }
+    return rate_limit::hash_of({}, text).low;
+}
+
 bool link_zone(ngx_conf_t *cf, MainConf &conf, ZoneConf &zone) {
     zone.backend = conf.backend(zone.backend_name);
     if (zone.backend == nullptr && zone.backend_name == "default") {
@@ -42,7 +51,11 @@ bool link_zone(ngx_conf_t *cf, MainConf &conf, ZoneConf &zone) {
         return refuse_unknown(cf, zone.position, "redis_rate_limit_zone", "backend",
                               zone.backend_name);
     }
-    return !zone.backend->addresses.empty() || add_server(cf, *zone.backend, "127.0.0.1");
+    if (zone.backend->addresses.empty() && !add_server(cf, *zone.backend, "127.0.0.1")) {
+        return false;
+    }
+    zone.backend->identity = identity_of(*zone.backend);
+    return true;
 }
 
 bool link_rule(ngx_conf_t *cf, const MainConf &conf, RuleConf &rule) {

@@ -4,6 +4,7 @@
 #include "ngx.hpp"
 
 #include "../redis_client/session.hpp"
+#include "zone.hpp"
 
 #include <chrono>
 #include <memory>
@@ -25,6 +26,7 @@ struct BackendConf {
     redis_client::SessionSettings session;
     std::string prefix = "rl:";
     std::chrono::milliseconds connect_timeout{250};
+    uint64_t identity = 0;                                   // no other Redis has it
     bool is_used() const { return !session.shapes.empty(); } // by some rule
     std::unique_ptr<Backend> worker;                         // this worker's end of it
 };
@@ -51,6 +53,8 @@ struct ZoneConf {
     std::string backend_name = "default";
     BackendConf *backend = nullptr; // set when all has been read
     OnError on_error = OnError::open;
+    std::chrono::milliseconds deny_cache{60'000}; // how long a denial is known; 0: not at all
+    ZoneMemory memory;
 };
 
 /// Where in nginx's phases a rule is applied: before or after authentication.

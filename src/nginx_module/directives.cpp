@@ -59,6 +59,17 @@ const Parameter<ZoneConf> zone_parameters[] = {
          zone.on_error = value == "closed" ? OnError::closed : OnError::open;
          return value == "open" || value == "closed" ? nullptr : "open or closed";
      }},
+    {"deny_cache",
+     [](ngx_conf_t *, ZoneConf &zone, std::string_view value) -> const char * {
+         if (value == "on") {
+             return nullptr;
+         }
+         ngx_str_t text = to_ngx(value);
+         const ngx_int_t time = value == "off" ? 0 : ngx_parse_time(&text, 0);
+         zone.deny_cache = std::chrono::milliseconds(time);
+         const bool in_range = time > 0 && zone.deny_cache <= rate_limit::longest_window;
+         return in_range || value == "off" ? nullptr : "on, off or a time from 1ms to 366d";
+     }},
 };
 
 bool compile_key(ngx_conf_t *cf, ZoneConf &zone, const ngx_str_t &text) {
@@ -69,7 +80,7 @@ bool compile_key(ngx_conf_t *cf, ZoneConf &zone, const ngx_str_t &text) {
 
 /// The shared memory's name keeps clear of nginx's own zones, such as that of a limit_req_zone of
 /// the same name from which a user is moving.
-bool add_shared_memory(ngx_conf_t *cf, const ZoneConf &zone) {
+bool add_shared_memory(ngx_conf_t *cf, ZoneConf &zone) {
     const std::string name = "redis_rate_limit:" + zone.name;
     ngx_str_t pooled{name.size(), static_cast<u_char *>(ngx_pnalloc(cf->pool, name.size() + 1))};
     if (pooled.data == nullptr) {
@@ -81,7 +92,12 @@ bool add_shared_memory(ngx_conf_t *cf, const ZoneConf &zone) {
     if (shared == nullptr) {
         return false;
     }
-    shared->init = [](ngx_shm_zone_t *, void *) noexcept -> ngx_int_t { return NGX_OK; };
+    shared->data = &zone;
+    shared->init = [](ngx_shm_zone_t *memory, void *old) noexcept -> ngx_int_t {
+        const auto *old_zone = static_cast<const ZoneConf *>(old);
+        return static_cast<ZoneConf *>(memory->data)
+            ->memory.attach(memory, old_zone != nullptr ? &old_zone->memory : nullptr);
+    };
     return true;
 }
 

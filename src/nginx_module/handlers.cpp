@@ -1,8 +1,8 @@
 #include "handlers.hpp"
 
-#include "../redis_client/arguments.hpp"
 #include "backend.hpp"
 #include "candidates.hpp"
+#include "denials.hpp"
 #include "reports.hpp"
 #include "request.hpp"
 #include "util.hpp"
@@ -88,6 +88,9 @@ ngx_int_t take_answers(ngx_http_request_t *r, RequestState &state) {
     for (Question *question = state.questions(); question != nullptr; question = question->next) {
         question->note_failure();
     }
+    for (const Applied &applied : state.asked()) {
+        remember_denial(applied, state.asked_at());
+    }
     const Outcome outcome = outcome_of(r, state, state.asked());
     if (outcome.rejects()) {
         for (Question *question = state.questions(); question != nullptr;
@@ -97,29 +100,6 @@ ngx_int_t take_answers(ngx_http_request_t *r, RequestState &state) {
     }
     state.settle();
     return conclude(r, state, outcome);
-}
-
-/// What candidates become when they are applied: null without memory.
-Applied *make_applied(ngx_http_request_t *r, std::span<const Candidate> candidates) {
-    auto *applied = pool_array<Applied>(r->pool, candidates.size());
-    auto *charges = pool_array<redis_client::Charge>(r->pool, candidates.size());
-    if (applied == nullptr || charges == nullptr) {
-        return nullptr;
-    }
-    for (size_t i = 0; i < candidates.size(); ++i) {
-        const Candidate &candidate = candidates[i];
-        charges[i].quota = candidate.quota;
-        charges[i].dry_run = candidate.dry_run;
-        applied[i] = {.rule = candidate.rule,
-                      .dry_run = candidate.dry_run,
-                      .key = candidate.key,
-                      .charge = &charges[i],
-                      .result = candidate.is_invalid ? Applied::Result::invalid
-                                                     : Applied::Result::verdict,
-                      .was_asked = candidate.is_open(),
-                      .next = nullptr};
-    }
-    return applied;
 }
 
 /// Candidates that it does not take Redis to decide: invalid ones, and limits of 0.
@@ -135,24 +115,6 @@ ngx_int_t apply_decided(ngx_http_request_t *r, RequestState &state,
         }
     }
     return conclude(r, state, outcome_of(r, state, {applied, decided.size()}));
-}
-
-/// False without memory.
-bool prepare(ngx_http_request_t *r, const Applied &applied) {
-    redis_client::Charge &charge = *applied.charge;
-    const RuleConf &rule = *applied.rule;
-    rate_limit::RedisKeyBuffer buffer;
-    const std::string_view redis_key = rule.key_format->write(applied.key, buffer);
-    auto *pooled = static_cast<char *>(ngx_pnalloc(r->pool, redis_key.size()));
-    if (pooled == nullptr) {
-        return false;
-    }
-    std::ranges::copy(redis_key, pooled);
-    charge.redis_key = {pooled, redis_key.size()};
-    charge.arguments = rule.has_variables()
-                           ? redis_client::check_arguments(charge.quota, rule.rule.aligned)
-                           : rule.arguments;
-    return true;
 }
 
 /// One question to each backend: a chain, null without memory.
@@ -175,13 +137,30 @@ Question *make_questions(ngx_http_request_t *r, RequestState &state, std::span<A
     return questions;
 }
 
+/// A rule that is known to deny; null where it takes Redis to know.
+Applied *known_denial(std::span<Applied> rules) {
+    const auto now = precise_now();
+    Applied *tightest = nullptr;
+    for (Applied &applied : rules) {
+        if (find_denial(applied, now) && (tightest == nullptr || applied.is_tighter(*tightest))) {
+            tightest = &applied;
+        }
+    }
+    return tightest;
+}
+
 ngx_int_t ask(ngx_http_request_t *r, RequestState &state, std::span<const Candidate> open) {
     Applied *applied = make_applied(r, open);
     const std::span rules(applied, applied != nullptr ? open.size() : 0);
-    const bool prepared = applied != nullptr && std::ranges::all_of(rules, [&](const Applied &one) {
-                              return prepare(r, one);
-                          });
-    Question *questions = prepared ? make_questions(r, state, rules) : nullptr;
+    const auto has_key = [&](const Applied &one) { return set_redis_key(r, one); };
+    if (applied == nullptr || !std::ranges::all_of(rules, has_key)) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    if (Applied *denying = known_denial(rules)) {
+        return conclude(r, state, outcome_of(r, state, {denying, 1}));
+    }
+    std::ranges::for_each(rules, set_arguments);
+    Question *questions = make_questions(r, state, rules);
     if (questions == nullptr) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }

@@ -3,7 +3,7 @@
 
 #include "ngx.hpp"
 
-#include "conf.hpp"
+#include "applied.hpp"
 
 #include <optional>
 #include <span>
@@ -11,36 +11,6 @@
 namespace nginx_module {
 
 class RequestState;
-
-/// A rule as it is applied to a request, in the request's pool. A rule is applied once: SPEC
-/// section 4.
-struct Applied {
-    enum class Result {
-        verdict,    // in `charge`
-        no_verdict, // `on_error` decided
-        invalid,    // a variable that is no number, for which `on_error` decided
-    };
-
-    const RuleConf *rule;
-    bool dry_run;
-    std::string_view key; // the client's
-    redis_client::Charge *charge;
-    Result result;
-    bool was_asked; // of Redis, which some verdicts do not need
-    Applied *next;
-
-    const rate_limit::Verdict *verdict() const {
-        return result == Result::verdict ? &charge->verdict : nullptr;
-    }
-    bool is_tighter(const Applied &other) const { // both have a verdict
-        return rate_limit::is_tighter(charge->quota, charge->verdict, other.charge->quota,
-                                      other.charge->verdict);
-    }
-    bool denies() const {
-        return result == Result::verdict &&
-               charge->verdict.decision != rate_limit::Decision::granted;
-    }
-};
 
 /// The rules of one backend, asked together. In the request's pool.
 class Question final : public redis_client::CheckListener {

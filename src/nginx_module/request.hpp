@@ -58,6 +58,7 @@ class RequestState {
     void reject() { is_rejected_ = true; }
     bool is_rejected() const { return is_rejected_; }
     bool was_delayed() const { return was_delayed_; }
+    std::chrono::microseconds asked_at() const { return asked_at_; } // precise_now()
     std::chrono::microseconds time_asking() const { return time_asking_; }
 
   private:

@@ -81,7 +81,15 @@ ngx_int_t get_status(ngx_http_request_t * /*r*/, Value &value, const RequestStat
 
 ngx_int_t get_source(ngx_http_request_t * /*r*/, Value &value, const RequestState &state) {
     const Applied *tightest = state.tightest();
-    return set_static(value, tightest != nullptr && tightest->was_asked ? "redis" : "none");
+    switch (tightest != nullptr ? tightest->source : Applied::Source::none) {
+    case Applied::Source::redis:
+        return set_static(value, "redis");
+    case Applied::Source::deny_cache:
+        return set_static(value, "deny_cache");
+    case Applied::Source::none:
+        break;
+    }
+    return set_static(value, "none");
 }
 
 /// The first one where none has a verdict.

@@ -23,7 +23,8 @@ ngx_int_t ZoneMemory::attach(ngx_shm_zone_t *shared, const ZoneMemory *old) {
     layout_ = new (memory) Layout;
     layout_->deny_buckets = (size - sizeof(Layout)) / sizeof(rate_limit::DenyTable::Bucket);
     if (RAND_bytes(reinterpret_cast<unsigned char *>(&layout_->seed), sizeof(layout_->seed)) != 1) {
-        ngx_log_error(NGX_LOG_EMERG, shared->shm.log, 0, "redis_rate_limit_zone: no random numbers");
+        ngx_log_error(NGX_LOG_EMERG, shared->shm.log, 0,
+                      "redis_rate_limit_zone: no random numbers");
         return NGX_ERROR;
     }
     return NGX_OK;

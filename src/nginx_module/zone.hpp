@@ -12,8 +12,9 @@ namespace nginx_module {
 
 class ZoneMemory {
   public:
-    /// Called when nginx has mapped the memory; `old` is the zone of the configuration before, whose
-    /// memory this is, or null. Old workers go on using it: nothing is reset. NGX_OK or NGX_ERROR.
+    /// Called when nginx has mapped the memory; `old` is the zone of the configuration before,
+    /// whose memory this is, or null. Old workers go on using it: nothing is reset. NGX_OK or
+    /// NGX_ERROR.
     ngx_int_t attach(ngx_shm_zone_t *shared, const ZoneMemory *old);
 
     const rate_limit::HashSeed &seed() const { return layout_->seed; }

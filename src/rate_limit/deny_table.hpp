@@ -1,10 +1,10 @@
 // What Redis denied until some time, kept in memory that many processes share: a client that was
 // denied until then need not be asked for again.
 //
-// The table is laid out once, as buckets of a few entries, and never changes its shape. Nobody takes
-// a lock: an entry's first word is its hash mixed with all its other words, so that a reader who
-// meets an entry that is half written, by a process that still writes, was killed while it wrote, or
-// wrote at the same time as another, takes it for none.
+// The table is laid out once, as buckets of a few entries, and never changes its shape. Nobody
+// takes a lock: an entry's first word is its hash mixed with all its other words, so that a reader
+// who meets an entry that is half written, by a process that still writes, was killed while it
+// wrote, or wrote at the same time as another, takes it for none.
 #pragma once
 
 #include "hash.hpp"
@@ -33,8 +33,8 @@ class DenyTable {
     /// buckets was over.
     explicit DenyTable(std::span<Bucket> buckets) : buckets_(buckets) {}
 
-    /// A denial that was asked for at `asked` and is to be known for `longest` at most. Times are of
-    /// one clock that all processes share and that never steps back. What the hash stands for is
+    /// A denial that was asked for at `asked` and is to be known for `longest` at most. Times are
+    /// of one clock that all processes share and that never steps back. What the hash stands for is
     /// all that the denial depends on.
     void add(const Hash &hash, const Verdict &denied, std::chrono::microseconds asked,
              std::chrono::microseconds longest);

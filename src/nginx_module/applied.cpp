@@ -1,0 +1,53 @@
+#include "applied.hpp"
+
+#include "../redis_client/arguments.hpp"
+#include "util.hpp"
+
+#include <algorithm>
+
+namespace nginx_module {
+
+Applied *make_applied(ngx_http_request_t *r, std::span<const Candidate> candidates) {
+    auto *applied = pool_array<Applied>(r->pool, candidates.size());
+    auto *charges = pool_array<redis_client::Charge>(r->pool, candidates.size());
+    if (applied == nullptr || charges == nullptr) {
+        return nullptr;
+    }
+    for (size_t i = 0; i < candidates.size(); ++i) {
+        const Candidate &candidate = candidates[i];
+        charges[i].quota = candidate.quota;
+        charges[i].dry_run = candidate.dry_run;
+        applied[i] = {
+            .rule = candidate.rule,
+            .dry_run = candidate.dry_run,
+            .key = candidate.key,
+            .charge = &charges[i],
+            .result = candidate.is_invalid ? Applied::Result::invalid : Applied::Result::verdict,
+            .source = candidate.is_open() ? Applied::Source::redis : Applied::Source::none,
+            .denial = {},
+            .next = nullptr};
+    }
+    return applied;
+}
+
+bool set_redis_key(ngx_http_request_t *r, const Applied &applied) {
+    rate_limit::RedisKeyBuffer buffer;
+    const std::string_view redis_key = applied.rule->key_format->write(applied.key, buffer);
+    auto *pooled = static_cast<char *>(ngx_pnalloc(r->pool, redis_key.size()));
+    if (pooled == nullptr) {
+        return false;
+    }
+    std::ranges::copy(redis_key, pooled);
+    applied.charge->redis_key = {pooled, redis_key.size()};
+    return true;
+}
+
+void set_arguments(const Applied &applied) {
+    const RuleConf &rule = *applied.rule;
+    applied.charge->arguments =
+        rule.has_variables()
+            ? redis_client::check_arguments(applied.charge->quota, rule.rule.aligned)
+            : rule.arguments;
+}
+
+} // namespace nginx_module

@@ -1,0 +1,58 @@
+// Rules as they are applied to requests.
+#pragma once
+
+#include "ngx.hpp"
+
+#include "candidates.hpp"
+#include "conf.hpp"
+
+#include <span>
+
+namespace nginx_module {
+
+/// A rule as it is applied to a request, in the request's pool. A rule is applied once: SPEC
+/// section 4.
+struct Applied {
+    enum class Result {
+        verdict,    // in `charge`
+        no_verdict, // `on_error` decided
+        invalid,    // a variable that is no number, for which `on_error` decided
+    };
+
+    enum class Source {
+        none,       // it takes nobody to know it
+        redis,      //
+        deny_cache, // the zone's memory of what Redis denied
+    };
+
+    const RuleConf *rule;
+    bool dry_run;
+    std::string_view key; // the client's
+    redis_client::Charge *charge;
+    Result result;
+    Source source;           // of a verdict
+    rate_limit::Hash denial; // what it would be known by
+    Applied *next;
+
+    const rate_limit::Verdict *verdict() const {
+        return result == Result::verdict ? &charge->verdict : nullptr;
+    }
+    bool is_tighter(const Applied &other) const { // both have a verdict
+        return rate_limit::is_tighter(charge->quota, charge->verdict, other.charge->quota,
+                                      other.charge->verdict);
+    }
+    bool denies() const {
+        return result == Result::verdict &&
+               charge->verdict.decision != rate_limit::Decision::granted;
+    }
+};
+
+/// What candidates become when they are applied, with charges that stand one after another; null
+/// without memory.
+Applied *make_applied(ngx_http_request_t *r, std::span<const Candidate> candidates);
+
+/// Gives the charge its Redis key. False without memory.
+bool set_redis_key(ngx_http_request_t *r, const Applied &applied);
+void set_arguments(const Applied &applied);
+
+} // namespace nginx_module

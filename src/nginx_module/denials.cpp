@@ -1,0 +1,56 @@
+#include "denials.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace nginx_module {
+
+namespace {
+
+/// A slot may come back at any time, and a rule on trial denies nothing.
+bool is_cacheable(const Applied &applied) {
+    return !applied.dry_run && applied.rule->zone->deny_cache.count() > 0 &&
+           applied.charge->quota.algorithm != rate_limit::Algorithm::concurrency;
+}
+
+/// Of all that the denial depends on: where the counter is, and what was asked of it.
+rate_limit::Hash hash_of(const Applied &applied) {
+    const ZoneConf &zone = *applied.rule->zone;
+    const redis_client::Charge &charge = *applied.charge;
+    const std::array<uint64_t, 4> numbers = {zone.backend->identity, charge.quota.limit,
+                                             charge.quota.capacity(), charge.quota.cost};
+    std::array<char, sizeof(rate_limit::RedisKeyBuffer) + sizeof(numbers)> bytes;
+    char *end = std::ranges::copy(charge.redis_key, bytes.data()).out;
+    std::memcpy(end, numbers.data(), sizeof(numbers));
+    return rate_limit::hash_of(zone.memory.seed(),
+                               {bytes.data(), charge.redis_key.size() + sizeof(numbers)});
+}
+
+} // namespace
+
+bool find_denial(Applied &applied, std::chrono::microseconds now) {
+    if (!is_cacheable(applied)) {
+        return false;
+    }
+    applied.denial = hash_of(applied);
+    const auto denied = applied.rule->zone->memory.deny_table().find(applied.denial, now);
+    if (!denied) {
+        return false;
+    }
+    applied.charge->verdict = *denied;
+    applied.source = Applied::Source::deny_cache;
+    return true;
+}
+
+void remember_denial(const Applied &applied, std::chrono::microseconds asked) {
+    const rate_limit::Verdict *verdict = applied.verdict();
+    if (verdict == nullptr || verdict->decision != rate_limit::Decision::denied ||
+        !is_cacheable(applied)) {
+        return;
+    }
+    const ZoneConf &zone = *applied.rule->zone;
+    zone.memory.deny_table().add(applied.denial, *verdict, asked, zone.deny_cache);
+}
+
+} // namespace nginx_module

@@ -1,0 +1,18 @@
+// The deny cache: what Redis denied until some time, as all workers of this host know it.
+#pragma once
+
+#include "ngx.hpp"
+
+#include "applied.hpp"
+
+#include <chrono>
+
+namespace nginx_module {
+
+/// Gives the rule the verdict that is known, if it is; the charge has its Redis key.
+bool find_denial(Applied &applied, std::chrono::microseconds now);
+
+/// Remembers a denial by Redis, which was asked for at that time. Times are precise_now().
+void remember_denial(const Applied &applied, std::chrono::microseconds asked);
+
+} // namespace nginx_module
