@@ -211,8 +211,7 @@ bool is_granted(RuleReply reply) {
 std::optional<Verdict> verdict_of_reply(const Quota &quota, RuleReply reply, bool charged) {
     constexpr int64_t largest = int64_t{1} << 53; // of whole numbers in Lua
     const auto out_of_range = [](int64_t number) { return number > largest || number < -largest; };
-    if (reply.size() != reply_length(quota.algorithm) ||
-        std::ranges::any_of(reply, out_of_range)) {
+    if (reply.size() != reply_length(quota.algorithm) || std::ranges::any_of(reply, out_of_range)) {
         return std::nullopt;
     }
     auto verdict = of_algorithm(quota, reply, charged);
