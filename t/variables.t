@@ -82,7 +82,7 @@ server {
 
     location /log { redis_rate_limit zone=closed algorithm=sliding_log limit=2 window=60; empty_gif; }
     location /delay {
-        redis_rate_limit zone=closed algorithm=leaky_bucket limit=5 window=1 burst=1 name=delay;
+        redis_rate_limit zone=closed algorithm=leaky_bucket limit=2 window=1 burst=1 name=delay;
         access_log %DIR%/told.log told;
         access_log %DIR%/time.log time;
         empty_gif;
@@ -150,7 +150,7 @@ subtest 'a limit for each client' => sub {
     my $passed = $nginx->get('/clients?client=staff');
     is(rules($passed), 'beside', 'an empty variable: this rule does not apply, the other does');
     # client: 2 + 4 + 5 of the first loop, and the two after it
-    is($passed->{headers}{ratelimit}, '"beside";r=987;t=3600', 'and counts what passed');
+    like($passed->{headers}{ratelimit}, qr/^"beside";r=987;/, 'and counts what passed');
 };
 
 my @no_numbers = (
