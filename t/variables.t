@@ -74,6 +74,7 @@ server {
     listen %PORT%;
     $ipv6
     $locations
+    location /priced { redis_rate_limit zone=clients algorithm=fixed_window limit=\$limit_of_client cost=\$arg_cost window=1h name=priced; empty_gif; }
     location /clients {
         redis_rate_limit zone=clients algorithm=fixed_window limit=\$limit_of_client window=1h name=client;
         redis_rate_limit zone=beside algorithm=fixed_window limit=1000 window=1h name=beside;
@@ -147,6 +148,8 @@ subtest 'a limit for each client' => sub {
         is($nginx->statuses("/clients?client=$client", 5), $statuses{$client}, $client);
     }
     is(rules($nginx->get('/clients?client=other')), 'client beside', 'rules with and without variables hold together');
+    is($nginx->get('/priced?client=staff&cost=abc')->{status}, 200, 'an exemption holds beside another variable that is no number');
+    is($nginx->get('/priced?client=other&cost=abc')->{status}, 503, 'which else is one');
     my $passed = $nginx->get('/clients?client=staff');
     is(rules($passed), 'beside', 'an empty variable: this rule does not apply, the other does');
     # client: 2 + 4 + 5 of the first loop, and the two after it
