@@ -7,7 +7,7 @@ namespace redis_client {
 namespace {
 
 constexpr size_t number_size = sizeof(int64_t);
-constexpr size_t longest_reply = 4; // of one rule
+constexpr size_t longest_reply = 4;               // of one rule
 constexpr int64_t latest_time = int64_t{1} << 53; // whole numbers in Lua end there
 using Numbers = std::array<int64_t, longest_reply>;
 
