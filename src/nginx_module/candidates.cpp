@@ -12,11 +12,12 @@ namespace nginx_module {
 
 namespace {
 
-/// What a request's variables make of a rule.
+/// What a request's variables make of a rule; of several the last one here counts: one that is
+/// empty exempts, whatever a client wrote into another.
 enum class Evaluated {
     applies,
-    applies_not,
     invalid,
+    applies_not,
     no_memory,
 };
 
@@ -83,9 +84,9 @@ Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule, rate_limit
         evaluate_number(r, rule, "cost", rule.cost, rate_limit::largest_cost(quota.algorithm),
                         quota.cost),
     };
-    const Evaluated worst = *std::ranges::max_element(numbers);
-    if (worst != Evaluated::applies) {
-        return worst;
+    const Evaluated all = *std::ranges::max_element(numbers);
+    if (all != Evaluated::applies) {
+        return all;
     }
     if (rule.burst != nullptr) {
         quota.burst = burst;
