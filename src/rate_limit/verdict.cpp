@@ -132,6 +132,9 @@ std::optional<Verdict> of_bucket(const Quota &quota, RuleReply reply, bool charg
     const Wide length = static_cast<Wide>(interval.length);
     const Wide ahead = without_decision(reply[0]) * parts + reply[1];
     const Wide full = static_cast<Wide>(quota.capacity()) * length;
+    if (reply[0] >= 0 && ahead > full) {
+        return std::nullopt;
+    }
     const auto wait_for = [&](Wide units) { // until so many are there
         const Wide wait = ahead - (full - units * length);
         return to_microseconds(divide_up(std::max<Wide>(wait, 0), parts));

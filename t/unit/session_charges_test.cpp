@@ -242,8 +242,17 @@ TEST_F(SessionChargesTest, AreRefundedOnce) {
     EXPECT_EQ(sent().size(), 2u);
     session_->refund(a_.charges(), now_);
     EXPECT_EQ(sent(), Commands{});
-    receive("$-1\r\n:1\r\n"); // whatever the reply
+    receive("$-1\r\n$-1\r\n");
     EXPECT_EQ(session_->pending(), 0u);
+}
+
+TEST_F(SessionChargesTest, AreRefundedWithoutAWord) {
+    log_in();
+    ask(a_, log_and_window);
+    receive(replies(true, true));
+    session_->refund(a_.charges(), now_);
+    EXPECT_EQ(receive(":1\r\n"), Progress::broken);
+    session_->disconnected(Lost::unreachable, now_);
 }
 
 TEST_F(SessionChargesTest, AreNotRefundedWhereTheyWereNotMade) {

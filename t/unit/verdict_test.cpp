@@ -272,6 +272,13 @@ TEST(BucketVerdict, GoesOnWhereTheLimitWasLowered) {
     }
 }
 
+TEST(BucketVerdict, IsNothingWhereItGrantsMoreThanThereIs) {
+    const Quota quota{.algorithm = Algorithm::leaky_bucket, .window = 1s, .limit = 10, .burst = 4};
+    EXPECT_TRUE(verdict_of_reply(quota, std::array<int64_t, 2>{500'000, 0}, true));
+    EXPECT_FALSE(verdict_of_reply(quota, std::array<int64_t, 2>{500'001, 0}, true));
+    EXPECT_TRUE(verdict_of_reply(quota, std::array<int64_t, 2>{-1 - 500'001, 0}, false));
+}
+
 TEST(BucketVerdict, IsNothingWhereTheFractionIsNone) {
     Quota quota{.algorithm = Algorithm::gcra, .window = 1s, .limit = 3};
     EXPECT_TRUE(charged(quota, {0, 2}));
@@ -291,7 +298,7 @@ TEST(BucketVerdict, HoldsTheLargestNumbers) {
                             .burst = largest_number,
                             .delay = largest_number,
                             .cost = largest_number};
-                for (const int64_t state : {largest, -largest, int64_t{0}, int64_t{-1}}) {
+                for (const int64_t state : {-largest, int64_t{0}, int64_t{-1}}) {
                     const auto verdict = charged(quota, {state, 0});
                     ASSERT_TRUE(verdict);
                     EXPECT_LE(verdict->remaining, quota.capacity());
