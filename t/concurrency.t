@@ -41,6 +41,11 @@ server {
         redis_rate_limit zone=log algorithm=sliding_log limit=2 window=60;
         $proxy;
     }
+    location /held-back {
+        redis_rate_limit zone=z algorithm=concurrency limit=2;
+        redis_rate_limit zone=log algorithm=leaky_bucket limit=1 window=30 burst=2 name=bucket;
+        empty_gif;
+    }
     location /empty { redis_rate_limit zone=z algorithm=concurrency limit=2; empty_gif; }
 }
 END
@@ -133,6 +138,13 @@ subtest 'however a request ends' => sub {
         $http2->send(substr(pack('N', length $head), 1) . pack('CCN', 1, 0x05, 1) . $head);
         $upstream->wait_for(1);
     }, sub ($) { $http2->send("\0\0\4" . pack('CCNN', 3, 0, 1, 8)) });
+
+    $ends->('the client leaving while the request is held back', sub {
+        is($nginx->get('/held-back?key=end')->{status}, 200, 'the first is not');
+        my $one = RateLimit::Client->new($nginx)->send("GET /held-back?key=end HTTP/1.1\r\nHost: a\r\n\r\n");
+        $nginx->wait_for_log(qr/delaying request/);
+        return $one;
+    }, sub ($one) { $one->close });
 
     # a connection that stays open holds nothing
     my $one = RateLimit::Client->new($nginx);
