@@ -42,7 +42,16 @@ server {
         redis_rate_limit zone=ours algorithm=leaky_bucket limit=10 window=1 burst=5 name=shorter;
         redis_rate_limit zone=ours algorithm=leaky_bucket limit=4 window=1 burst=5 name=longer;
     }
+    location = /body {
+        redis_rate_limit zone=ours algorithm=leaky_bucket limit=20 window=1 burst=9 name=body;
+        proxy_pass http://unix:%DIR%/upstream.sock;
+    }
     location = /connections { stub_status; }
+}
+server {
+    listen unix:%DIR%/upstream.sock;
+    access_log off;
+    location / { return 200 "\$request_method \$arg_n"; }
 }
 END
     $nginx->add_page($_, '') for qw(slow info notice two);
@@ -118,6 +127,18 @@ subtest 'log levels' => sub {
         $_->() for map { $nginx->get_later("/$path?key=level&n=$_") } 0 .. 2;
         like($nginx->error_log, qr/\[$level\] .*delaying request, rule "$path", key "level", by 0\.0\d\ds, client/, "$path: delays at $level");
     }
+};
+
+subtest 'bodies, and requests that follow' => sub {
+    my $client = RateLimit::Client->new($nginx);
+    my $body   = 'x' x 300_000;
+    for my $n (1 .. 3) {
+        $client->send("POST /body?key=body&n=$n HTTP/1.1\r\nHost: a\r\nContent-Length: 300000\r\n\r\n$body");
+    }
+    $client->send("GET /body?key=body&n=$_ HTTP/1.1\r\nHost: a\r\n\r\n") for 4 .. 6;
+    is(join(' ', map { $client->response->{body} } 1 .. 6), 'POST 1 POST 2 POST 3 GET 4 GET 5 GET 6', 'a connection stays in step');
+    my @logged = logged($nginx, '/body', 'body');
+    is(join(' ', map { $_->[2] } @logged[1 .. 6]), 'PASSED' . ' DELAYED' x 5, 'while its requests are held back');
 };
 
 subtest 'a client that leaves while it is held' => sub {
