@@ -20,12 +20,12 @@ my %pairs = (
     partly  => [ 'burst=5 delay=2', 'algorithm=leaky_bucket burst=5 delay=2' ],
 );
 
-sub start_nginx () {
+sub start_nginx (%options) {
     my $locations = join '', map { <<"END" } sort keys %pairs;
     location = /theirs/$_ { limit_req zone=$_ $pairs{$_}[0]; }
     location = /ours/$_ { redis_rate_limit zone=ours $pairs{$_}[1] limit=10 window=1 name=$_; }
 END
-    my $nginx = RateLimit::Nginx->start_new(<<"END");
+    my $nginx = RateLimit::Nginx->start_new(<<"END", %options);
 log_format held '\$uri \$arg_key \$arg_n \$status \$request_time \$redis_rate_limit_status';
 access_log %DIR%/held.log held;
 redis_rate_limit_backend default { server ${\$redis->address}; timeout 10s; }
@@ -164,6 +164,15 @@ subtest 'a reload while requests are held' => sub {
     cmp_ok($seconds[5], '>=', 0.45, "the last was held for $seconds[5] s");
     ok(wait_until(sub { !$nginx->leaving_workers }), 'then it leaves');
     $nginx->stop;
+};
+
+subtest 'worker_shutdown_timeout' => sub {
+    $nginx = start_nginx(main => 'worker_shutdown_timeout 100ms;');
+    my @clients = map { RateLimit::Client->new($nginx)->send(message("/slow?key=cut&n=$_")) } 0 .. 2;
+    ok(wait_until(sub { 2 == (() = $nginx->error_log =~ /delaying request, rule "slow"/g) }), 'two are held');
+    my $began = time;
+    $nginx->stop;
+    cmp_ok(time - $began, '<', 4, 'and do not keep the worker');
 };
 
 done_testing;
