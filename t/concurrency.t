@@ -20,7 +20,7 @@ my $upstream = RateLimit::Upstream->start_new;
 # HTTP/2 is spoken at 127.0.0.2.
 sub start_nginx (%options) {
     my $server  = delete $options{server}  // $redis->address;
-    my $backend = delete $options{backend} // 'timeout 10s;';
+    my $backend = delete $options{backend} // 'connect_timeout 10s; timeout 10s;';
     my $proxy   = "proxy_pass ${\(delete $options{upstream} // $upstream)->url}";
     my $nginx = RateLimit::Nginx->start_new(<<"END", %options);
 redis_rate_limit_backend default { server $server; $backend }

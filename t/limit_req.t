@@ -28,7 +28,7 @@ END
     my $nginx = RateLimit::Nginx->start_new(<<"END", %options);
 log_format held '\$uri \$arg_key \$arg_n \$status \$request_time \$redis_rate_limit_status';
 access_log %DIR%/held.log held;
-redis_rate_limit_backend default { server ${\$redis->address}; timeout 10s; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_zone \$arg_key zone=ours:1m on_error=closed;
 ${\join '', map { "limit_req_zone \$arg_key zone=$_:1m rate=10r/s;\n" } keys %pairs}
 limit_req_status 429;
