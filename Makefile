@@ -76,7 +76,7 @@ test-asan:
 
 bench:
 	tools/install-packages test
-	$(MAKE) all
+	$(MAKE) all unit-tests
 	perl t/bench/requests.pl
 	perl t/bench/scripts.pl
 

@@ -4,7 +4,7 @@
 -- cannot falls free after the window; those of longer requests are renewed.
 --
 -- KEYS[1]  sorted set: the slots, "<id> <units>", by the time at which they fall free; before them
---          "", whose score is the sum of their units
+--          "", whose score is the sum of their units, below 0
 -- ARGV[1]  limit
 -- ARGV[2]  cost
 -- ARGV[3]  window
@@ -14,11 +14,10 @@
 -- REPLY[1]  units left after this request; below 0: so many are missing
 
 local first = call('ZRANGE', KEYS[1], '0', '1', 'WITHSCORES')
-local taken = tonumber(first[2]) or 0
+local taken = -(tonumber(first[2]) or 0)
 local has_free = first[4] and tonumber(first[4]) <= now
 if has_free then
-    -- from a number on that no sum of units reaches, and no time remains under
-    local free = call('ZRANGEBYSCORE', KEYS[1], '10000000000', string.format('%d', now))
+    local free = call('ZRANGEBYSCORE', KEYS[1], '0', string.format('%d', now))
     for _, slot in ipairs(free) do
         taken = taken - string.match(slot, '%d+$')
     end
@@ -30,9 +29,9 @@ local fits = left >= 0
 
 if granted and fits and ARGV[2] ~= '0' then
     if has_free then
-        call('ZREMRANGEBYSCORE', KEYS[1], '10000000000', string.format('%d', now))
+        call('ZREMRANGEBYSCORE', KEYS[1], '0', string.format('%d', now))
     end
-    call('ZADD', KEYS[1], string.format('%d', taken + ARGV[2]), '',
+    call('ZADD', KEYS[1], string.format('%d', -taken - ARGV[2]), '',
         string.format('%d', now + ARGV[3]), ARGV[5])
     call('PEXPIRE', KEYS[1], ARGV[4])
 end
@@ -45,7 +44,7 @@ if call('ZREM', KEYS[1], ARGV[1]) == 1 then
     if call('ZCARD', KEYS[1]) == 1 then
         call('DEL', KEYS[1])
     else
-        call('ZINCRBY', KEYS[1], '-' .. string.match(ARGV[1], '%d+$'), '')
+        call('ZINCRBY', KEYS[1], string.match(ARGV[1], '%d+$'), '')
     end
 end
 

@@ -46,6 +46,10 @@ local state = call('GET', KEYS[1])
 if state then
     local window_end, taken = unpack_state('<dd', state)
     if window_end == tonumber(ARGV[2]) then
-        call('SETRANGE', KEYS[1], '8', pack('<d', math.max(taken - ARGV[1], 0)))
+        if taken > tonumber(ARGV[1]) then
+            call('SETRANGE', KEYS[1], '8', pack('<d', taken - ARGV[1])) -- its expiry stays
+        else
+            call('DEL', KEYS[1]) -- the first unit begins a window
+        end
     end
 end

@@ -49,13 +49,12 @@ REPLY[1], REPLY[2] = fits and arrival - now or now - arrival - 1, fraction
 -- refund
 -- ARGV[1..2]  cost times the interval: microseconds, fraction
 -- ARGV[3]     D
--- ARGV[4]     time to live of the key, milliseconds
--- ARGV[5]     the state to which the charge led, whole microseconds
+-- ARGV[4]     the state to which the charge led, whole microseconds
 --
 -- What has come back of itself since the charge is not given a second time.
 
 local state = call('GET', KEYS[1])
-local still_taken = ARGV[5] - now
+local still_taken = ARGV[4] - now
 if state and still_taken > 0 then
     local arrival, fraction, parts = unpack_state('<ddd', state)
     arrival = arrival - math.min(still_taken, ARGV[1])
@@ -65,5 +64,5 @@ if state and still_taken > 0 then
             arrival, fraction = arrival - 1, fraction + parts
         end
     end
-    call('SET', KEYS[1], pack('<ddd', arrival, fraction, parts), 'PX', ARGV[4])
+    call('SETRANGE', KEYS[1], '0', pack('<ddd', arrival, fraction, parts)) -- its expiry stays
 end

@@ -7,6 +7,7 @@ use RateLimit::Redis;
 use Test::More;
 
 my $seed  = $ENV{RATE_LIMIT_SEED} // int rand 1e9;
+note "RATE_LIMIT_SEED=$seed";
 my $clock = RateLimit::Clock->new(1_700_000_000_000_000);
 my $redis = RateLimit::Redis->start_new(clock => $clock);
 

@@ -115,7 +115,18 @@ subtest 'a reset with checks in flight' => sub {
     $nginx->stop;
 };
 
-my $verdict = "*4\r\n:0\r\n:2\r\n:60000000\r\n:60000000\r\n";
+# A reply of the check script: so many numbers of 8 bytes, the lowest first, in one string.
+sub reply_of (@numbers) {
+    my $bytes = pack 'q<*', @numbers;
+    return '$' . length($bytes) . "\r\n$bytes\r\n";
+}
+
+# Of lua/sliding_log.lua: the time, units left, and times until one more is there, until all are,
+# and until the check would be granted.
+my @numbers = (1_700_000_000_000_000, 2, 60_000_000, 60_000_000, 0);
+my $verdict = reply_of(@numbers);
+
+sub numbers_but ($i, $number) { return reply_of(@numbers[ 0 .. $i - 1 ], $number, @numbers[ $i + 1 .. $#numbers ]) }
 
 subtest 'replies that are none' => sub {
     my ($relay, $nginx) = start_relayed;
@@ -132,14 +143,26 @@ subtest 'replies that are none' => sub {
         'a nil array'          => "*-1\r\n",
         'an empty array'       => "*0\r\n",
         'a status'             => "+OK\r\n",
+        'a status as long'     => '+' . 'x' x 40 . "\r\n",
         'one number'           => ":0\r\n",
-        'three numbers'        => "*3\r\n:0\r\n:2\r\n:60000000\r\n",
-        'nine numbers'         => "*9\r\n" . ":0\r\n" x 9,
-        'nested numbers'       => "*4\r\n:0\r\n:2\r\n:60000000\r\n*1\r\n:60000000\r\n",
-        'texts'                => "*4\r\n" . "\$1\r\n0\r\n" x 4,
-        'a nil number'         => "*4\r\n:0\r\n:2\r\n:60000000\r\n\$-1\r\n",
-        'a negative number'    => "*4\r\n:0\r\n:2\r\n:-1\r\n:60000000\r\n",
-        'more than the limit'  => "*4\r\n:0\r\n:4\r\n:60000000\r\n:60000000\r\n",
+        'five numbers'         => "*5\r\n" . join('', map { ":$_\r\n" } @numbers),
+        'texts'                => "*5\r\n" . "\$8\r\nxxxxxxxx\r\n" x 5,
+        'a verdict in an array' => "*1\r\n$verdict",
+        'an empty string'      => "\$0\r\n\r\n",
+        'a number too few'     => reply_of(@numbers[ 0 .. 3 ]),
+        'a number too many'    => reply_of(@numbers, 0),
+        'a byte too few'       => "\$39\r\n" . 'x' x 39 . "\r\n",
+        'a byte too many'      => "\$41\r\n" . 'x' x 41 . "\r\n",
+        'text of that size'    => "\$40\r\n" . 'x' x 40 . "\r\n",
+        'a check before 1970'  => numbers_but(0, -1),
+        'a check at no time'   => numbers_but(0, ~0 >> 1),
+        'more than the limit'  => numbers_but(1, 3),
+        'numbers beyond 2^53'  => numbers_but(1, -2**53 - 2),
+        'the least number'     => numbers_but(1, -2**63),
+        'times below 0'        => numbers_but(2, -1),
+        'resets below 0'       => numbers_but(3, -1),
+        'waits below 0'        => numbers_but(4, -1),
+        'times beyond 2^53'    => numbers_but(4, 2**53 + 2),
         'two replies'          => "$verdict$verdict",
     );
     my ($worker) = $nginx->workers;

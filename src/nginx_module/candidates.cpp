@@ -5,6 +5,8 @@
 #include "util.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <string>
 
 namespace nginx_module {
 
@@ -62,6 +64,15 @@ Evaluated evaluate_number(ngx_http_request_t *r, const RuleConf &rule, const cha
     return Evaluated::applies;
 }
 
+/// With which the bucket fills in time.
+uint64_t largest_burst(const rate_limit::Quota &quota, uint64_t given) {
+    __extension__ using Wide = unsigned __int128;
+    const Wide units = Wide{std::chrono::microseconds(rate_limit::longest_refill).count()} *
+                       quota.limit /
+                       static_cast<uint64_t>(std::chrono::microseconds(quota.window).count());
+    return static_cast<uint64_t>(units) - (quota.capacity() - given);
+}
+
 Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule, rate_limit::Quota &quota) {
     quota = rule.rule.quota;
     uint64_t burst = 0;
@@ -80,10 +91,8 @@ Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule, rate_limit
         quota.burst = burst;
     }
     if (quota.refill() > rate_limit::longest_refill) { // nginx -t has looked at literals
-        const uint64_t fills_in_time = static_cast<uint64_t>(
-            rate_limit::longest_refill / std::chrono::microseconds(quota.window) *
-            static_cast<int64_t>(quota.limit));
-        log_invalid(r, rule, "burst", std::to_string(quota.capacity()), fills_in_time);
+        const uint64_t given = quota.burst.value_or(0);
+        log_invalid(r, rule, "burst", std::to_string(given), largest_burst(quota, given));
         return Evaluated::invalid;
     }
     return Evaluated::applies;
@@ -115,14 +124,24 @@ ngx_int_t Candidates::collect(ngx_http_request_t *r, Phase phase, const RequestS
         }
         candidate.is_invalid = evaluated == Evaluated::invalid && !candidate.dry_run &&
                                rule->zone->on_error == OnError::closed;
-        count_ += evaluated == Evaluated::applies || candidate.is_invalid ? 1 : 0;
+        if (evaluated == Evaluated::applies || candidate.is_invalid) {
+            take_last();
+        }
     }
-    const std::span all(candidates_.data(), count_);
-    const auto open =
-        std::ranges::stable_partition(all, [](const Candidate &one) { return !one.is_open(); });
-    std::ranges::stable_sort(open, std::ranges::less(), &Candidate::backend);
-    decided_ = count_ - open.size();
     return NGX_OK;
+}
+
+/// Takes the candidate after the last one, and moves it to its place.
+void Candidates::take_last() {
+    const auto comes_before = [](const Candidate &one, const Candidate &other) {
+        return one.is_open() == other.is_open() ? std::less<>()(one.backend(), other.backend())
+                                                : !one.is_open();
+    };
+    auto *const last = candidates_.begin() + count_;
+    auto *const place = std::upper_bound(candidates_.begin(), last, *last, comes_before);
+    decided_ += last->is_open() ? 0 : 1;
+    ++count_;
+    std::rotate(place, last, last + 1);
 }
 
 } // namespace nginx_module

@@ -29,6 +29,7 @@ class Candidates {
     /// The rules of a phase that were not applied to the request yet. NGX_OK or NGX_ERROR.
     ngx_int_t collect(ngx_http_request_t *r, Phase phase, const RequestState *state);
 
+    /// Those that it does not take Redis to decide.
     std::span<const Candidate> decided() const { return {candidates_.data(), decided_}; }
     /// Those of one backend stand together.
     std::span<const Candidate> open() const {
@@ -36,6 +37,8 @@ class Candidates {
     }
 
   private:
+    void take_last();
+
     std::array<Candidate, redis_client::most_rules> candidates_;
     size_t count_ = 0;
     size_t decided_ = 0;

@@ -36,7 +36,9 @@ void Question::abandon() {
 }
 
 void Question::refund() {
-    backend_.refund(charges_);
+    if (!failure_) {
+        backend_.refund(charges_);
+    }
 }
 
 void Question::release_slots() {

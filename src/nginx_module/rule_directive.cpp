@@ -30,11 +30,23 @@ const char *set_number_or_variable(ngx_conf_t *cf, std::string_view value,
                                                                               : already_told;
 }
 
+const char *set_number_or_variable(ngx_conf_t *cf, std::string_view value, uint64_t &number,
+                                   ngx_http_complex_value_t *&variable) {
+    std::optional<uint64_t> given;
+    const char *expected = set_number_or_variable(cf, value, given, variable);
+    number = given.value_or(number);
+    return expected;
+}
+
+const char *set_name(std::string_view value, std::string &name) {
+    name = value;
+    return rate_limit::is_name(value) ? nullptr : expected_name;
+}
+
 const Parameter<RuleConf> rule_parameters[] = {
     {"zone",
      [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
-         conf.rule.zone = value;
-         return rate_limit::is_name(value) ? nullptr : expected_name;
+         return set_name(value, conf.rule.zone);
      },
      Is::required},
     {"algorithm",
@@ -48,10 +60,7 @@ const Parameter<RuleConf> rule_parameters[] = {
      Is::required},
     {"limit",
      [](ngx_conf_t *cf, RuleConf &conf, std::string_view value) -> const char * {
-         std::optional<uint64_t> limit;
-         const char *expected = set_number_or_variable(cf, value, limit, conf.limit);
-         conf.rule.quota.limit = limit.value_or(0);
-         return expected;
+         return set_number_or_variable(cf, value, conf.rule.quota.limit, conf.limit);
      },
      Is::required},
     {"burst",
@@ -67,10 +76,7 @@ const Parameter<RuleConf> rule_parameters[] = {
      }},
     {"cost",
      [](ngx_conf_t *cf, RuleConf &conf, std::string_view value) -> const char * {
-         std::optional<uint64_t> cost;
-         const char *expected = set_number_or_variable(cf, value, cost, conf.cost);
-         conf.rule.quota.cost = cost.value_or(1);
-         return expected;
+         return set_number_or_variable(cf, value, conf.rule.quota.cost, conf.cost);
      }},
     {"window",
      [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
@@ -94,8 +100,7 @@ const Parameter<RuleConf> rule_parameters[] = {
      }},
     {"name",
      [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
-         conf.rule.explicit_name = value;
-         return rate_limit::is_name(value) ? nullptr : expected_name;
+         return set_name(value, conf.rule.explicit_name);
      }},
     {"dry_run",
      [](ngx_conf_t *, RuleConf &conf, std::string_view) -> const char * {
@@ -136,8 +141,8 @@ char *check_numbers(ngx_conf_t *cf, const rate_limit::Quota &quota) {
         return refuse(cf, rule_directive, "cost", std::to_string(quota.cost),
                       "a whole number from 0 to 1000 with sliding_log");
     }
-    if (quota.refill() > rate_limit::longest_refill) {
-        return refuse(cf, rule_directive, "burst", std::to_string(quota.capacity()),
+    if (quota.refill() > rate_limit::longest_refill) { // not without a burst
+        return refuse(cf, rule_directive, "burst", std::to_string(quota.burst.value_or(0)),
                       "a bucket that fills, by limit and window, within 10 years");
     }
     return NGX_CONF_OK;

@@ -41,7 +41,7 @@ template <typename T>
 T *pool_array(ngx_pool_t *pool, size_t count) {
     static_assert(alignof(T) <= NGX_ALIGNMENT && std::is_trivially_destructible_v<T>);
     auto *array = static_cast<T *>(ngx_palloc(pool, count * sizeof(T)));
-    return array != nullptr ? new (array) T[count]() : nullptr;
+    return array != nullptr ? new (array) T[count] : nullptr;
 }
 
 /// A T that is destroyed with the pool; null without memory.

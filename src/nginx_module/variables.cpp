@@ -154,10 +154,11 @@ ngx_int_t get_of_state(ngx_http_request_t *r, Value *value, uintptr_t index) noe
 
 /// An IPv6 client can take any address of its /64.
 std::string_view write_network(in6_addr address, std::array<char, INET6_ADDRSTRLEN + 3> &out) {
+    constexpr std::string_view prefix_length = "/64";
     std::fill(std::begin(address.s6_addr) + 8, std::end(address.s6_addr), uint8_t{0});
-    inet_ntop(AF_INET6, &address, out.data(), INET6_ADDRSTRLEN);
-    std::strcat(out.data(), "/64");
-    return out.data();
+    const size_t size = std::strlen(inet_ntop(AF_INET6, &address, out.data(), INET6_ADDRSTRLEN));
+    std::ranges::copy(prefix_length, out.data() + size);
+    return {out.data(), size + prefix_length.size()};
 }
 
 ngx_int_t get_address(ngx_http_request_t *r, Value *value, uintptr_t /*data*/) noexcept {

@@ -48,9 +48,9 @@ struct Quota {
     Algorithm algorithm = Algorithm::sliding_log;
     std::chrono::milliseconds window{0};
     uint64_t limit = 0;
-    std::optional<uint64_t> burst; // of buckets
-    uint64_t delay = 0;            // of leaky buckets: units of the burst that are not held back
-    uint64_t cost = 1;             // units that the request takes
+    std::optional<uint64_t> burst = {}; // of buckets
+    uint64_t delay = 0; // of leaky buckets: units of the burst that are not held back
+    uint64_t cost = 1;  // units that the request takes
 
     /// The most units the rule can ever grant at once.
     uint64_t capacity() const;

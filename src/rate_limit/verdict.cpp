@@ -145,7 +145,7 @@ std::optional<Verdict> of_bucket(const Quota &quota, RuleReply reply, bool charg
         verdict.next_unit = wait_for(static_cast<Wide>(verdict.remaining) + 1);
     }
     verdict.reset = to_microseconds(divide_up(ahead, parts));
-    if (quota.algorithm == Algorithm::leaky_bucket && charged) {
+    if (quota.algorithm == Algorithm::leaky_bucket && charged && quota.cost > 0) {
         const Wide held_back = ahead - (1 + static_cast<Wide>(quota.delay)) * length;
         verdict.delay = to_microseconds(divide_up(std::max<Wide>(held_back, 0), parts));
     }

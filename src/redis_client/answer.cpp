@@ -1,5 +1,6 @@
 #include "answer.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace redis_client {
@@ -7,7 +8,8 @@ namespace redis_client {
 namespace {
 
 constexpr size_t number_size = sizeof(int64_t);
-constexpr size_t longest_reply = 4; // of one rule
+constexpr size_t longest_reply = 4;               // of one rule
+constexpr int64_t latest_time = int64_t{1} << 53; // of whole numbers in Lua
 using Numbers = std::array<int64_t, longest_reply>;
 
 /// Takes a number, its lowest byte first.
@@ -33,6 +35,9 @@ size_t answer_size(std::span<const Charge> charges) {
 bool read_answer(std::string_view answer, std::span<Charge> charges) {
     std::array<Numbers, most_rules> numbers;
     const int64_t time = take_number(answer);
+    if (time < 0 || time > latest_time) {
+        return false;
+    }
     bool all_grant = true;
     for (size_t i = 0; i < charges.size(); ++i) {
         const size_t length = rate_limit::reply_length(charges[i].quota.algorithm);
@@ -48,6 +53,7 @@ bool read_answer(std::string_view answer, std::span<Charge> charges) {
         charge.is_charged = all_grant && rate_limit::is_granted(reply);
         const auto verdict = rate_limit::verdict_of_reply(charge.quota, reply, charge.is_charged);
         if (!verdict) {
+            std::ranges::for_each(charges, [](Charge &one) { one.is_charged = false; });
             return false;
         }
         charge.verdict = *verdict;

@@ -12,7 +12,7 @@ namespace redis_client {
 size_t answer_size(std::span<const Charge> charges);
 
 /// Reads an answer of that size into the charges: what each says, and whether it was made. False
-/// where it is none of our scripts'.
+/// where it is none of our scripts'; then none was made.
 bool read_answer(std::string_view answer, std::span<Charge> charges);
 
 } // namespace redis_client

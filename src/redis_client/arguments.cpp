@@ -79,7 +79,6 @@ WireWords refund_arguments(const Quota &quota, int64_t receipt) {
         const rate_limit::Interval interval(quota);
         add_time(words, interval, bounded_cost(quota));
         words.add(interval.parts);
-        words.add(time_to_live_ms(quota.refill()));
     } else {
         words.add(quota.cost);
         if (quota.algorithm == Algorithm::sliding_window) {

@@ -57,7 +57,7 @@ class Renumbering {
     std::string apply(std::string_view text) {
         std::string renamed;
         while (!text.empty()) {
-            const auto name = std::ranges::find_if(
+            auto *const name = std::ranges::find_if(
                 names_, [&](const Name &one) { return text.starts_with(one.before); });
             if (name == std::end(names_)) {
                 renamed += text.front();
@@ -138,7 +138,7 @@ Script check_script(const ScriptShape &shape) {
         const LuaSource source = lua_source(algorithm);
         checks += renumbering.apply(without_comments(source.check));
         checks += dry_run ? "do\n" : "granted = granted and fits\ndo\n";
-        charges = "end\n" + renumbering.apply(without_comments(source.charge)) + charges;
+        charges.insert(0, "end\n" + renumbering.apply(without_comments(source.charge)));
         renumbering.next_rule();
     }
     return Script(without_comments(lua_frame().head) + "local " +

@@ -216,6 +216,9 @@ Session::Progress Session::take_reply(const Reply &reply, Time now) {
     if (call->kind == Call::Kind::check) {
         return take_verdicts(*call, reply);
     }
+    if (reply.type() != Reply::Type::nil) { // errands' scripts return nothing
+        return broken("an unexpected reply", reply.text());
+    }
     unanswered_.remove(*call);
     finish_errand(*call, true);
     return Progress::more;
@@ -357,6 +360,7 @@ void Session::send_waiting(Time now) {
         check = unsent.waiting_hook.next;
         if (!send(unsent, now)) {
             leave_slots(unsent, now);
+            problem_ = {.what = "out of memory", .redis_said = {}};
             finish(unsent, Failure::overload);
         }
     }

@@ -18,6 +18,7 @@ keepalive_requests 1000000000;
 limit_req_zone \$connection zone=per_connection:10m rate=1000000r/s;
 redis_rate_limit_backend default { server ${\$redis->address}; }
 redis_rate_limit_zone \$connection zone=per_connection:10m;
+redis_rate_limit_zone \$remote_addr zone=per_ip:10m;
 server {
     listen %PORT% backlog=1024;
     location /bare { empty_gif; }
@@ -25,6 +26,18 @@ server {
     location /ours {
         redis_rate_limit_headers off;
         redis_rate_limit zone=per_connection algorithm=sliding_log limit=1000000 window=1;
+        empty_gif;
+    }
+    location /gcra {
+        redis_rate_limit_headers off;
+        redis_rate_limit zone=per_connection algorithm=gcra limit=1000000 window=1 burst=1000000 name=even;
+        empty_gif;
+    }
+    location /three {
+        redis_rate_limit_headers off;
+        redis_rate_limit zone=per_connection algorithm=gcra limit=1000000 window=1 burst=1000000 name=even;
+        redis_rate_limit zone=per_connection algorithm=sliding_log limit=1000000 window=1;
+        redis_rate_limit zone=per_ip algorithm=fixed_window limit=1000000000 window=60;
         empty_gif;
     }
     location /headers {
@@ -40,6 +53,8 @@ my @variants = (
     ['limit_req'                     => '/limit_req'],
     ['sliding_log, headers off'      => '/ours'],
     ['sliding_log, default headers'  => '/headers'],
+    ['gcra, headers off'             => '/gcra'],
+    ['three rules, two keys'         => '/three'],
 );
 
 my %figures;

@@ -1,95 +1,147 @@
-# What a check costs Redis: CPU per pipelined EVALSHA, all granted, beside a script that takes the
-# same and does nothing; the logs also beside the sorted-set log of the textbooks, with few and with
-# many live entries.
+# What a check costs Redis: CPU per pipelined EVALSHA, all granted. Each script beside one that is
+# called with the same words and returns a number; the logs beside the sorted-set log of the
+# textbooks, with few and with many live entries; several rules in one check beside one rule.
 
 use v5.36;
 use lib 't/lib';
+use List::Util qw(sum);
 use RateLimit::Measure qw(cpu_ns median print_table);
-use RateLimit::Nginx;
 use RateLimit::Redis;
 
-my $rounds = $ENV{ROUNDS} // 9;
-my $redis  = RateLimit::Redis->start_new;
+my $rounds = $ENV{ROUNDS} // 25;
+my $checks = 2_000; # of one round
+my $redis  = RateLimit::Redis->start_new(unix => 1);
 my $client = $redis->client;
+my $socket = IO::Socket::UNIX->new($redis->conf->{unixsocket}) // die "unix socket: $!";
 
-my %source = (
-    'nothing'     => 'return 1',
-    (map { $_ => RateLimit::Nginx::slurp("lua/$_.lua") } qw(fixed_window sliding_log sliding_window gcra)),
-    'sorted set'  => <<'END',
+sub source (@algorithms) {
+    my $source = qx{build/cmake/print_script @algorithms};
+    die "build/cmake/print_script @algorithms\n" if $? || !$source;
+    return $source;
+}
+
+# With the ARGV of a sliding log.
+my $sorted_set = <<'END';
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, now - ARGV[2])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, now - ARGV[3])
 local count = redis.call('ZCARD', KEYS[1])
 if count >= tonumber(ARGV[1]) then return { 0, 0 } end
 redis.call('ZADD', KEYS[1], now, now .. '-' .. count)
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-return { 1, ARGV[1] - count - 1 }
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return 1
 END
-);
-my %sha = map { $_ => $client->script_load($source{$_}) } keys %source;
 
-# Limits that no run reaches.
-my $log       = '1000000 3600000000 3605000';
+# ARGV with limits that no run reaches; %d is the check's number.
+my $hour      = 3_600_000_000;
 my %arguments = (
-    'nothing'        => $log,
-    'sorted set'     => $log,
-    'sliding_log'    => $log,
-    'fixed_window'   => "$log first",
-    'sliding_window' => $log,
-    'gcra'           => '3600 0 3600000000 0 1 3605000',
+    'fixed_window'   => [1_000_000, 1, $hour, 3_605_001, 'first'],
+    'sliding_window' => [1_000_000, 1, $hour, 7_205_001],
+    'sliding_log'    => [1_000_000, 1, $hour, 4_055_001],
+    'gcra'           => [3600, 0, $hour, 0, 1, 3_605_001],
+    'concurrency'    => [1_000_000, 1, $hour, 3_605_001, '0123456789abcdef01234567-%d 1'],
+    'sorted set'     => [1_000_000, 1, $hour, 3_605_001],
 );
 
-# Entries of the last second, one a microsecond.
+# What is there before: entries of the last second, one a microsecond, or slots.
 my $fill = <<'END';
 local time = redis.call('TIME')
 local first = time[1] * 1000000 + time[2] - 1000000
 for i = 1, ARGV[1] do
     local moment = string.format('%d', first + i)
-    if ARGV[2] == 'sorted set' then
-        redis.call('ZADD', KEYS[1], moment, moment)
-    else
+    if ARGV[2] == 'sliding_log' then
         redis.call('RPUSH', KEYS[1], moment)
+    elseif ARGV[2] == 'concurrency' then
+        redis.call('ZADD', KEYS[1], -i, '', string.format('%d', first + i + 3600000000), 'slot-' .. i .. ' 1')
+    else
+        redis.call('ZADD', KEYS[1], moment, moment)
     end
 end
 END
 
-# CPU microseconds a check, over so many keys that hold so many entries each.
-sub measure ($script, $entries, $keys) {
-    my $checks = 2_000;
-    $client->flushall;
-    if ($entries) {
-        $client->eval($fill, 1, sprintf('key:%012d', $_), $entries, $script) for 0 .. $keys - 1;
+# Rules, their keys, how many of them, with so many entries each.
+sub case ($rules, %options) {
+    my $textbook = "@$rules" eq 'sorted set';
+    return { rules => $rules, keys => 20, entries => 0, %options,
+        sha => $client->script_load($textbook ? $sorted_set : source(@$rules)) };
+}
+my $nothing = $client->script_load('return 1');
+
+my ($fixed, $sliding, $gcra, $concurrency) = (
+    case(['fixed_window'], bound => 2.5),
+    case(['sliding_window'], bound => 3.5),
+    case(['gcra'], bound => 3.5, label => 'gcra, token_bucket, leaky_bucket'),
+    case(['concurrency'], entries => 100),
+);
+my @logs  = map { case(['sliding_log'], entries => $_->[0], keys => $_->[1]) } [100, 20], [100_000, 1];
+my @sets  = map { case(['sorted set'],  entries => $_->{entries}, keys => $_->{keys}) } @logs;
+my @three = (case([qw(gcra sliding_log fixed_window)], entries => 100), case([qw(gcra gcra gcra)]));
+my @cases = ($fixed, $sliding, $gcra, $concurrency, (map { ($logs[$_], $sets[$_]) } 0 .. 1), @three);
+
+sub wire (@words) { return join '', '*' . @words . "\r\n", map { '$' . length($_) . "\r\n$_\r\n" } @words }
+
+sub key ($rule, $number) { return sprintf 'rl:{zone:203.0.113.%d}:%s', $number, $rule }
+
+# The commands of one round, 100 to a write. The first rule's key is that of an address, those of
+# the others are of a user.
+sub commands ($case, $sha) {
+    my @rules = $case->{rules}->@*;
+    my @writes;
+    for my $check (1 .. $checks) {
+        my $number    = $check % $case->{keys};
+        my @keys      = map { key("$rules[$_]:$_", $_ ? $number * 7 % $case->{keys} : $number) } 0 .. $#rules;
+        my @arguments = map { $_ =~ s/%d/$check/r } map { $arguments{$_}->@* } @rules;
+        $writes[($check - 1) / 100] .= wire('EVALSHA', $sha, scalar @keys, @keys, @arguments);
     }
-    my $before = cpu_ns($redis->pid);
-    system("redis-benchmark -p ${\ $redis->conf->{port} } -c 1 -P 100 -n $checks -r $keys -q evalsha $sha{$script}"
-        . " 1 key:__rand_int__ $arguments{$script} >/dev/null") == 0 or die 'redis-benchmark';
+    return \@writes;
+}
+
+# All replies have the first one's size.
+sub ask ($write) {
+    $socket->syswrite($write);
+    my ($replies, $size) = ('', 0);
+    while (!$size || length $replies < 100 * $size) {
+        $socket->sysread($replies, 65536, length $replies) or die 'Redis has closed the connection';
+        die $replies if $replies =~ /^-/;
+        $size ||= $replies =~ /^:.*\n/ ? length $& : $replies =~ /^\$(\d+)\r\n/ ? length($&) + $1 + 2 : 0;
+    }
+}
+
+# CPU microseconds a check.
+sub measure ($case, $sha) {
+    $client->flushall;
+    my @rules = $case->{rules}->@*;
+    for my $rule (grep { $rules[$_] =~ /log|set|concurrency/ } 0 .. $#rules) {
+        $client->eval($fill, 1, key("$rules[$rule]:$rule", $_), $case->{entries}, $rules[$rule]) for 0 .. $case->{keys} - 1;
+    }
+    my $commands = $case->{commands}{$sha} //= commands($case, $sha);
+    my $before   = cpu_ns($redis->pid);
+    ask($_) for @$commands;
     return (cpu_ns($redis->pid) - $before) / $checks / 1000;
 }
 
-my @cases = (
-    ['nothing',        0,       20],
-    ['fixed_window',   0,       20],
-    ['sliding_window', 0,       20],
-    ['gcra',           0,       20],
-    ['sliding_log',    100,     20],
-    ['sorted set',     100,     20],
-    ['sliding_log',    100_000, 1],
-    ['sorted set',     100_000, 1],
-);
-my %figures;
-for my $round (0 .. $rounds) {
+for my $round (0 .. $rounds) { # the first one warms up
     for my $case (@cases) {
-        my $cpu = measure(@$case);
-        push $figures{"@$case"}->@*, $cpu if $round;
+        my %cpu = (nothing => measure($case, $nothing), own => measure($case, $case->{sha}));
+        next if !$round;
+        push $case->{$_}->@*, $cpu{$_} for keys %cpu;
     }
 }
 
-my @rows = (['script', 'live entries', 'Redis CPU us', 'to nothing']);
-my $nothing = median($figures{"@{$cases[0]}"}->@*);
-for my $case (@cases) {
-    my $cpu = median($figures{"@$case"}->@*);
-    push @rows, [$case->[0], $case->[1] || '-', sprintf('%.2f', $cpu), sprintf('%.2f', $cpu / $nothing)];
+# The median of what a case took, by the round, over what others took on average.
+sub ratio ($took, @of) {
+    return median(map { my $round = $_; $took->[$round] * @of / sum(map { $_->[$round] } @of) } 0 .. $rounds - 1);
 }
+
+my @rows = (['script', 'live entries', 'Redis CPU us', 'to', 'ratio', 'bound']);
+sub row ($case, $to, $bound, @of) {
+    my ($label, $entries) = ($case->{label} // join(' + ', $case->{rules}->@*), $case->{entries} || '-');
+    push @rows, [$label, $entries, sprintf('%.2f', median($case->{own}->@*)), $to, sprintf('%.2f', ratio($case->{own}, @of)), $bound];
+}
+row($_, 'nothing', $_->{bound} // '-', $_->{nothing}) for $fixed, $sliding, $gcra, $concurrency, @logs, @sets;
+row($logs[$_], 'sorted set', 0.8, $sets[$_]{own}) for 0 .. 1;
+row($three[0], 'one of them', 2.2, map { $_->{own} } $gcra, $logs[0], $fixed);
+row($three[1], 'one of them', 2.2, $gcra->{own});
 print_table(@rows);
 
 $client->flushall;

@@ -1,4 +1,4 @@
-// What a piece of code allocates, seen through AddressSanitizer.
+// What a piece of code allocates, and what happens where it cannot.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,9 @@ extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(con
                                                          void (*free_hook)(const volatile void *));
 #endif
 
-/// The size of the largest single allocation while `run` runs, in bytes; 0 where the build has no
-/// AddressSanitizer to ask. What claims to hold little memory cannot hide a large block from it.
+/// The size of the largest single allocation, seen through AddressSanitizer, while `run` runs, in
+/// bytes; 0 where the build has no AddressSanitizer to ask. What claims to hold little memory
+/// cannot hide a large block from it.
 template <typename Run>
 size_t largest_allocation(Run run) {
     static size_t largest = 0;
@@ -28,3 +29,12 @@ size_t largest_allocation(Run run) {
     run();
     return largest;
 }
+
+/// While it lives, no object can be made: `new (std::nothrow)` gives null.
+class NoNewObjects {
+  public:
+    NoNewObjects();
+    ~NoNewObjects();
+    NoNewObjects(const NoNewObjects &) = delete;
+    NoNewObjects &operator=(const NoNewObjects &) = delete;
+};

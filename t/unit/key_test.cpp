@@ -32,8 +32,8 @@ std::string redis_key(const KeyFormat &format, std::string_view client_key) {
 Rule per_ip() {
     Rule rule;
     rule.zone = "per_ip";
-    rule.limit = 100;
-    rule.window = 60s;
+    rule.quota.limit = 100;
+    rule.quota.window = 60s;
     return rule;
 }
 
@@ -51,14 +51,22 @@ TEST(Key, HasTheDocumentedFormat) {
               "rl:{per_ip:203.0.113.7}:sliding_log:60000");
     EXPECT_EQ(redis_key(KeyFormat("", rule), ""), "{per_ip:}:sliding_log:60000");
     rule.explicit_name = "api/v1";
-    rule.window = 500ms;
+    rule.quota.window = 500ms;
     EXPECT_EQ(redis_key(KeyFormat("x", rule), "a"), "x{per_ip:a}:sliding_log:500:api/v1");
+}
+
+TEST(Key, NamesTheAlgorithm) {
+    Rule rule = per_ip();
+    rule.quota.algorithm = Algorithm::concurrency;
+    EXPECT_EQ(redis_key(KeyFormat("rl:", rule), "a"), "rl:{per_ip:a}:concurrency:60000");
 }
 
 TEST(Key, DependsOnTheLimitInNothing) {
     Rule rule = per_ip();
     const std::string before = redis_key(KeyFormat("rl:", rule), "a");
-    rule.limit = 7;
+    rule.quota.limit = 7;
+    rule.quota.burst = 3;
+    rule.quota.cost = 2;
     EXPECT_EQ(redis_key(KeyFormat("rl:", rule), "a"), before);
 }
 
@@ -168,12 +176,13 @@ TEST(Key, FitsItsBufferAtItsLongest) {
     Rule rule;
     rule.zone = std::string(longest_name, 'z');
     rule.explicit_name = std::string(longest_name, 'n');
-    rule.window = longest_window;
+    rule.quota.algorithm = Algorithm::sliding_window; // of the longest name
+    rule.quota.window = longest_window;
     const std::string prefix(longest_prefix, 'p');
     const std::string client_key(128, 'k');
     const std::string key = redis_key(KeyFormat(prefix, rule), client_key);
     EXPECT_EQ(key, prefix + "{" + rule.zone + ":" + client_key +
-                       "}:sliding_log:31622400000:" + rule.explicit_name);
+                       "}:sliding_window:31622400000:" + rule.explicit_name);
     EXPECT_LE(key.size(), std::tuple_size_v<RedisKeyBuffer>);
 }
 

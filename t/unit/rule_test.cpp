@@ -7,24 +7,54 @@ namespace {
 
 using namespace std::chrono_literals;
 
+struct Named {
+    Algorithm algorithm;
+    std::string_view name;
+};
+
+constexpr Named algorithms[] = {
+    {Algorithm::fixed_window, "fixed_window"},
+    {Algorithm::sliding_log, "sliding_log"},
+    {Algorithm::sliding_window, "sliding_window"},
+    {Algorithm::token_bucket, "token_bucket"},
+    {Algorithm::gcra, "gcra"},
+    {Algorithm::leaky_bucket, "leaky_bucket"},
+    {Algorithm::concurrency, "concurrency"},
+};
+
 Rule per_ip(std::chrono::milliseconds window) {
     Rule rule;
     rule.zone = "per_ip";
-    rule.limit = 100;
-    rule.window = window;
+    rule.quota.limit = 100;
+    rule.quota.window = window;
     return rule;
 }
 
 TEST(Rule, KnowsItsAlgorithmByName) {
-    EXPECT_EQ(algorithm_named("sliding_log"), Algorithm::sliding_log);
-    EXPECT_EQ(to_string(Algorithm::sliding_log), "sliding_log");
+    for (const auto &[algorithm, name] : algorithms) {
+        EXPECT_EQ(algorithm_named(name), algorithm);
+        EXPECT_EQ(to_string(algorithm), name);
+    }
     for (const char *name : {"", "sliding", "sliding_log ", "SLIDING_LOG", "sliding_log2"}) {
         EXPECT_EQ(algorithm_named(name), std::nullopt) << name;
     }
 }
 
-TEST(Rule, BoundsItsLimitByAlgorithm) {
-    EXPECT_EQ(largest_limit(Algorithm::sliding_log), 1'000'000u);
+TEST(Rule, BoundsLimitsAndCostsByAlgorithm) {
+    for (const auto &[algorithm, name] : algorithms) {
+        const bool is_log = algorithm == Algorithm::sliding_log;
+        EXPECT_EQ(largest_limit(algorithm), is_log ? 1'000'000u : 1'000'000'000u) << name;
+        EXPECT_EQ(largest_cost(algorithm), is_log ? 1'000u : 1'000'000'000u) << name;
+    }
+}
+
+TEST(Rule, RefillsBucketsUnitByUnit) {
+    for (const auto &[algorithm, name] : algorithms) {
+        EXPECT_EQ(is_bucket(algorithm), algorithm == Algorithm::token_bucket ||
+                                            algorithm == Algorithm::gcra ||
+                                            algorithm == Algorithm::leaky_bucket)
+            << name;
+    }
 }
 
 TEST(Rule, HasWindowsFromAMillisecondToALeapYear) {
@@ -57,6 +87,12 @@ TEST(Rule, IsNamedAfterZoneAndWindow) {
     EXPECT_EQ(per_ip(longest_window).name(), "per_ip/31622400s");
 }
 
+TEST(Rule, IsNamedAfterConcurrencyWhateverItsWindow) {
+    Rule rule = per_ip(500ms);
+    rule.quota.algorithm = Algorithm::concurrency;
+    EXPECT_EQ(rule.name(), "per_ip/concurrency");
+}
+
 TEST(Rule, IsNamedAsTheUserSays) {
     Rule rule = per_ip(60s);
     rule.explicit_name = "api";
@@ -67,7 +103,9 @@ TEST(Rule, SharesACounterWhateverItsLimit) {
     const Rule rule = per_ip(60s);
     EXPECT_TRUE(rule.same_counter(rule));
     Rule other = rule;
-    other.limit = 7;
+    other.quota.limit = 7;
+    other.quota.burst = 3;
+    other.quota.cost = 2;
     EXPECT_TRUE(rule.same_counter(other));
 }
 
@@ -78,8 +116,78 @@ TEST(Rule, SharesNoCounterWithADifferentRule) {
     EXPECT_FALSE(rule.same_counter(other));
     EXPECT_FALSE(rule.same_counter(per_ip(61s)));
     other = rule;
+    other.quota.algorithm = Algorithm::sliding_window;
+    EXPECT_FALSE(rule.same_counter(other));
+    other = rule;
     other.explicit_name = rule.name(); // given, not the default
     EXPECT_FALSE(rule.same_counter(other));
+}
+
+TEST(Quota, HasTheCapacityOfItsAlgorithm) {
+    for (const auto &[algorithm, name] : algorithms) {
+        Quota quota{.algorithm = algorithm, .window = 1s, .limit = 10};
+        const bool starts_with_one =
+            algorithm == Algorithm::gcra || algorithm == Algorithm::leaky_bucket;
+        EXPECT_EQ(quota.capacity(), starts_with_one ? 1u : 10u) << name;
+        if (is_bucket(algorithm)) {
+            quota.burst = 3;
+            EXPECT_EQ(quota.capacity(), starts_with_one ? 4u : 3u) << name;
+            quota.burst = 0;
+            EXPECT_EQ(quota.capacity(), starts_with_one ? 1u : 0u) << name;
+            quota.burst = largest_number;
+            EXPECT_EQ(quota.capacity(), largest_number + (starts_with_one ? 1 : 0)) << name;
+        }
+        quota.limit = 0; // denies all, whatever the burst
+        EXPECT_EQ(quota.capacity(), 0u) << name;
+    }
+}
+
+TEST(Quota, ComesBackWithinTheWindow) {
+    for (const auto &[algorithm, name] : algorithms) {
+        if (!is_bucket(algorithm)) {
+            const Quota quota{.algorithm = algorithm, .window = 1500ms, .limit = 7};
+            EXPECT_EQ(quota.refill(), 1500ms) << name;
+        }
+    }
+}
+
+TEST(Quota, ComesBackUnitByUnitOfABucket) {
+    const auto refill = [](Algorithm algorithm, uint64_t limit, std::optional<uint64_t> burst) {
+        return Quota{.algorithm = algorithm, .window = 1s, .limit = limit, .burst = burst}.refill();
+    };
+    EXPECT_EQ(refill(Algorithm::token_bucket, 10, std::nullopt), 1s);
+    EXPECT_EQ(refill(Algorithm::token_bucket, 10, 20), 2s);
+    EXPECT_EQ(refill(Algorithm::gcra, 10, std::nullopt), 100ms);
+    EXPECT_EQ(refill(Algorithm::gcra, 10, 4), 500ms);
+    EXPECT_EQ(refill(Algorithm::leaky_bucket, 10, 4), 500ms);
+    EXPECT_EQ(refill(Algorithm::gcra, 3, std::nullopt), 333'334us); // rounded up
+    EXPECT_EQ(refill(Algorithm::gcra, 0, 4), 1s);
+}
+
+TEST(Quota, TakesTheLongestTimeThereIsWhereItWouldTakeLonger) {
+    Quota quota{.algorithm = Algorithm::gcra, .window = longest_window, .limit = 1};
+    quota.burst = largest_number;
+    EXPECT_EQ(quota.refill(), std::chrono::microseconds::max());
+    quota.limit = largest_number;
+    EXPECT_EQ(quota.refill(), longest_window + 31'623us); // one unit more than the window's
+}
+
+void expect_interval(uint64_t limit, std::chrono::milliseconds window, uint64_t length,
+                     uint64_t parts) {
+    const Interval interval(Quota{.algorithm = Algorithm::gcra, .window = window, .limit = limit});
+    EXPECT_EQ(interval.length, length) << limit;
+    EXPECT_EQ(interval.parts, parts) << limit;
+}
+
+TEST(Interval, IsWholeInTheFewestPartsOfAMicrosecond) {
+    expect_interval(1, 1s, 1'000'000, 1);
+    expect_interval(10, 1s, 100'000, 1);
+    expect_interval(3, 1s, 1'000'000, 3);
+    expect_interval(700'000, 1s, 10, 7);
+    expect_interval(6, 1ms, 500, 3);
+    expect_interval(0, 1s, 1'000'000, 1);
+    expect_interval(largest_number, 1ms, 1, 1'000'000);
+    expect_interval(999'999'999, longest_window, 390'400'000'000, 12'345'679);
 }
 
 } // namespace

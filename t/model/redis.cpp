@@ -1,0 +1,173 @@
+#include "redis.hpp"
+
+#include "redis_client/answer.hpp"
+#include "redis_client/arguments.hpp"
+#include "redis_client/commands.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace model {
+
+using redis_client::ByteQueue;
+using redis_client::Charge;
+using redis_client::Sending;
+
+Clock::Clock() : file_(open(std::getenv("RATE_LIMIT_CLOCK"), O_WRONLY)) {
+    set(1'700'000'000'000'000);
+}
+
+Clock::~Clock() {
+    close(file_);
+}
+
+void Clock::set(int64_t now) {
+    now_ = now;
+    ASSERT_EQ(pwrite(file_, &now, sizeof(now), 0), 8);
+}
+
+Charge charge_of(const rate_limit::Quota &quota, bool aligned, std::string_view key,
+                 redis_client::Slot *slot) {
+    Charge charge;
+    charge.quota = quota;
+    charge.redis_key = key;
+    charge.arguments = redis_client::check_arguments(quota, aligned);
+    charge.slot = slot;
+    return charge;
+}
+
+Redis::Redis()
+    : context_(redisConnect("127.0.0.1", std::atoi(std::getenv("RATE_LIMIT_REDIS_PORT")))) {
+    command({"FLUSHALL"});
+}
+
+Redis::~Redis() {
+    redisFree(context_);
+}
+
+Redis::Answer Redis::command(std::initializer_list<std::string_view> words) {
+    send(words);
+    return receive();
+}
+
+std::string Redis::check(std::span<Charge> charges) {
+    send_check(charges);
+    return receive_check(charges);
+}
+
+Redis::Seen Redis::check_and_look(std::span<Charge> charges, Looking looking) {
+    for (const Charge &charge : charges) {
+        look(charge.redis_key, looking);
+    }
+    send_check(charges);
+    for (const Charge &charge : charges) {
+        look(charge.redis_key, looking);
+    }
+    Seen seen_there;
+    for (size_t i = 0; i < charges.size(); ++i) {
+        seen_there.before.push_back(seen(looking));
+    }
+    seen_there.error = receive_check(charges);
+    for (size_t i = 0; i < charges.size(); ++i) {
+        seen_there.after.push_back(seen(looking));
+    }
+    return seen_there;
+}
+
+std::string Redis::refund(const Charge &charge) {
+    ByteQueue queue;
+    redis_client::write_refund(queue, scripts_.refund(charge.quota.algorithm), charge);
+    send(queue);
+    return receive().text;
+}
+
+std::string Redis::release(const redis_client::Slot &slot) {
+    ByteQueue queue;
+    redis_client::write_release(queue, scripts_.refund(rate_limit::Algorithm::concurrency),
+                                Sending::in_full, slot);
+    send(queue);
+    return receive().text;
+}
+
+std::string Redis::renew(std::span<redis_client::Slot *const> slots) {
+    ByteQueue queue;
+    redis_client::write_renewal(queue, scripts_.renew(), slots);
+    send(queue);
+    return receive().text;
+}
+
+State Redis::state(std::string_view key) {
+    look(key, Looking::at_all);
+    return seen(Looking::at_all);
+}
+
+void Redis::send(std::initializer_list<std::string_view> words) {
+    ByteQueue queue;
+    redis_client::write_command(queue, words);
+    send(queue);
+}
+
+void Redis::send(const ByteQueue &queue) {
+    redisAppendFormattedCommand(context_, queue.bytes().data(), queue.bytes().size());
+}
+
+void Redis::send_check(std::span<const Charge> charges) {
+    redis_client::ScriptShape shape;
+    for (const Charge &charge : charges) {
+        shape.add({.algorithm = charge.quota.algorithm, .dry_run = charge.dry_run});
+    }
+    const redis_client::Script &script = scripts_.check(shape);
+    const bool is_known = !known_.insert(script.sha1).second;
+    ByteQueue queue;
+    redis_client::write_check(queue, script, is_known ? Sending::by_name : Sending::in_full,
+                              charges);
+    send(queue);
+}
+
+Redis::Answer Redis::receive() {
+    void *received = nullptr;
+    if (redisGetReply(context_, &received) != REDIS_OK) {
+        ADD_FAILURE() << "Redis is gone: " << context_->errstr;
+        std::abort();
+    }
+    auto *reply = static_cast<redisReply *>(received);
+    Answer answer{.type = reply->type, .text = {}, .number = reply->integer};
+    if (reply->str != nullptr) {
+        answer.text.assign(reply->str, reply->len);
+    }
+    freeReplyObject(reply);
+    return answer;
+}
+
+std::string Redis::receive_check(std::span<Charge> charges) {
+    const Answer answer = receive();
+    if (answer.is_error()) {
+        return answer.text;
+    }
+    if (answer.text.size() != redis_client::answer_size(charges) ||
+        !redis_client::read_answer(answer.text, charges)) {
+        return "no answer to these charges";
+    }
+    return {};
+}
+
+void Redis::look(std::string_view key, Looking looking) {
+    if (looking == Looking::at_all) {
+        send({"DUMP", key});
+    }
+    send({"PTTL", key});
+}
+
+State Redis::seen(Looking looking) {
+    State state;
+    if (looking == Looking::at_all) {
+        state.dump = receive().text;
+    }
+    state.time_to_live_ms = receive().number;
+    return state;
+}
+
+} // namespace model

@@ -1,0 +1,99 @@
+// A Redis on a clock that the test moves, asked as the module asks it.
+//
+// Environment: RATE_LIMIT_REDIS_PORT, RATE_LIMIT_CLOCK (see t/lib/clock.c).
+#pragma once
+
+#include "redis_client/check.hpp"
+#include "redis_client/script.hpp"
+
+#include <hiredis/hiredis.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace model {
+
+class Clock {
+  public:
+    Clock();
+    ~Clock();
+    Clock(const Clock &) = delete;
+    Clock &operator=(const Clock &) = delete;
+
+    void set(int64_t now); // microseconds since 1970
+    void move(int64_t by) { set(now_ + by); }
+    int64_t now() const { return now_; }
+
+  private:
+    int file_;
+    int64_t now_ = 0;
+};
+
+/// A charge of a rule with this key. It refers to the key's text.
+redis_client::Charge charge_of(const rate_limit::Quota &quota, bool aligned, std::string_view key,
+                               redis_client::Slot *slot = nullptr);
+
+/// What Redis keeps under a key.
+struct State {
+    std::string dump; // of its value; empty: there is no key
+    int64_t time_to_live_ms = 0;
+    bool operator==(const State &) const = default;
+};
+
+class Redis {
+  public:
+    Redis(); // with nothing in it
+    ~Redis();
+    Redis(const Redis &) = delete;
+    Redis &operator=(const Redis &) = delete;
+
+    struct Answer {
+        int type = 0;
+        std::string text; // of an error, too
+        int64_t number = 0;
+        bool is_error() const { return type == REDIS_REPLY_ERROR; }
+    };
+
+    Answer command(std::initializer_list<std::string_view> words);
+
+    /// Writes the answer into the charges. Returns an error's text, or "".
+    std::string check(std::span<redis_client::Charge> charges);
+
+    /// The same, and what is kept under the charges' keys before and after.
+    struct Seen {
+        std::string error;
+        std::vector<State> before, after;
+    };
+    enum class Looking { at_all, at_time_to_live };
+    Seen check_and_look(std::span<redis_client::Charge> charges, Looking looking);
+
+    /// Each returns an error's text, or "".
+    std::string refund(const redis_client::Charge &charge);
+    std::string release(const redis_client::Slot &slot);
+    std::string renew(std::span<redis_client::Slot *const> slots);
+
+    State state(std::string_view key);
+    int64_t time_to_live_ms(std::string_view key) { return state(key).time_to_live_ms; }
+    bool has(std::string_view key) { return !state(key).dump.empty(); }
+
+  private:
+    void send(std::initializer_list<std::string_view> words);
+    void send(const redis_client::ByteQueue &command);
+    void send_check(std::span<const redis_client::Charge> charges);
+    Answer receive();
+    std::string receive_check(std::span<redis_client::Charge> charges);
+    void look(std::string_view key, Looking looking);
+    State seen(Looking looking);
+
+    redisContext *context_;
+    redis_client::ScriptLibrary scripts_;
+    std::set<std::string> known_; // scripts that Redis knows by name
+};
+
+} // namespace model

@@ -1,0 +1,206 @@
+// Units given back: as if they had never been taken, and never more than that.
+
+#include "models.hpp"
+#include "redis.hpp"
+#include "traffic.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+namespace model {
+namespace {
+
+using rate_limit::Algorithm;
+using rate_limit::Decision;
+using rate_limit::Quota;
+using rate_limit::Verdict;
+using redis_client::Charge;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+class RefundTest : public testing::TestWithParam<Algorithm> {
+  protected:
+    Charge ask(const Quota &quota, std::string_view key) {
+        Charge charge = charge_of(quota, aligned_, key);
+        EXPECT_EQ(redis_.check({&charge, 1}), "");
+        return charge;
+    }
+
+    Charge ask(Quota quota, uint64_t cost, std::string_view key) {
+        quota.cost = cost;
+        return ask(quota, key);
+    }
+
+    void refund(const Charge &charge) {
+        const bool was_there = redis_.has(charge.redis_key);
+        EXPECT_EQ(redis_.refund(charge), "");
+        const State state = redis_.state(charge.redis_key);
+        EXPECT_NE(state.time_to_live_ms, -1);
+        EXPECT_TRUE(was_there || state.dump.empty()) << "a refund makes no key";
+    }
+
+    void random_time() {
+        clock_.set(1'700'000'000'000'000 + traffic_.between(0, 1'000'000'000'000));
+    }
+
+    static bool is_near(microseconds one, microseconds other) {
+        return one <= other + microseconds{1} && other <= one + microseconds{1};
+    }
+
+    Redis redis_;
+    Clock clock_;
+    Traffic traffic_;
+    bool aligned_ = false;
+};
+
+TEST_P(RefundTest, IsAsIfNothingHadBeenTaken) {
+    int refunded = 0;
+    for (int round = 0; round < 100; ++round) {
+        const Quota quota = traffic_.quota(GetParam());
+        // where an interval is no whole number of microseconds, less than one of them may stay
+        // taken
+        const bool is_exact =
+            !rate_limit::is_bucket(GetParam()) || rate_limit::Interval(quota).parts == 1;
+        aligned_ = traffic_.one_in(2);
+        const std::string key = "k" + std::to_string(round);
+        const std::string twin = "twin" + std::to_string(round); // of which nothing is refunded
+        SCOPED_TRACE(described(quota));
+        random_time();
+        Verdict last{.remaining = quota.capacity()};
+        for (int step = 0; step < 30; ++step) {
+            clock_.move(std::max<int64_t>(traffic_.step(quota, last), 0));
+            const Charge charge = ask(quota, traffic_.cost(quota, last), key);
+            if (charge.is_charged && charge.quota.cost > 0) {
+                refund(charge);
+                ++refunded;
+            }
+            clock_.move(std::max<int64_t>(traffic_.step(quota, charge.verdict), 0));
+            const uint64_t cost = is_exact ? traffic_.cost(quota, charge.verdict) : 0;
+            last = ask(quota, cost, key).verdict;
+            const Verdict expected = ask(quota, cost, twin).verdict;
+            if (is_exact) {
+                ASSERT_TRUE(last == expected) << "step " << step;
+            } else {
+                ASSERT_TRUE(is_near(last.reset, expected.reset)) << "step " << step;
+                const uint64_t taken = traffic_.cost(quota, last);
+                const Charge here = ask(quota, taken, key);
+                const Charge there = ask(quota, taken, twin);
+                if (here.is_charged != there.is_charged) {
+                    ASSERT_TRUE(is_near(here.verdict.retry_after, there.verdict.retry_after));
+                    break;
+                }
+                ASSERT_TRUE(is_near(here.verdict.reset, there.verdict.reset)) << "step " << step;
+            }
+            if (!is_exact) {
+                redis_.command({"DEL", key, twin}); // what is left would add up
+            }
+        }
+    }
+    EXPECT_GT(refunded, 500);
+}
+
+TEST_P(RefundTest, NeverGivesMoreThanWasTaken) {
+    int granted = 0;
+    int refunded = 0;
+    for (int round = 0; round < 60; ++round) {
+        const Quota quota = traffic_.small_quota(GetParam());
+        aligned_ = traffic_.one_in(2);
+        const std::string key = "k" + std::to_string(round);
+        SCOPED_TRACE(described(quota));
+        random_time();
+        const auto kept = model_of(quota.algorithm, aligned_); // of what is never refunded
+        std::map<int64_t, uint64_t> of_window;                 // the same, by the window's end
+        std::vector<Charge> to_refund;
+        Verdict last{.remaining = quota.capacity()};
+        for (int step = 0; step < 150; ++step) {
+            clock_.move(std::max<int64_t>(traffic_.step(quota, last), 0));
+            while (!to_refund.empty() && traffic_.one_in(3)) {
+                const auto index = static_cast<size_t>(
+                    traffic_.between(0, static_cast<int64_t>(to_refund.size()) - 1));
+                refund(to_refund[index]);
+                to_refund.erase(to_refund.begin() + static_cast<int64_t>(index));
+                ++refunded;
+            }
+            const Charge charge = ask(quota, traffic_.cost(quota, last), key);
+            last = charge.verdict;
+            if (!charge.is_charged || charge.quota.cost == 0) {
+                continue;
+            }
+            if (traffic_.one_in(2)) {
+                to_refund.push_back(charge);
+                continue;
+            }
+            ++granted;
+            if (quota.algorithm == Algorithm::fixed_window) { // its windows may begin earlier
+                const int64_t end = clock_.now() + last.reset.count();
+                of_window[end] += charge.quota.cost;
+                ASSERT_LE(of_window[end], quota.limit) << "step " << step;
+            } else {
+                ASSERT_TRUE(kept->fits(charge.quota, clock_.now())) << "step " << step;
+                kept->take(charge.quota, clock_.now());
+            }
+        }
+        int64_t last_end = 0;
+        for (const auto &[end, units] : of_window) {
+            ASSERT_GE(end, last_end + microseconds(quota.window).count());
+            last_end = end;
+        }
+    }
+    EXPECT_GT(granted, 500);
+    EXPECT_GT(refunded, 500);
+}
+
+TEST_P(RefundTest, TooLateIsHarmless) {
+    for (int round = 0; round < 20; ++round) {
+        const Quota quota = traffic_.small_quota(GetParam());
+        SCOPED_TRACE(described(quota));
+        const std::string key = "k" + std::to_string(round);
+        const Charge charge = ask(quota, key);
+        clock_.move(2 * charge.verdict.reset.count() +
+                    2 * microseconds(quota.window).count()); // the key may still be there
+        refund(charge);
+        const Charge full = ask(quota, quota.capacity(), key);
+        ASSERT_TRUE(full.is_charged);
+        refund(charge);
+        ASSERT_EQ(ask(quota, 1, key).verdict.decision, Decision::denied);
+
+        redis_.command({"DEL", key});
+        refund(full);
+        ASSERT_FALSE(redis_.has(key));
+    }
+}
+
+// Rules on two locations may share a counter and have different limits.
+TEST_P(RefundTest, OfASmallRuleLeavesTheStateOfALargeOneItsLife) {
+    Quota small = traffic_.small_quota(GetParam());
+    small.limit = 10;
+    small.window = milliseconds(10'000);
+    small.burst = 1;
+    Quota large = small;
+    large.limit = 1'000;
+    if (rate_limit::is_bucket(large.algorithm)) {
+        large.limit = 10;
+        large.burst = 1'000;
+    }
+    const Charge charge = ask(small, "k");
+    const Charge rest = ask(large, large.capacity() - 1, "k");
+    ASSERT_TRUE(charge.is_charged);
+    ASSERT_TRUE(rest.is_charged);
+    refund(charge);
+    const Verdict after = ask(large, 0, "k").verdict;
+    EXPECT_EQ(after.remaining, 1U);
+    EXPECT_GE(redis_.time_to_live_ms("k"), after.reset.count() / 1000 + 5000);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, RefundTest,
+                         testing::Values(Algorithm::fixed_window, Algorithm::sliding_log,
+                                         Algorithm::sliding_window, Algorithm::token_bucket,
+                                         Algorithm::gcra, Algorithm::leaky_bucket),
+                         [](const auto &info) {
+                             return std::string(rate_limit::to_string(info.param));
+                         });
+
+} // namespace
+} // namespace model

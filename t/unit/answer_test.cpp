@@ -1,0 +1,137 @@
+#include "redis_client/answer.hpp"
+
+#include "wire.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace redis_client {
+namespace {
+
+using namespace std::chrono_literals;
+using rate_limit::Algorithm;
+using rate_limit::Decision;
+using rate_limit::Verdict;
+
+constexpr int64_t now = 1'700'000'000'000'000;
+
+Charge charge_of(Algorithm algorithm, bool dry_run = false) {
+    Charge charge;
+    charge.quota = {.algorithm = algorithm, .window = 60s, .limit = 100};
+    charge.dry_run = dry_run;
+    return charge;
+}
+
+/// A fixed window with 40 left, or full; a log with 99 left, or full.
+const std::vector<int64_t> window_grants = {40, 7'000'000};
+const std::vector<int64_t> window_denies = {-1, 7'000'000};
+const std::vector<int64_t> log_grants = {99, 60'000'000, 60'000'000, 0};
+const std::vector<int64_t> log_denies = {-1, 3, 5, 3};
+
+bool read(std::vector<Charge> &charges, const std::vector<std::vector<int64_t>> &replies,
+          int64_t time = now) {
+    std::vector<int64_t> numbers = {time};
+    for (const auto &reply : replies) {
+        numbers.insert(numbers.end(), reply.begin(), reply.end());
+    }
+    const std::string answer = packed(numbers);
+    EXPECT_EQ(answer.size(), answer_size(charges));
+    return read_answer(answer, charges);
+}
+
+TEST(Answer, HasATimeAndTheNumbersOfEachRule) {
+    EXPECT_EQ(answer_size({}), 8u);
+    std::vector<Charge> charges = {charge_of(Algorithm::fixed_window)};
+    EXPECT_EQ(answer_size(charges), 3 * 8u);
+    charges.push_back(charge_of(Algorithm::sliding_log));
+    EXPECT_EQ(answer_size(charges), 7 * 8u);
+    charges.push_back(charge_of(Algorithm::concurrency));
+    EXPECT_EQ(answer_size(charges), 8 * 8u);
+}
+
+TEST(Answer, IsReadWholeAtItsLargest) {
+    const std::vector<Charge> charges(most_rules, charge_of(Algorithm::sliding_log));
+    EXPECT_LE(answer_size(charges), 512u); // what a reply keeps of its text
+}
+
+TEST(Answer, ChargesAllWhereAllGrant) {
+    std::vector<Charge> charges = {charge_of(Algorithm::fixed_window),
+                                   charge_of(Algorithm::sliding_log)};
+    ASSERT_TRUE(read(charges, {window_grants, log_grants}));
+    EXPECT_TRUE(charges[0].is_charged);
+    EXPECT_EQ(charges[0].verdict, (Verdict{.remaining = 40, .next_unit = 7s, .reset = 7s}));
+    EXPECT_EQ(charges[0].receipt, now + 7'000'000);
+    EXPECT_TRUE(charges[1].is_charged);
+    EXPECT_EQ(charges[1].verdict, (Verdict{.remaining = 99, .next_unit = 60s, .reset = 60s}));
+    EXPECT_EQ(charges[1].receipt, now);
+}
+
+TEST(Answer, ChargesNoneWhereOneDenies) {
+    for (const bool first_denies : {true, false}) {
+        std::vector<Charge> charges = {charge_of(Algorithm::fixed_window),
+                                       charge_of(Algorithm::sliding_log)};
+        ASSERT_TRUE(first_denies ? read(charges, {window_denies, log_grants})
+                                 : read(charges, {window_grants, log_denies}));
+        Charge &denies = charges[first_denies ? 0 : 1];
+        Charge &grants = charges[first_denies ? 1 : 0];
+        EXPECT_EQ(denies.verdict.decision, Decision::denied);
+        EXPECT_FALSE(denies.is_charged);
+        EXPECT_EQ(grants.verdict.decision, Decision::granted);
+        EXPECT_FALSE(grants.is_charged);
+        EXPECT_EQ(grants.verdict.remaining, first_denies ? 100u : 41u); // its unit was not taken
+    }
+}
+
+TEST(Answer, ChargesTheOthersWhereARuleOnTrialDenies) {
+    std::vector<Charge> charges = {charge_of(Algorithm::fixed_window, true),
+                                   charge_of(Algorithm::sliding_log)};
+    ASSERT_TRUE(read(charges, {window_denies, log_grants}));
+    EXPECT_EQ(charges[0].verdict.decision, Decision::denied);
+    EXPECT_FALSE(charges[0].is_charged);
+    EXPECT_TRUE(charges[1].is_charged);
+    EXPECT_EQ(charges[1].verdict.remaining, 99u);
+}
+
+TEST(Answer, ChargesARuleOnTrialWhereAllGrant) {
+    std::vector<Charge> charges = {charge_of(Algorithm::fixed_window, true),
+                                   charge_of(Algorithm::sliding_log)};
+    ASSERT_TRUE(read(charges, {window_grants, log_grants}));
+    EXPECT_TRUE(charges[0].is_charged);
+    EXPECT_TRUE(charges[1].is_charged);
+}
+
+TEST(Answer, ChargesNoRuleOnTrialWhereARealOneDenies) {
+    std::vector<Charge> charges = {charge_of(Algorithm::fixed_window, true),
+                                   charge_of(Algorithm::sliding_log)};
+    ASSERT_TRUE(read(charges, {window_grants, log_denies}));
+    EXPECT_FALSE(charges[0].is_charged);
+    EXPECT_EQ(charges[0].verdict.remaining, 41u);
+    EXPECT_FALSE(charges[1].is_charged);
+}
+
+TEST(Answer, MayBeToNobody) {
+    std::vector<Charge> charges;
+    EXPECT_TRUE(read(charges, {}));
+}
+
+TEST(Answer, IsNoneWhereTheNumbersOfOneRuleAreNone) {
+    std::vector<Charge> charges = {charge_of(Algorithm::fixed_window),
+                                   charge_of(Algorithm::sliding_log)};
+    EXPECT_FALSE(read(charges, {{100, 1}, log_grants}));
+    EXPECT_FALSE(read(charges, {window_grants, {0, -1, 0, 0}}));
+    for (const Charge &charge : charges) {
+        EXPECT_FALSE(charge.is_charged);
+    }
+}
+
+TEST(Answer, IsNoneWhereTheTimeIsNone) {
+    for (const int64_t time : {int64_t{-1}, (int64_t{1} << 53) + 1, INT64_MAX, INT64_MIN}) {
+        std::vector<Charge> charges = {charge_of(Algorithm::fixed_window)};
+        EXPECT_FALSE(read(charges, {window_grants}, time)) << time;
+    }
+}
+
+} // namespace
+} // namespace redis_client

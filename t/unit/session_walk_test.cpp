@@ -1,0 +1,291 @@
+// A long random walk through all that may happen to a session.
+
+#include "session_test.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace redis_client {
+namespace {
+
+enum class Kind { log, slot, both };
+
+constexpr std::chrono::milliseconds window = 6s;
+
+std::vector<Asked> rules_of(Kind kind, uint64_t number) {
+    const std::string key = std::to_string(number);
+    const Asked slot{.quota = {.algorithm = Algorithm::concurrency, .window = window, .limit = 100},
+                     .redis_key = "slot:" + key};
+    const Asked log{.quota = {.algorithm = Algorithm::sliding_log, .window = window, .limit = 100},
+                    .redis_key = "log:" + key};
+    switch (kind) {
+    case Kind::log:
+        return {log};
+    case Kind::slot:
+        return {slot};
+    case Kind::both:
+        return {slot, log};
+    }
+    return {};
+}
+
+/// Answers each check by its key, so that a verdict given to another's listener shows, and knows
+/// what it has charged.
+class PretendedRedis {
+  public:
+    explicit PretendedRedis(uint32_t seed) : random_(seed) {}
+
+    void take(const Commands &commands) {
+        for (const Command &command : commands) {
+            replies_ += reply(command);
+        }
+    }
+
+    /// Up to `size` bytes of what it has to say.
+    std::string say(size_t size) {
+        const std::string said = replies_.substr(0, size);
+        replies_.erase(0, size);
+        return said;
+    }
+
+    void hang_up() { replies_.clear(); }
+    void have_no_more_faults() { has_faults_ = false; }
+
+    std::set<std::string> slots;      // that are taken
+    std::map<std::string, int> units; // of logs, by key
+    uint64_t renewed = 0, released = 0, refunds = 0;
+
+  private:
+    std::string reply(const Command &command) {
+        if (command[0] == "SCRIPT") {
+            return "+sha1\r\n";
+        }
+        const uint32_t chance = has_faults_ ? random_() % 16 : 15;
+        if (chance == 0) {
+            return "-ERR no luck\r\n";
+        }
+        if (chance == 1 && command[0] == "EVALSHA") {
+            return std::string(noscript);
+        }
+        const std::string &its_script = command[1];
+        if (its_script == release_.sha1 || its_script == release_.source) {
+            slots.erase(command[4]);
+            ++released;
+            return "$-1\r\n";
+        }
+        if (its_script == renew_.source) {
+            return renew(command);
+        }
+        if (its_script == refund_.source) {
+            EXPECT_GT(units[command[3]]--, 0) << "more was given back than taken";
+            ++refunds;
+            return "$-1\r\n";
+        }
+        return check(command, chance < 5);
+    }
+
+    std::string renew(const Command &command) {
+        const size_t count = std::stoul(command[2]);
+        for (size_t i = 0; i < count; ++i) {
+            const std::string &name = command[3 + count + 3 * i + 2];
+            EXPECT_TRUE(slots.contains(name)) << "nobody holds " << name;
+            ++renewed;
+        }
+        return "$-1\r\n";
+    }
+
+    std::string check(const Command &command, bool denies) {
+        const std::string &key = command[3];
+        const int64_t number = std::stoll(key.substr(key.find(':') + 1));
+        const bool has_two = command[2] == "2";
+        const int64_t left = denies ? -1 : number;
+        if (key.starts_with("log:")) {
+            units[key] += denies ? 0 : 1;
+            return answer({left, 0, 0, denies ? 1 : 0});
+        }
+        if (!denies) {
+            slots.insert(command[has_two ? 9 : 8]);
+            if (has_two) {
+                ++units[command[4]];
+            }
+        }
+        return has_two ? answer({number, left, 0, 0, denies ? 1 : 0}) : answer({left});
+    }
+
+    std::mt19937 random_;
+    bool has_faults_ = true;
+    std::string replies_;
+    const Script release_ = refund_script(Algorithm::concurrency);
+    const Script renew_ = renew_script();
+    const Script refund_ = refund_script(Algorithm::sliding_log);
+};
+
+struct Client {
+    std::unique_ptr<Listener> listener = std::make_unique<Listener>();
+    Call *check = nullptr;
+    uint64_t number = 0;
+    bool is_gone = false; // abandoned, or has given back all it had
+
+    bool is_waiting() const { return !is_gone && listener->results.empty(); }
+    bool has_verdict() const {
+        return !listener->results.empty() && std::holds_alternative<Verdict>(listener->results[0]);
+    }
+    bool has_charges() const {
+        return has_verdict() && !is_gone && listener->charges()[0].is_charged;
+    }
+};
+
+class SessionWalkTest : public SessionTest {
+  protected:
+    SessionWalkTest() {
+        SessionSettings settings = with_max_pending(50);
+        settings.shapes = {shape_of(rules_of(Kind::log, 0)), shape_of(rules_of(Kind::slot, 0))};
+        start(settings);
+    }
+
+    void ask_one() {
+        Client client;
+        client.number = random_() % 100;
+        const Kind kind{static_cast<int>(random_() % 3)};
+        client.check = ask(*client.listener, rules_of(kind, client.number));
+        ++asked_;
+        if (client.check != nullptr) {
+            clients_.push_back(std::move(client));
+        } else {
+            EXPECT_EQ(client.listener->charges()[0].slot, nullptr);
+        }
+    }
+
+    Client *first(bool (Client::*is_such)() const) {
+        const auto found = std::ranges::find_if(clients_, is_such);
+        return found != clients_.end() ? &*found : nullptr;
+    }
+
+    void abandon_one() {
+        if (Client *client = first(&Client::is_waiting)) {
+            never_sent_ += client->check->is_sent ? 0 : 1;
+            session_->abandon(*client->check, now_);
+            client->is_gone = true;
+        }
+    }
+
+    /// A request ends, or is denied elsewhere.
+    void give_back_one() {
+        if (Client *client = first(&Client::has_charges)) {
+            Slot *&slot = client->listener->charges()[0].slot;
+            if (slot != nullptr && random_() % 2 == 0) {
+                session_->release(*std::exchange(slot, nullptr), now_);
+            } else {
+                session_->refund(client->listener->charges(), now_);
+            }
+            client->is_gone = true;
+        }
+    }
+
+    void disconnect() {
+        session_->disconnected(random_() % 2 == 0 ? Lost::in_use : Lost::unreachable, now_);
+        redis_.hang_up();
+        is_connected_ = false;
+    }
+
+    void connect() {
+        session_->connected();
+        wire_.clear();
+        is_connected_ = true;
+    }
+
+    void step() {
+        now_ += Time(random_() % 5);
+        const uint32_t dice = random_() % 100;
+        if (dice < 30) {
+            ask_one();
+        } else if (dice < 33) {
+            abandon_one();
+        } else if (dice < 50) {
+            give_back_one();
+        } else if (dice < 90 && is_connected_ && !is_stalled_) {
+            redis_.take(sent());
+            ASSERT_NE(receive(redis_.say(random_() % 400)), Progress::broken);
+        } else if (dice < 95) {
+            if (session_->expire(now_)) {
+                disconnect();
+            }
+        } else if (!is_connected_) {
+            connect();
+        } else if (dice == 98) {
+            is_stalled_ = !is_stalled_;
+        } else if (dice == 99 && random_() % 4 == 0) {
+            disconnect();
+        }
+    }
+
+    /// Looks at what each was told, and forgets those who have nothing any more.
+    void look_at_clients() {
+        for (Client &client : clients_) {
+            const Results &results = client.listener->results;
+            const Charge &first = client.listener->charges()[0];
+            ASSERT_LE(results.size(), 1u);
+            ASSERT_FALSE(client.is_gone && first.slot != nullptr);
+            if (!client.has_charges()) {
+                ASSERT_TRUE(first.slot == nullptr || client.is_waiting());
+                continue;
+            }
+            ASSERT_EQ(first.verdict.remaining, client.number);
+            if (first.slot != nullptr) {
+                ASSERT_TRUE(redis_.slots.contains(std::string(first.slot->name)));
+            }
+        }
+        std::erase_if(clients_, [&](const Client &client) {
+            const bool is_done = !client.is_waiting() && !client.has_charges();
+            verdicts_ += is_done && client.has_verdict() ? 1 : 0;
+            return is_done;
+        });
+    }
+
+    /// All goes well from now on.
+    void settle() {
+        redis_.have_no_more_faults();
+        for (int turn = 0; turn < 1000; ++turn) {
+            now_ += 10ms;
+            ASSERT_FALSE(session_->expire(now_));
+            redis_.take(sent());
+            ASSERT_NE(receive(redis_.say(SIZE_MAX)), Progress::broken);
+            give_back_one();
+            look_at_clients();
+        }
+    }
+
+    PretendedRedis redis_{2};
+    std::mt19937 random_{1};
+    std::vector<Client> clients_;
+    bool is_connected_ = false;
+    bool is_stalled_ = false;
+    uint64_t asked_ = 0, verdicts_ = 0, never_sent_ = 0;
+};
+
+TEST_F(SessionWalkTest, TellsEachOnceAndGivesAllBackWhateverHappens) {
+    for (int i = 0; i < 50'000; ++i) {
+        ASSERT_NO_FATAL_FAILURE(step()) << i;
+        ASSERT_NO_FATAL_FAILURE(look_at_clients()) << i;
+    }
+    disconnect();
+    connect();
+    ASSERT_NO_FATAL_FAILURE(settle());
+    EXPECT_TRUE(clients_.empty());
+    EXPECT_TRUE(redis_.slots.empty());
+    EXPECT_FALSE(session_->has_errands());
+
+    const Counters &counters = session_->counters();
+    EXPECT_EQ(counters.verdicts + counters.failures + never_sent_, asked_);
+    for (const uint64_t count : {verdicts_, redis_.renewed, redis_.released, redis_.refunds}) {
+        EXPECT_GT(count, 500u); // else the walk has shown little
+    }
+}
+
+} // namespace
+} // namespace redis_client
