@@ -420,6 +420,26 @@ TEST_F(SessionSlotsTest, AreRenewedEachThirdOfTheirWindow) {
     receive(done);
 }
 
+TEST_F(SessionSlotsTest, AreRenewedAThirdAfterTheSendingOfTheirCheck) {
+    SessionSettings settings;
+    settings.shapes = {shape_of(Algorithm::concurrency)};
+    settings.timeout = 1min;
+    start(settings);
+    ask_for_slot(a_);
+    now_ += 10s;
+    log_in();
+    EXPECT_EQ(sent().size(), 1u);
+    now_ += 1s; // the answer takes its time
+    receive(grants);
+    wait_until(Time{30'999});
+    EXPECT_EQ(sent(), Commands{});
+    wait_until(Time{31'000});
+    EXPECT_EQ(sent().size(), 1u);
+    receive(done);
+    release(a_);
+    receive(done);
+}
+
 TEST_F(SessionSlotsTest, AreNotRenewedOnceTheyAreGivenBack) {
     log_in();
     take_slot(a_);
