@@ -57,8 +57,8 @@ END
 # So many slots are held of a key, or undef where its bookkeeping is wrong.
 sub held ($key, $window = 60_000) {
     my %slots = $client->zrange("rl:{z:$key}:concurrency:$window", 0, -1, 'withscores');
-    my $sum   = delete $slots{''} // 0;
-    $sum -= $_ for map { / (\d+)$/ } keys %slots;
+    my $sum   = delete $slots{''} // 0; # below 0
+    $sum += $_ for map { / (\d+)$/ } keys %slots;
     return $sum == 0 ? scalar keys %slots : undef;
 }
 
