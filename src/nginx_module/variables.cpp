@@ -52,11 +52,13 @@ struct Results {
     bool delays = false;
 
     void add(const Applied &applied) {
-        const rate_limit::Verdict *verdict = applied.verdict();
-        has_verdict = has_verdict || verdict != nullptr;
-        has_no_verdict = has_no_verdict || verdict == nullptr;
-        denies = denies || applied.denies();
-        delays = delays || (verdict != nullptr && verdict->delay.count() > 0);
+        if (const rate_limit::Verdict *verdict = applied.verdict()) {
+            has_verdict = true;
+            denies = denies || verdict->decision != rate_limit::Decision::granted;
+            delays = delays || verdict->delay.count() > 0;
+        } else {
+            has_no_verdict = true;
+        }
     }
 };
 
