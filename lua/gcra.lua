@@ -6,7 +6,8 @@
 -- intervals at most. A token bucket of the same capacity decides the same. Times are exact: whole
 -- microseconds and a fraction in D-ths of one, where D is the least that makes T/N such a number.
 --
--- KEYS[1]     three numbers, 8 bytes each: the time, its fraction, and the D of that
+-- KEYS[1]     four numbers, 8 bytes each: the time, its fraction, the D of that, and how far refunds
+--             ever moved the time back, modulo 2^51
 -- ARGV[1..2]  cost times the interval: microseconds, fraction
 -- ARGV[3..4]  capacity times the interval: microseconds, fraction
 -- ARGV[5]     D
@@ -14,11 +15,13 @@
 --
 -- REPLY[1]  how far the state then lies ahead; where the rule denies, that much below -1
 -- REPLY[2]  its fraction
+-- REPLY[3]  the state's fourth number
 
-local arrival, fraction = now, 0
+local arrival, fraction, moved_back = now, 0, 0
 local state = call('GET', KEYS[1])
 if state then
-    local whole, part, parts = unpack_state('<ddd', state)
+    local whole, part, parts
+    whole, part, parts, moved_back = unpack_state('<dddd', state)
     if part > 0 and parts ~= tonumber(ARGV[5]) then
         whole, part = whole + 1, 0 -- the limit has changed: rounded, against the client
     end
@@ -40,29 +43,39 @@ local fits = room > 0 or room == 0 and next_fraction <= tonumber(ARGV[4])
 
 if granted and fits then
     if next_arrival > arrival or next_fraction > fraction then
-        call('SET', KEYS[1], pack('<ddd', next_arrival, next_fraction, ARGV[5]), 'PX', ARGV[6])
+        call('SET', KEYS[1], pack('<dddd', next_arrival, next_fraction, ARGV[5], moved_back), 'PX',
+            ARGV[6])
     end
     arrival, fraction = next_arrival, next_fraction
 end
-REPLY[1], REPLY[2] = fits and arrival - now or now - arrival - 1, fraction
+REPLY[1], REPLY[2], REPLY[3] = fits and arrival - now or now - arrival - 1, fraction, moved_back
 
 -- refund
 -- ARGV[1..2]  cost times the interval: microseconds, fraction
 -- ARGV[3]     D
--- ARGV[4]     the state to which the charge led, whole microseconds
+-- ARGV[4]     the time to which the charge led, if refunds did not move it
 --
--- What has come back of itself since the charge is not given a second time.
+-- What has come back of itself since the charge is not given a second time. A refund of what was
+-- taken before the charge moves the charge's own end, too.
 
 local state = call('GET', KEYS[1])
-local still_taken = ARGV[4] - now
-if state and still_taken > 0 then
-    local arrival, fraction, parts = unpack_state('<ddd', state)
-    arrival = arrival - math.min(still_taken, ARGV[1])
-    if still_taken > tonumber(ARGV[1]) and parts == tonumber(ARGV[3]) then
-        fraction = fraction - ARGV[2]
-        if fraction < 0 then
-            arrival, fraction = arrival - 1, fraction + parts
-        end
+if state then
+    local arrival, fraction, parts, moved_back = unpack_state('<dddd', state)
+    local still_taken = ARGV[4] - moved_back - now
+    if still_taken >= 1125899906842624 then
+        still_taken = still_taken - 2251799813685248 -- the fourth number began anew
     end
-    call('SETRANGE', KEYS[1], '0', pack('<ddd', arrival, fraction, parts)) -- its expiry stays
+    if still_taken > 0 then
+        local back = math.min(still_taken, ARGV[1])
+        arrival, moved_back = arrival - back, moved_back + back
+        if ARGV[2] ~= '0' and still_taken > back and parts == tonumber(ARGV[3]) then
+            fraction, moved_back = fraction - ARGV[2], moved_back + 1 -- rounded, against the client
+            if fraction < 0 then
+                arrival, fraction = arrival - 1, fraction + parts
+            end
+        end
+        moved_back = moved_back % 2251799813685248
+        -- its expiry stays
+        call('SETRANGE', KEYS[1], '0', pack('<dddd', arrival, fraction, parts, moved_back))
+    end
 end

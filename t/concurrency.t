@@ -20,7 +20,7 @@ my $upstream = RateLimit::Upstream->start_new;
 # HTTP/2 is spoken at 127.0.0.2.
 sub start_nginx (%options) {
     my $server  = delete $options{server}  // $redis->address;
-    my $backend = delete $options{backend} // 'timeout 10s;';
+    my $backend = delete $options{backend} // 'connect_timeout 10s; timeout 10s;';
     my $proxy   = "proxy_pass ${\(delete $options{upstream} // $upstream)->url}";
     my $nginx = RateLimit::Nginx->start_new(<<"END", %options);
 redis_rate_limit_backend default { server $server; $backend }
@@ -32,6 +32,7 @@ server {
     location /2 { redis_rate_limit zone=z algorithm=concurrency limit=2; $proxy; }
     location /5 { redis_rate_limit zone=z algorithm=concurrency limit=5; $proxy; }
     location /1s { redis_rate_limit zone=z algorithm=concurrency limit=1 window=1; $proxy; }
+    location /many { redis_rate_limit zone=z algorithm=concurrency limit=150 window=1; $proxy; }
     location /2s { redis_rate_limit zone=z algorithm=concurrency limit=2 window=2; $proxy; }
     location /file { redis_rate_limit zone=z algorithm=concurrency limit=2; alias %DIR%/html/file; limit_rate 1k; }
     location /cost { redis_rate_limit zone=z algorithm=concurrency limit=7 cost=3; $proxy; }
@@ -40,6 +41,11 @@ server {
         redis_rate_limit zone=z algorithm=concurrency limit=1;
         redis_rate_limit zone=log algorithm=sliding_log limit=2 window=60;
         $proxy;
+    }
+    location /held-back {
+        redis_rate_limit zone=z algorithm=concurrency limit=2;
+        redis_rate_limit zone=log algorithm=leaky_bucket limit=1 window=30 burst=2 name=bucket;
+        empty_gif;
     }
     location /empty { redis_rate_limit zone=z algorithm=concurrency limit=2; empty_gif; }
 }
@@ -51,8 +57,8 @@ END
 # So many slots are held of a key, or undef where its bookkeeping is wrong.
 sub held ($key, $window = 60_000) {
     my %slots = $client->zrange("rl:{z:$key}:concurrency:$window", 0, -1, 'withscores');
-    my $sum   = delete $slots{''} // 0;
-    $sum -= $_ for map { / (\d+)$/ } keys %slots;
+    my $sum   = delete $slots{''} // 0; # below 0
+    $sum += $_ for map { / (\d+)$/ } keys %slots;
     return $sum == 0 ? scalar keys %slots : undef;
 }
 
@@ -134,6 +140,13 @@ subtest 'however a request ends' => sub {
         $upstream->wait_for(1);
     }, sub ($) { $http2->send("\0\0\4" . pack('CCNN', 3, 0, 1, 8)) });
 
+    $ends->('the client leaving while the request is held back', sub {
+        is($nginx->get('/held-back?key=end')->{status}, 200, 'the first is not');
+        my $one = RateLimit::Client->new($nginx)->send("GET /held-back?key=end HTTP/1.1\r\nHost: a\r\n\r\n");
+        $nginx->wait_for_log(qr/delaying request/);
+        return $one;
+    }, sub ($one) { $one->close });
+
     # a connection that stays open holds nothing
     my $one = RateLimit::Client->new($nginx);
     $upstream->answer;
@@ -206,6 +219,21 @@ subtest 'Redis is away' => sub {
     $nginx->stop;
 };
 
+subtest 'Redis forgets' => sub {
+    my $nginx = start_nginx();
+    $upstream->hold;
+    my @before = map { start_request($nginx, '/2?key=forgets') } 1 .. 2;
+    $client->flushall;
+    my $after = start_request($nginx, '/2?key=forgets');
+    $_->close for @before;
+    $upstream->wait_for(1);
+    holds(1, 'forgets', 'after those ended that Redis does not know');
+    $upstream->answer;
+    $after->response;
+    holds(0, 'forgets', 'after all');
+    $nginx->stop;
+};
+
 subtest 'scripts are forgotten' => sub {
     my $nginx = start_nginx();
     $upstream->hold;
@@ -266,6 +294,7 @@ subtest 'a worker dies' => sub {
 subtest 'requests longer than the window' => sub {
     my ($staying, $leaving) = map { start_nginx() } 1 .. 2;
     $upstream->hold;
+    my @many = map { start_request($staying, '/many?key=many') } 1 .. 150;
     my %request = map { $_->[0] => start_request($_->[1], "/1s?key=$_->[0]") } [ staying => $staying ], [ leaving => $leaving ];
     $leaving->reload;
     is(scalar $leaving->leaving_workers, 1, 'one is served by a worker that is to leave');
@@ -278,9 +307,11 @@ subtest 'requests longer than the window' => sub {
         sleep 0.02;
     }
     is_deeply([ keys $denied{$_}->%* ], [429], "$_: the slot was kept for 3 s") for sort keys %request;
+    is($staying->get('/many?key=many')->{status}, 429, 'so were many at once');
     $upstream->answer;
     is($request{$_}->response->{status}, 200, "$_: the request ends well") for sort keys %request;
-    holds(0, $_, 'after that', 1000) for sort keys %request;
+    $_->response for @many;
+    holds(0, $_, 'after that', 1000) for 'many', sort keys %request;
     ok(wait_until(sub { !$leaving->leaving_workers }), 'the worker leaves');
     $_->stop for $staying, $leaving;
 };

@@ -19,7 +19,7 @@ sub start_nginx (%options) {
     return RateLimit::Nginx->start_new(<<"END", %options);
 $log_times
 $http
-redis_rate_limit_backend default { server $server; timeout 10s; }
+redis_rate_limit_backend default { server $server; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_zone \$uri zone=z:1m on_error=closed;
 server {
     listen %PORT%;

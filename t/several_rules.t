@@ -19,7 +19,7 @@ my $each = join "\n", map { rule("zone=a algorithm=$_ limit=1000 window=60 name=
 my $twelve = join "\n", map { rule("zone=a algorithm=gcra limit=1 window=60 burst=$_ name=n$_") } 3 .. 14;
 
 my $nginx = RateLimit::Nginx->start_new(<<"END");
-redis_rate_limit_backend default { server ${\$redis->address}; timeout 10s; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_zone \$arg_a zone=a:1m on_error=closed;
 redis_rate_limit_zone \$arg_b zone=b:1m on_error=closed;
 server {

@@ -32,7 +32,7 @@ END
     return RateLimit::Nginx->start_new(<<"END", %options);
 ${\join '', map { <<"BACKEND" } qw(a b)}
 redis_rate_limit_backend $_ { server 127.0.0.1:${\$relay{$_}->port}; timeout 1s; }
-redis_rate_limit_backend direct-$_ { server ${\$redis{$_}->address}; timeout 10s; }
+redis_rate_limit_backend direct-$_ { server ${\$redis{$_}->address}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_zone \$arg_key zone=$_:1m backend=$_ on_error=open;
 redis_rate_limit_zone \$arg_key zone=closed-$_:1m backend=$_ on_error=closed;
 redis_rate_limit_zone \$arg_key zone=direct-$_:1m backend=direct-$_ on_error=closed;
@@ -72,6 +72,12 @@ subtest 'side by side' => sub {
     is($response->{headers}{ratelimit} =~ tr/"//, 4, 'headers tell of both');
 };
 
+# A bucket's also tells, in the end, what it has given back.
+sub state_of ($key) {
+    my $client = $redis{a}->client;
+    return $client->type($key) eq 'string' ? substr $client->get($key), 0, 24 : $client->dump($key);
+}
+
 subtest 'a denial by one refunds the other' => sub {
     for my $algorithm (@algorithms) {
         my $left   = sub { $nginx->get("/peek-$algorithm?key=$algorithm")->{headers}{'x-ratelimit-remaining'} };
@@ -79,7 +85,7 @@ subtest 'a denial by one refunds the other' => sub {
         is($nginx->get("/refund-$algorithm?key=$algorithm&cost=2")->{status}, 200, "$algorithm: charged");
         ok(wait_until(sub { $left->() == 10 - $window }), 'two units');
         my ($key) = grep { /direct-a:$algorithm/ } $redis{a}->keys;
-        my $before = $key && $redis{a}->client->dump($key);
+        my $before = $key && state_of($key);
         for (1 .. 3) {
             my $response = $nginx->get("/refund-$algorithm?key=$algorithm&cost=1");
             is($response->{status}, 429, "$algorithm: denied by the other");
@@ -88,7 +94,7 @@ subtest 'a denial by one refunds the other' => sub {
         }
         ok(wait_until(sub { $left->() == 10 - $window }), "$algorithm: nothing is charged");
         is($redis{a}->client->exists($key), 1, 'the key is there') if $key;
-        is($redis{a}->client->dump($key), $before, 'in the state that it was in') if $key && $algorithm ne 'sliding_window';
+        is(state_of($key), $before, 'in the state that it was in') if $key && $algorithm ne 'sliding_window';
     }
     my $first = $nginx->get('/refund-gcra?key=fresh&cost=3');
     is($first->{status}, 429, 'also a key\'s first charge');

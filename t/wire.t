@@ -178,7 +178,8 @@ subtest 'replies that are none' => sub {
         $before //= rss($nginx);
     }
     is(($nginx->workers)[0], $worker, 'the worker lives');
-    cmp_ok(rss($nginx) - $before, '<', 1024, 'and is no larger');
+    my $kept = RateLimit::Nginx::preload() ? 8192 : 1024; # a sanitizer keeps what is freed for a while
+    cmp_ok(rss($nginx) - $before, '<', $kept, 'and is no larger');
 
     $relay->replace_next($replies{garbage});
     my $response = $nginx->get('/open?key=' . fresh_key);

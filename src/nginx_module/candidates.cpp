@@ -6,18 +6,18 @@
 #include "util.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <string>
 
 namespace nginx_module {
 
 namespace {
 
-/// What a request's variables make of a rule.
+/// What a request's variables make of a rule; of several the last one here counts: one that is
+/// empty exempts, whatever a client wrote into another.
 enum class Evaluated {
     applies,
-    applies_not,
     invalid,
+    applies_not,
     no_memory,
 };
 
@@ -84,9 +84,9 @@ Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule, rate_limit
         evaluate_number(r, rule, "cost", rule.cost, rate_limit::largest_cost(quota.algorithm),
                         quota.cost),
     };
-    const Evaluated worst = *std::ranges::max_element(numbers);
-    if (worst != Evaluated::applies) {
-        return worst;
+    const Evaluated all = *std::ranges::max_element(numbers);
+    if (all != Evaluated::applies) {
+        return all;
     }
     if (rule.burst != nullptr) {
         quota.burst = burst;
@@ -132,15 +132,20 @@ ngx_int_t Candidates::collect(ngx_http_request_t *r, Phase phase, const RequestS
     return NGX_OK;
 }
 
-/// Takes the candidate after the last one, and moves it to its place.
+/// Takes the candidate after the last one, and moves it to its place: behind others that are
+/// decided, or behind others of its backend.
 void Candidates::take_last() {
-    const auto comes_before = [](const Candidate &one, const Candidate &other) {
-        return one.is_open() == other.is_open() ? std::less<>()(one.backend(), other.backend())
-                                                : !one.is_open();
-    };
     auto *const last = candidates_.begin() + count_;
-    auto *const place = std::upper_bound(candidates_.begin(), last, *last, comes_before);
-    decided_ += last->is_open() ? 0 : 1;
+    auto *place = candidates_.begin() + decided_;
+    if (last->is_open()) {
+        const auto is_beside = [&](const Candidate &one) {
+            return one.backend() == last->backend();
+        };
+        auto *const beside = std::find_if(place, last, is_beside);
+        place = std::find_if_not(beside, last, is_beside);
+    } else {
+        ++decided_;
+    }
     ++count_;
     std::rotate(place, last, last + 1);
 }

@@ -44,35 +44,47 @@ ngx_int_t set_number(ngx_http_request_t *r, Value &value, uint64_t number) {
     return set_copy(r, value, rate_limit::write_number(number, digits));
 }
 
-/// What real rules did comes before what rules on trial would have done.
-std::string_view status_of(const RequestState &state) {
-    bool was_denied = false;
+/// What the rules of a request came to: real ones, and those on trial.
+struct Results {
+    bool has_verdict = false;
     bool has_no_verdict = false;
-    bool would_deny = false;
-    bool would_delay = false;
-    for (const Applied *one = state.applied(); one != nullptr; one = one->next) {
-        if (one->verdict() == nullptr) {
-            has_no_verdict = true;
-        } else if (!one->dry_run) {
-            was_denied = was_denied || one->denies();
+    bool denies = false;
+    bool delays = false;
+
+    void add(const Applied &applied) {
+        if (const rate_limit::Verdict *verdict = applied.verdict()) {
+            has_verdict = true;
+            denies = denies || verdict->decision != rate_limit::Decision::granted;
+            delays = delays || verdict->delay.count() > 0;
         } else {
-            would_deny = would_deny || one->denies();
-            would_delay = would_delay || one->charge->verdict.delay.count() > 0;
+            has_no_verdict = true;
         }
     }
+};
+
+/// What real rules did comes before what rules on trial would have done.
+std::string_view status_of(const RequestState &state) {
+    Results real;
+    Results on_trial;
+    for (const Applied *one = state.applied(); one != nullptr; one = one->next) {
+        (one->dry_run ? on_trial : real).add(*one);
+    }
     if (state.is_rejected()) {
-        return was_denied ? "REJECTED" : "ERROR_CLOSED";
+        return real.denies ? "REJECTED" : "ERROR_CLOSED";
     }
     if (state.was_delayed()) {
         return "DELAYED";
     }
-    if (has_no_verdict) {
+    if (real.has_no_verdict) {
         return "ERROR_OPEN";
     }
-    if (would_deny) {
+    if (on_trial.denies) {
         return "REJECTED_DRY_RUN";
     }
-    return would_delay ? "DELAYED_DRY_RUN" : "PASSED";
+    if (on_trial.delays) {
+        return "DELAYED_DRY_RUN";
+    }
+    return real.has_verdict || !on_trial.has_no_verdict ? "PASSED" : "ERROR_OPEN";
 }
 
 ngx_int_t get_status(ngx_http_request_t * /*r*/, Value &value, const RequestState &state) {

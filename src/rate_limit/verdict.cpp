@@ -122,16 +122,19 @@ std::optional<Verdict> of_sliding_window(const Quota &quota, RuleReply reply) {
     return verdict;
 }
 
-/// { ahead, fraction }: how far the time at which all units are there lies ahead.
+/// { ahead, fraction, moved back }: how far the time at which all units are there lies ahead.
 std::optional<Verdict> of_bucket(const Quota &quota, RuleReply reply, bool charged) {
     const Interval interval(quota);
     const Wide parts = static_cast<Wide>(interval.parts);
-    if (reply[1] < 0 || reply[1] >= parts) {
+    if (reply[1] < 0 || reply[1] >= parts || reply[2] < 0) {
         return std::nullopt;
     }
     const Wide length = static_cast<Wide>(interval.length);
     const Wide ahead = without_decision(reply[0]) * parts + reply[1];
     const Wide full = static_cast<Wide>(quota.capacity()) * length;
+    if (reply[0] >= 0 && ahead > full) {
+        return std::nullopt;
+    }
     const auto wait_for = [&](Wide units) { // until so many are there
         const Wide wait = ahead - (full - units * length);
         return to_microseconds(divide_up(std::max<Wide>(wait, 0), parts));
@@ -192,11 +195,11 @@ size_t reply_length(Algorithm algorithm) {
     case Algorithm::concurrency:
         return 1;
     case Algorithm::fixed_window:
+        return 2;
+    case Algorithm::sliding_window:
     case Algorithm::token_bucket:
     case Algorithm::gcra:
     case Algorithm::leaky_bucket:
-        return 2;
-    case Algorithm::sliding_window:
         return 3;
     case Algorithm::sliding_log:
         return 4;
@@ -238,10 +241,10 @@ int64_t receipt_of_reply(const Quota &quota, RuleReply reply, int64_t now) {
         return now - microseconds(quota.window).count() + reply[2];
     case Algorithm::sliding_window: // the current one's start
         return now - reply[2];
-    case Algorithm::token_bucket: // the state
+    case Algorithm::token_bucket: // the state, if refunds did not move it
     case Algorithm::gcra:
     case Algorithm::leaky_bucket:
-        return now + reply[0];
+        return now + reply[0] + reply[2];
     case Algorithm::concurrency: // refers to its slot
         break;
     }

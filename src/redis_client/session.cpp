@@ -50,7 +50,7 @@ std::variant<Call *, Failure> Session::ask(std::span<Charge> charges, CheckListe
         ++counters_.failures;
         return Failure::connect;
     }
-    if (pending() >= settings_.max_pending) {
+    if (pending() - errands_ >= settings_.max_pending) {
         ++counters_.failures;
         problem_ = {.what = "too many pending checks", .redis_said = {}};
         return Failure::overload;
@@ -463,6 +463,7 @@ Call *Session::new_call(Call::Kind kind) {
     Call *call = calls_.take();
     if (call != nullptr) {
         call->kind = kind;
+        errands_ += kind == Call::Kind::check ? 0 : 1;
         call->listener = nullptr;
         call->charges = {};
         call->slot = nullptr;
@@ -472,6 +473,7 @@ Call *Session::new_call(Call::Kind kind) {
 }
 
 void Session::recycle(Call &call) {
+    errands_ -= call.kind == Call::Kind::check ? 0 : 1;
     calls_.give_back(call);
 }
 

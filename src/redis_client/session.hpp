@@ -100,7 +100,7 @@ class Session {
     bool has_errands() const { return refunds_ > 0 || !slots_.empty(); }
     /// As the last attempt to connect showed, until one has become ready.
     bool is_unreachable() const { return unreachable_; }
-    size_t pending() const { return calls_.in_use(); }
+    size_t pending() const { return calls_.in_use(); } // checks and errands
     const Counters &counters() const { return counters_; }
 
     /// A connection whose oldest command is older than this is given up, but never before a
@@ -153,7 +153,8 @@ class Session {
     Counters counters_;
     ScriptLibrary scripts_;
     Slots slots_;
-    size_t refunds_ = 0; // unanswered
+    size_t errands_ = 0; // unanswered
+    size_t refunds_ = 0; // of them
     ObjectPool<Call> calls_;
     IntrusiveList<Call, &Call::waiting_hook> waiting_;
     IntrusiveList<Call, &Call::unanswered_hook> unanswered_;

@@ -58,8 +58,8 @@ class Slots {
     SlotList &returning() { return returning_; }
     bool empty() const { return held_.empty() && returning_.empty(); }
 
-    /// Whether a held slot's time has come to be renewed: three times in its window, so that two
-    /// failures do no harm.
+    /// Whether a held slot's time has come to be renewed: early enough for a second try, should one
+    /// fail.
     static bool is_to_renew(const Slot &slot, Time now) {
         return slot.is_doubtful || slot.renewed + slot.window / 3 <= now;
     }

@@ -246,7 +246,7 @@ Verdict Model::verdict(const Quota &quota, Wide now, bool fitted, bool charged) 
         verdict.next_unit = time(wait_for(quota, now, remaining + 1));
     }
     verdict.reset = time(wait_for(quota, now, capacity));
-    if (charged) {
+    if (charged && quota.cost > 0) {
         verdict.delay = time(delay(quota, now));
     }
     return verdict;

@@ -168,18 +168,19 @@ TEST(CheckScript, GivesEachRuleTheArgumentsBehindThoseOfTheRulesBefore) {
         check_script(shape_of({Algorithm::gcra, Algorithm::concurrency, Algorithm::fixed_window}))
             .source;
     for (const std::string_view expected : {
-             "call('SET', KEYS[1], pack('<ddd', next_arrival, next_fraction, ARGV[5]), 'PX', "
-             "ARGV[6])",
+             "pack('<dddd', next_arrival, next_fraction, ARGV[5], moved_back), 'PX',\n"
+             "            ARGV[6])",
              "local left = ARGV[7] - ARGV[8] - taken",
              "string.format('%d', now + ARGV[9]), ARGV[11])",
              "call('PEXPIRE', KEYS[2], ARGV[10])",
              "local left = ARGV[12] - ARGV[13] - taken",
              "call('SET', KEYS[3], pack('<dd', window_end, ARGV[13]), 'PX', ARGV[15])",
              "if ARGV[16] == 'aligned' then",
-             "reply_1, reply_2 = fits and",
-             "reply_3 = left",
-             "reply_4, reply_5 = left, window_end - now",
-             "return pack('<i8i8i8i8i8i8', now, reply_1, reply_2, reply_3, reply_4, reply_5)",
+             "reply_1, reply_2, reply_3 = fits and",
+             "reply_4 = left",
+             "reply_5, reply_6 = left, window_end - now",
+             "return pack('<i8i8i8i8i8i8i8', now, reply_1, reply_2, reply_3, reply_4, reply_5, "
+             "reply_6)",
          }) {
         EXPECT_EQ(count_of(expected, source), 1u) << expected << "\nin\n" << source;
     }

@@ -202,14 +202,14 @@ const std::vector<Refunded> refunded = {
      {1, 2, 15'000'000},
      {"3", "60000000", "1699999985000000"}},
     {quota_of(Algorithm::token_bucket, 3),
-     {1'800'000, 0},
-     {"1800000", "0", "1", "65001", "1700000001800000"}},
+     {1'800'000, 0, 0},
+     {"1800000", "0", "1", "1700000001800000"}},
     {{.algorithm = Algorithm::gcra, .window = 1s, .limit = 3, .burst = 2, .cost = 2},
-     {666'666, 2},
-     {"666666", "2", "3", "6001", "1700000000666666"}},
+     {666'666, 2, 0},
+     {"666666", "2", "3", "1700000000666666"}},
     {{.algorithm = Algorithm::leaky_bucket, .window = 1s, .limit = 3, .burst = 2, .cost = 2},
-     {666'666, 2},
-     {"666666", "2", "3", "6001", "1700000000666666"}},
+     {666'666, 2, 0},
+     {"666666", "2", "3", "1700000000666666"}},
 };
 
 TEST_F(SessionChargesTest, AreRefundedByTheScriptOfTheirAlgorithm) {
@@ -242,8 +242,17 @@ TEST_F(SessionChargesTest, AreRefundedOnce) {
     EXPECT_EQ(sent().size(), 2u);
     session_->refund(a_.charges(), now_);
     EXPECT_EQ(sent(), Commands{});
-    receive("$-1\r\n:1\r\n"); // whatever the reply
+    receive("$-1\r\n$-1\r\n");
     EXPECT_EQ(session_->pending(), 0u);
+}
+
+TEST_F(SessionChargesTest, AreRefundedWithoutAWord) {
+    log_in();
+    ask(a_, log_and_window);
+    receive(replies(true, true));
+    session_->refund(a_.charges(), now_);
+    EXPECT_EQ(receive(":1\r\n"), Progress::broken);
+    session_->disconnected(Lost::unreachable, now_);
 }
 
 TEST_F(SessionChargesTest, AreNotRefundedWhereTheyWereNotMade) {

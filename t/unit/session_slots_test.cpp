@@ -95,6 +95,18 @@ class SessionSlotsTest : public SessionTest {
 
 // Asking
 
+TEST_F(SessionSlotsTest, LeavesMaxPendingToChecks) {
+    SessionSettings settings = with_max_pending(1);
+    settings.shapes = {shape_of(Algorithm::concurrency)};
+    start(settings);
+    log_in();
+    take_slot(a_);
+    session_->release(*a_.charges()[0].slot, now_);
+    EXPECT_EQ(session_->pending(), 1u);
+    EXPECT_NE(ask_for_slot(b_), "");
+    receive(std::string(done) + denies);
+}
+
 TEST_F(SessionSlotsTest, LoadWhatReleasesThem) {
     session_->connected();
     EXPECT_EQ(sent(), (Commands{{"SCRIPT", "LOAD", check_of_slot().source},
@@ -125,7 +137,7 @@ TEST_F(SessionSlotsTest, AreHeldWhereTheyAreGranted) {
     EXPECT_TRUE(a_.charges()[0].is_charged);
     EXPECT_EQ(a_.charges()[0].slot->name, name);
     EXPECT_EQ(session_->pending(), 0u);
-    EXPECT_FALSE(session_->has_errands());
+    EXPECT_TRUE(session_->has_errands());
     EXPECT_TRUE(session_->next_expiry()); // to renew it
 
     release(a_);
@@ -420,6 +432,26 @@ TEST_F(SessionSlotsTest, AreRenewedEachThirdOfTheirWindow) {
     receive(done);
 }
 
+TEST_F(SessionSlotsTest, AreRenewedAThirdAfterTheSendingOfTheirCheck) {
+    SessionSettings settings;
+    settings.shapes = {shape_of(Algorithm::concurrency)};
+    settings.timeout = 1min;
+    start(settings);
+    ask_for_slot(a_);
+    now_ += 10s;
+    log_in();
+    EXPECT_EQ(sent().size(), 1u);
+    now_ += 1s; // the answer takes its time
+    receive(grants);
+    wait_until(Time{30'999});
+    EXPECT_EQ(sent(), Commands{});
+    wait_until(Time{31'000});
+    EXPECT_EQ(sent().size(), 1u);
+    receive(done);
+    release(a_);
+    receive(done);
+}
+
 TEST_F(SessionSlotsTest, AreNotRenewedOnceTheyAreGivenBack) {
     log_in();
     take_slot(a_);
@@ -517,7 +549,7 @@ TEST_F(SessionSlotsTest, GiveUpAConnectionThatDoesNotAnswerARenewal) {
     EXPECT_TRUE(session_->expire(now_ + 1000ms));
     session_->disconnected(Lost::unreachable, now_);
     EXPECT_EQ(session_->pending(), 0u);
-    EXPECT_FALSE(session_->has_errands()); // it is still held
+    EXPECT_TRUE(session_->has_errands()); // it is still held
     log_in();
     EXPECT_EQ(sent().size(), 1u);
     receive(done);

@@ -30,7 +30,7 @@ TEST(Slots, MakeOneToAskFor) {
     key.assign(key.size(), 'x'); // the request is gone: the slot has a copy
     EXPECT_EQ(slot->redis_key, "rl:{z:a}:concurrency:60000");
     EXPECT_TRUE(slots.held().empty());
-    EXPECT_FALSE(slots.has_returning());
+    EXPECT_TRUE(slots.returning().empty());
 }
 
 TEST(Slots, KeepAKeyOfTheLongestLength) {
@@ -73,9 +73,9 @@ TEST(Slots, AreHeldGivenBackAndDropped) {
     EXPECT_EQ(slot.state, Slot::State::returning);
     EXPECT_TRUE(slots.held().empty());
     EXPECT_EQ(slots.returning().front(), &slot);
-    EXPECT_TRUE(slots.has_returning());
+    EXPECT_FALSE(slots.returning().empty());
     slots.drop(slot);
-    EXPECT_FALSE(slots.has_returning());
+    EXPECT_TRUE(slots.returning().empty());
     EXPECT_EQ(slots.make("a", 1, 60s), &slot);
 }
 

@@ -224,10 +224,10 @@ constexpr Algorithm buckets[] = {Algorithm::token_bucket, Algorithm::gcra, Algor
 
 TEST(BucketVerdict, TellsWhatTheStateLeaves) {
     for (const Algorithm algorithm : buckets) {
-        const auto verdict = charged(bucket_of(algorithm), {1'000'000, 0});
+        const auto verdict = charged(bucket_of(algorithm), {1'000'000, 0, 0});
         ASSERT_TRUE(verdict);
         EXPECT_EQ(*verdict, (Verdict{.remaining = 4, .next_unit = 1s, .reset = 1s}));
-        EXPECT_EQ(charged(bucket_of(algorithm), {0, 0}), Verdict{.remaining = 5});
+        EXPECT_EQ(charged(bucket_of(algorithm), {0, 0, 0}), Verdict{.remaining = 5});
     }
 }
 
@@ -238,22 +238,22 @@ TEST(BucketVerdict, WaitsForWhatIsMissing) {
                          .retry_after = 250ms,
                          .next_unit = 250ms,
                          .reset = 4250ms};
-        EXPECT_EQ(uncharged(bucket_of(algorithm), {-1 - 4'250'000, 0}), expected);
+        EXPECT_EQ(uncharged(bucket_of(algorithm), {-1 - 4'250'000, 0, 0}), expected);
         expected.retry_after = 3250ms;
-        EXPECT_EQ(uncharged(bucket_of(algorithm, 4), {-1 - 4'250'000, 0}), expected);
+        EXPECT_EQ(uncharged(bucket_of(algorithm, 4), {-1 - 4'250'000, 0, 0}), expected);
         expected = {.decision = Decision::denied,
                     .remaining = 2,
                     .retry_after = 3s,
                     .next_unit = 1s,
                     .reset = 3s};
-        EXPECT_EQ(uncharged(bucket_of(algorithm, 5), {-1 - 3'000'000, 0}), expected);
+        EXPECT_EQ(uncharged(bucket_of(algorithm, 5), {-1 - 3'000'000, 0, 0}), expected);
     }
 }
 
 TEST(BucketVerdict, RoundsFractionsUp) {
     // a unit each 1/3 s; two taken: ahead by 666,666 2/3
     const Quota quota{.algorithm = Algorithm::gcra, .window = 1s, .limit = 3, .burst = 1};
-    const auto verdict = uncharged(quota, {-1 - 666'666, 2});
+    const auto verdict = uncharged(quota, {-1 - 666'666, 2, 0});
     EXPECT_EQ(*verdict, (Verdict{.decision = Decision::denied,
                                  .remaining = 0,
                                  .retry_after = 333'334us,
@@ -263,7 +263,7 @@ TEST(BucketVerdict, RoundsFractionsUp) {
 
 TEST(BucketVerdict, GoesOnWhereTheLimitWasLowered) {
     for (const Algorithm algorithm : buckets) {
-        const auto verdict = uncharged(bucket_of(algorithm), {-1 - 9'000'000, 0});
+        const auto verdict = uncharged(bucket_of(algorithm), {-1 - 9'000'000, 0, 0});
         EXPECT_EQ(*verdict, (Verdict{.decision = Decision::denied,
                                      .remaining = 0,
                                      .retry_after = 5s,
@@ -272,13 +272,21 @@ TEST(BucketVerdict, GoesOnWhereTheLimitWasLowered) {
     }
 }
 
+TEST(BucketVerdict, IsNothingWhereItGrantsMoreThanThereIs) {
+    const Quota quota{.algorithm = Algorithm::leaky_bucket, .window = 1s, .limit = 10, .burst = 4};
+    EXPECT_TRUE(verdict_of_reply(quota, std::array<int64_t, 3>{500'000, 0, 0}, true));
+    EXPECT_FALSE(verdict_of_reply(quota, std::array<int64_t, 3>{500'001, 0, 0}, true));
+    EXPECT_TRUE(verdict_of_reply(quota, std::array<int64_t, 3>{-1 - 500'001, 0, 0}, false));
+}
+
 TEST(BucketVerdict, IsNothingWhereTheFractionIsNone) {
     Quota quota{.algorithm = Algorithm::gcra, .window = 1s, .limit = 3};
-    EXPECT_TRUE(charged(quota, {0, 2}));
-    EXPECT_EQ(charged(quota, {0, 3}), std::nullopt);
-    EXPECT_EQ(charged(quota, {0, -1}), std::nullopt);
+    EXPECT_TRUE(charged(quota, {0, 2, 0}));
+    EXPECT_EQ(charged(quota, {0, 3, 0}), std::nullopt);
+    EXPECT_EQ(charged(quota, {0, -1, 0}), std::nullopt);
+    EXPECT_EQ(charged(quota, {0, 0, -1}), std::nullopt);
     quota.limit = 1;
-    EXPECT_EQ(charged(quota, {0, 1}), std::nullopt);
+    EXPECT_EQ(charged(quota, {0, 1, 0}), std::nullopt);
 }
 
 TEST(BucketVerdict, HoldsTheLargestNumbers) {
@@ -291,8 +299,8 @@ TEST(BucketVerdict, HoldsTheLargestNumbers) {
                             .burst = largest_number,
                             .delay = largest_number,
                             .cost = largest_number};
-                for (const int64_t state : {largest, -largest, int64_t{0}, int64_t{-1}}) {
-                    const auto verdict = charged(quota, {state, 0});
+                for (const int64_t state : {-largest, int64_t{0}, int64_t{-1}}) {
+                    const auto verdict = charged(quota, {state, 0, 0});
                     ASSERT_TRUE(verdict);
                     EXPECT_LE(verdict->remaining, quota.capacity());
                     EXPECT_GE(verdict->retry_after, 0us);
@@ -309,31 +317,31 @@ TEST(BucketVerdict, HoldsTheLargestNumbers) {
 
 TEST(LeakyBucketVerdict, HoldsBackWhatIsAboveTheFirstUnit) {
     Quota quota = bucket_of(Algorithm::leaky_bucket);
-    EXPECT_EQ(charged(quota, {500'000, 0})->delay, 0us);
-    EXPECT_EQ(charged(quota, {1'000'000, 0})->delay, 0us);
-    EXPECT_EQ(charged(quota, {1'000'001, 0})->delay, 1us);
-    EXPECT_EQ(charged(quota, {4'250'000, 0})->delay, 3250ms);
-    EXPECT_EQ(charged(quota, {5'000'000, 0})->delay, 4s);
+    EXPECT_EQ(charged(quota, {500'000, 0, 0})->delay, 0us);
+    EXPECT_EQ(charged(quota, {1'000'000, 0, 0})->delay, 0us);
+    EXPECT_EQ(charged(quota, {1'000'001, 0, 0})->delay, 1us);
+    EXPECT_EQ(charged(quota, {4'250'000, 0, 0})->delay, 3250ms);
+    EXPECT_EQ(charged(quota, {5'000'000, 0, 0})->delay, 4s);
     quota.delay = 3;
-    EXPECT_EQ(charged(quota, {4'000'000, 0})->delay, 0us);
-    EXPECT_EQ(charged(quota, {4'250'000, 0})->delay, 250ms);
-    EXPECT_EQ(charged(quota, {5'000'000, 0})->delay, 1s);
+    EXPECT_EQ(charged(quota, {4'000'000, 0, 0})->delay, 0us);
+    EXPECT_EQ(charged(quota, {4'250'000, 0, 0})->delay, 250ms);
+    EXPECT_EQ(charged(quota, {5'000'000, 0, 0})->delay, 1s);
     quota.delay = 4;
-    EXPECT_EQ(charged(quota, {5'000'000, 0})->delay, 0us);
+    EXPECT_EQ(charged(quota, {5'000'000, 0, 0})->delay, 0us);
 }
 
 TEST(LeakyBucketVerdict, HoldsBackByFractionsRoundedUp) {
     const Quota quota{.algorithm = Algorithm::leaky_bucket, .window = 1s, .limit = 3, .burst = 2};
-    EXPECT_EQ(charged(quota, {333'333, 1})->delay, 0us);
-    EXPECT_EQ(charged(quota, {333'333, 2})->delay, 1us);
-    EXPECT_EQ(charged(quota, {666'666, 2})->delay, 333'334us);
-    EXPECT_EQ(charged(quota, {1'000'000, 0})->delay, 666'667us);
+    EXPECT_EQ(charged(quota, {333'333, 1, 0})->delay, 0us);
+    EXPECT_EQ(charged(quota, {333'333, 2, 0})->delay, 1us);
+    EXPECT_EQ(charged(quota, {666'666, 2, 0})->delay, 333'334us);
+    EXPECT_EQ(charged(quota, {1'000'000, 0, 0})->delay, 666'667us);
 }
 
 TEST(LeakyBucketVerdict, HoldsBackNothingThatTookNothing) {
-    EXPECT_EQ(uncharged(bucket_of(Algorithm::leaky_bucket), {3'000'000, 0})->delay, 0us);
-    EXPECT_EQ(uncharged(bucket_of(Algorithm::leaky_bucket), {-1 - 5'000'000, 0})->delay, 0us);
-    EXPECT_EQ(charged(bucket_of(Algorithm::leaky_bucket, 0), {3'000'000, 0})->delay, 0us);
+    EXPECT_EQ(uncharged(bucket_of(Algorithm::leaky_bucket), {3'000'000, 0, 0})->delay, 0us);
+    EXPECT_EQ(uncharged(bucket_of(Algorithm::leaky_bucket), {-1 - 5'000'000, 0, 0})->delay, 0us);
+    EXPECT_EQ(charged(bucket_of(Algorithm::leaky_bucket, 0), {3'000'000, 0, 0})->delay, 0us);
 }
 
 TEST(LeakyBucketVerdict, IsTheOnlyOneThatHoldsBack) {
@@ -427,9 +435,10 @@ TEST(Receipt, IsTheStartOfASlidingWindow) {
     EXPECT_EQ(receipt(Algorithm::sliding_window, {0, 1, -15'000'000}), 1'015'000'000);
 }
 
-TEST(Receipt, IsTheStateOfABucket) {
+TEST(Receipt, IsTheStateOfABucketThatNoRefundMoved) {
     for (const Algorithm algorithm : buckets) {
-        EXPECT_EQ(receipt(algorithm, {4'250'000, 2}), 1'004'250'000);
+        EXPECT_EQ(receipt(algorithm, {4'250'000, 2, 0}), 1'004'250'000);
+        EXPECT_EQ(receipt(algorithm, {4'250'000, 2, 9'000'000}), 1'013'250'000);
     }
 }
 

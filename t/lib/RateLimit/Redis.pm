@@ -64,11 +64,25 @@ sub restart ($self) {
     $self->start;
 }
 
-# The times of a key's grants, microseconds, as its script wrote them: from the append-only file,
-# so only with `appendonly => 'yes'`.
+# All that was ever written, by single commands: only with `appendonly => 'yes'`.
+sub written ($self) {
+    return join '', map { RateLimit::Nginx::slurp($_) } glob $self->tmpdir . '/{*.aof,*/*.incr.aof}';
+}
+
+# The times of a sliding log's grants, microseconds, as its script wrote them.
 sub grants ($self, $key) {
-    my $written = join '', map { RateLimit::Nginx::slurp($_) } glob $self->tmpdir . '/{*.aof,*/*.incr.aof}';
-    return $written =~ /RPUSH\r\n\$\d+\r\n\Q$key\E\r\n\$\d+\r\n(\d+)\r\n/g;
+    return $self->written =~ /RPUSH\r\n\$\d+\r\n\Q$key\E\r\n\$\d+\r\n(\d+)\r\n/g;
+}
+
+# What the scripts of the other algorithms wrote, grant by grant, the parts of each.
+sub states ($self, $key) {
+    my $written = $self->written;
+    my @states;
+    while ($written =~ /(?:SET|SETRANGE)\r\n\$\d+\r\n\Q$key\E\r\n(?:\$1\r\n(\d)\r\n)?\$(\d+)\r\n/g) {
+        my $old = defined $1 ? substr $states[-1], 0, $1 : '';
+        push @states, $old . substr $written, pos $written, $2;
+    }
+    return map { [ map { sprintf '%d', $_ } unpack 'd*', $_ ] } @states;
 }
 
 # nginx's connections: lines of CLIENT LIST as hashes.
