@@ -42,12 +42,18 @@ bool set_redis_key(ngx_http_request_t *r, const Applied &applied) {
     return true;
 }
 
-void set_arguments(const Applied &applied) {
+bool set_arguments(ngx_http_request_t *r, const Applied &applied) {
     const RuleConf &rule = *applied.rule;
-    applied.charge->arguments =
-        rule.has_variables()
-            ? redis_client::check_arguments(applied.charge->quota, rule.rule.aligned)
-            : rule.arguments;
+    applied.charge->arguments = &rule.arguments;
+    if (rule.has_variables()) {
+        auto *own = pool_array<redis_client::WireWords>(r->pool, 1);
+        if (own == nullptr) {
+            return false;
+        }
+        *own = redis_client::check_arguments(applied.charge->quota, rule.rule.aligned);
+        applied.charge->arguments = own;
+    }
+    return true;
 }
 
 } // namespace nginx_module

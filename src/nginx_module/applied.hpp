@@ -53,6 +53,7 @@ Applied *make_applied(ngx_http_request_t *r, std::span<const Candidate> candidat
 
 /// Gives the charge its Redis key. False without memory.
 bool set_redis_key(ngx_http_request_t *r, const Applied &applied);
-void set_arguments(const Applied &applied);
+/// And its arguments. False without memory.
+bool set_arguments(ngx_http_request_t *r, const Applied &applied);
 
 } // namespace nginx_module

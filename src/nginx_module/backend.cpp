@@ -86,6 +86,13 @@ void Backend::connect() {
     connection_.open(conf_.addresses[next_address_]);
 }
 
+redis_client::ByteQueue &Backend::output() {
+    if (session_.is_ready()) {
+        session_.flush(now());
+    }
+    return session_.output();
+}
+
 void Backend::on_connected() {
     session_.connected();
     connection_.send_soon();
@@ -188,7 +195,7 @@ void Backend::settle() {
     }
     told_ = counters;
 
-    if (session_.is_ready() && !session_.output().empty()) {
+    if (session_.is_ready() && session_.has_output()) {
         connection_.send_soon();
     }
     set_deadline_timer();

@@ -36,7 +36,7 @@ class Backend final : Connection::Owner {
     void on_bytes(std::string_view bytes) override;
     void on_lost(std::string_view what, ngx_err_t error) override;
     void on_dismissed() override;
-    redis_client::ByteQueue &output() override { return session_.output(); }
+    redis_client::ByteQueue &output() override;
 
     void connect();
     void connect_if_dismissed();

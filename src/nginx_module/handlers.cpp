@@ -159,8 +159,9 @@ ngx_int_t ask(ngx_http_request_t *r, RequestState &state, std::span<const Candid
     if (Applied *denying = known_denial(rules)) {
         return conclude(r, state, outcome_of(r, state, {denying, 1}));
     }
-    std::ranges::for_each(rules, set_arguments);
-    Question *questions = make_questions(r, state, rules);
+    const auto has_arguments = [&](const Applied &one) { return set_arguments(r, one); };
+    Question *questions =
+        std::ranges::all_of(rules, has_arguments) ? make_questions(r, state, rules) : nullptr;
     if (questions == nullptr) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }

@@ -1,5 +1,7 @@
 #include "answer.hpp"
 
+#include "script.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -30,6 +32,10 @@ size_t answer_size(std::span<const Charge> charges) {
         numbers += rate_limit::reply_length(charge.quota.algorithm);
     }
     return numbers * number_size;
+}
+
+bool is_failure(std::string_view answer) {
+    return take_number(answer) == -1;
 }
 
 bool read_answer(std::string_view answer, std::span<Charge> charges) {

@@ -6,7 +6,6 @@
 #include "intrusive_list.hpp"
 #include "object_pool.hpp"
 #include "resp.hpp"
-#include "script.hpp"
 #include "slots.hpp"
 
 #include <chrono>
@@ -30,7 +29,7 @@ struct Charge {
     rate_limit::Quota quota;
     bool dry_run = false; // on trial: never keeps the others from being charged
     std::string_view redis_key;
-    WireWords arguments; // check_arguments()
+    const WireWords *arguments = nullptr; // check_arguments(); checks that share them go together
 
     // The answer:
     rate_limit::Verdict verdict;
@@ -65,18 +64,20 @@ struct Call : Pooled<Call> {
     CheckListener *listener = nullptr; // null: nobody waits, or nobody any more
     std::span<Charge> charges;         // only while there is a listener
     Slot *slot = nullptr;              // that is released
-    const Script *script = nullptr;
-    size_t reply_size = 0; // that a check will have
+    size_t reply_size = 0;             // that a check will have
+    bool has_failed = false;           // alone of its run
 
     Time asked{0};
     Time sent{0};
+    bool is_to_send = false;
     bool is_sent = false;
     uint64_t end_of_command = 0; // where it ends in the session's output
     bool sent_in_full = false;   // with EVAL, not by its script's name
     bool timed_out = false;      // and was counted as that: a late reply changes nothing
 
-    ListHook<Call> waiting_hook;    // those with a listener, in the order of asking
-    ListHook<Call> unanswered_hook; // those sent, in the order of sending
+    ListHook<Call> waiting_hook; // those with a listener, in the order of asking
+    ListHook<Call> sending_hook; // those to be sent, or the first of each run sent, in order
+    Call *next_in_run = nullptr; // checks that one script run decides
 };
 
 } // namespace redis_client

@@ -27,24 +27,31 @@ std::string_view slot_name(const Charge &charge) {
 
 } // namespace
 
-bool write_check(ByteQueue &out, const Script &script, Sending sending,
-                 std::span<const Charge> charges) {
+bool write_checks(ByteQueue &out, const Script &script, Sending sending, const Call &first) {
+    size_t keys = 0;
     size_t words = 0;
     size_t bytes = 0;
-    for (const Charge &charge : charges) {
-        words += 1 + charge.arguments.count() + (charge.slot != nullptr ? 1 : 0);
-        bytes +=
-            charge.redis_key.size() + charge.arguments.bytes().size() + slot_name(charge).size();
+    for (const Call *check = &first; check != nullptr; check = check->next_in_run) {
+        for (const Charge &charge : check->charges) {
+            ++keys;
+            bytes += charge.redis_key.size();
+        }
     }
-    ScriptCommand command(out, script, sending, charges.size(), words, bytes);
+    for (const Charge &charge : first.charges) {
+        words += charge.arguments->count() + (charge.slot != nullptr ? 1 : 0);
+        bytes += charge.arguments->bytes().size() + slot_name(charge).size();
+    }
+    ScriptCommand command(out, script, sending, keys, keys + words, bytes);
     if (!command.ok()) {
         return false;
     }
-    for (const Charge &charge : charges) {
-        command.word(charge.redis_key);
+    for (const Call *check = &first; check != nullptr; check = check->next_in_run) {
+        for (const Charge &charge : check->charges) {
+            command.word(charge.redis_key);
+        }
     }
-    for (const Charge &charge : charges) {
-        command.wire(charge.arguments);
+    for (const Charge &charge : first.charges) {
+        command.wire(*charge.arguments);
         if (charge.slot != nullptr) {
             command.word(charge.slot->name);
         }

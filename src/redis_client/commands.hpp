@@ -4,6 +4,7 @@
 
 #include "byte_queue.hpp"
 #include "check.hpp"
+#include "script.hpp"
 
 #include <span>
 
@@ -12,8 +13,8 @@ namespace redis_client {
 /// A script by its name, or in full.
 enum class Sending { by_name, in_full };
 
-bool write_check(ByteQueue &out, const Script &script, Sending sending,
-                 std::span<const Charge> charges);
+/// A check, and those that follow it in its run; their charges have the arguments of its own.
+bool write_checks(ByteQueue &out, const Script &script, Sending sending, const Call &first);
 
 bool write_release(ByteQueue &out, const Script &script, Sending sending, const Slot &slot);
 

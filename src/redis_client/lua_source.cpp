@@ -13,6 +13,7 @@
 // NOLINTEND(bugprone-macro-parentheses)
 
 EMBED(redis_rate_limit_lua_frame, "frame.lua");
+EMBED(redis_rate_limit_lua_run, "run.lua");
 EMBED(redis_rate_limit_lua_fixed_window, "fixed_window.lua");
 EMBED(redis_rate_limit_lua_sliding_log, "sliding_log.lua");
 EMBED(redis_rate_limit_lua_sliding_window, "sliding_window.lua");
@@ -44,6 +45,11 @@ LuaSource cut(std::string_view text) {
     return source;
 }
 
+LuaFrame cut_frame(std::string_view text) {
+    const std::string_view head = take_until(text, "\n-- rules\n");
+    return {.head = head, .tail = text};
+}
+
 std::string_view file_of(rate_limit::Algorithm algorithm) {
     switch (algorithm) {
     case rate_limit::Algorithm::fixed_window:
@@ -70,9 +76,11 @@ LuaSource lua_source(rate_limit::Algorithm algorithm) {
 }
 
 LuaFrame lua_frame() {
-    std::string_view text = embedded(redis_rate_limit_lua_frame, redis_rate_limit_lua_frame_end);
-    const std::string_view head = take_until(text, "\n-- rules\n");
-    return {.head = head, .tail = text};
+    return cut_frame(embedded(redis_rate_limit_lua_frame, redis_rate_limit_lua_frame_end));
+}
+
+LuaFrame lua_run() {
+    return cut_frame(embedded(redis_rate_limit_lua_run, redis_rate_limit_lua_run_end));
 }
 
 } // namespace redis_client

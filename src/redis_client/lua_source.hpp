@@ -18,12 +18,13 @@ struct LuaSource {
 
 LuaSource lua_source(rate_limit::Algorithm algorithm);
 
-/// lua/frame.lua, before and after its `-- rules` line.
+/// A file before and after its `-- rules` line.
 struct LuaFrame {
     std::string_view head;
     std::string_view tail;
 };
 
-LuaFrame lua_frame();
+LuaFrame lua_frame(); // lua/frame.lua, of one check
+LuaFrame lua_run();   // lua/run.lua, of many
 
 } // namespace redis_client

@@ -61,8 +61,10 @@ class Reply {
         number, //
     };
 
+    static constexpr size_t longest_text = 4096;
+
     Type type() const { return type_; }
-    std::string_view text() const { return {text_.data(), text_size_}; } // its first 512 bytes
+    std::string_view text() const { return {text_.data(), text_size_}; } // its first 4096 bytes
     size_t size() const { return size_; }                                // of the whole text
 
   private:
@@ -71,7 +73,7 @@ class Reply {
     Type type_ = Type::nil;
     size_t size_ = 0;
     size_t text_size_ = 0;
-    std::array<char, 512> text_;
+    std::array<char, longest_text> text_;
 };
 
 /// Cuts a byte stream into replies. Memory is bounded whatever the stream claims: a reply is kept

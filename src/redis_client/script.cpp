@@ -46,6 +46,12 @@ std::string without_comments(std::string_view text) {
 /// Gives the numbered names of the parts of a script distinct numbers.
 class Renumbering {
   public:
+    /// What a key becomes: the text before and after its number.
+    Renumbering(std::string_view before_key, std::string_view after_key)
+        : names_{{"KEYS[", before_key, after_key},
+                 {"ARGV[", "ARGV[", "]"},
+                 {"REPLY[", "reply_", ""}} {}
+
     /// `ARGV[3]` becomes `ARGV[<offset + 3>]`; the same with other texts around the number.
     struct Name {
         std::string_view before, new_before, new_after;
@@ -90,14 +96,15 @@ class Renumbering {
         return std::string(name.new_before) + std::to_string(number) + std::string(name.new_after);
     }
 
-    Name names_[3] = {{"KEYS[", "KEYS[", "]"}, {"ARGV[", "ARGV[", "]"}, {"REPLY[", "reply_", ""}};
+    Name names_[3];
 };
 
 /// `reply_1, reply_2`
-std::string reply_names(size_t count) {
+std::string list(std::string_view before, size_t first, size_t count, std::string_view after = {}) {
     std::string names;
-    for (size_t i = 1; i <= count; ++i) {
-        names += (i == 1 ? "reply_" : ", reply_") + std::to_string(i);
+    for (size_t i = first; i < first + count; ++i) {
+        names += (i == first ? "" : ", ") + std::string(before) + std::to_string(i);
+        names += after;
     }
     return names;
 }
@@ -109,16 +116,32 @@ void replace(std::string &text, std::string_view what, std::string_view by) {
     }
 }
 
-/// `pack('<i8i8', now, reply_1)`
-std::string frame_tail(size_t replies) {
-    std::string tail = without_comments(lua_frame().tail);
+/// All rules of the shape within a frame.
+Script assemble(const ScriptShape &shape, const LuaFrame &frame, Renumbering renumbering) {
+    std::string checks;
+    std::string charges;
+    for (const auto &[algorithm, dry_run] : shape.parts()) {
+        const LuaSource source = lua_source(algorithm);
+        checks += renumbering.apply(without_comments(source.check));
+        checks += dry_run ? "do\n" : "granted = granted and fits\ndo\n";
+        charges.insert(0, "end\n" + renumbering.apply(without_comments(source.charge)));
+        renumbering.next_rule();
+    }
+    const std::string replies = list("reply_", 1, renumbering.replies());
+    std::string text = without_comments(frame.head) + "local " + replies + "\n" + checks + charges +
+                       without_comments(frame.tail);
     std::string format = "'<i8";
-    for (size_t i = 0; i < replies; ++i) {
+    for (size_t i = 0; i < renumbering.replies(); ++i) {
         format += "i8";
     }
-    replace(tail, "REPLY_FORMAT", format + "'");
-    replace(tail, "REPLY", reply_names(replies));
-    return tail;
+    replace(text, "REPLY_FORMAT", format + "'");
+    replace(text, "REPLY", replies);
+    const size_t keys = shape.parts().size();
+    replace(text, "KEY_NAMES", list("key_", 1, keys));
+    replace(text, "KEY_COUNT", std::to_string(keys));
+    replace(text, "KEYS_OF_CHECK", list("KEYS[i + ", 0, keys, "]"));
+    replace(text, "ANSWER_SIZE", std::to_string(8 * (1 + renumbering.replies())));
+    return Script(text);
 }
 
 } // namespace
@@ -131,22 +154,14 @@ bool ScriptShape::has(Algorithm algorithm) const {
 }
 
 Script check_script(const ScriptShape &shape) {
-    Renumbering renumbering;
-    std::string checks;
-    std::string charges;
-    for (const auto &[algorithm, dry_run] : shape.parts()) {
-        const LuaSource source = lua_source(algorithm);
-        checks += renumbering.apply(without_comments(source.check));
-        checks += dry_run ? "do\n" : "granted = granted and fits\ndo\n";
-        charges.insert(0, "end\n" + renumbering.apply(without_comments(source.charge)));
-        renumbering.next_rule();
-    }
-    return Script(without_comments(lua_frame().head) + "local " +
-                  reply_names(renumbering.replies()) + "\n" + checks + charges +
-                  frame_tail(renumbering.replies()));
+    return assemble(shape, lua_frame(), Renumbering("KEYS[", "]"));
 }
 
-Script refund_script(Algorithm algorithm) {
+Script run_script(const ScriptShape &shape) {
+    return assemble(shape, lua_run(), Renumbering("key_", ""));
+}
+
+Script refund_script(const Algorithm &algorithm) {
     return Script(without_comments(lua_frame().head) +
                   without_comments(lua_source(algorithm).refund));
 }
@@ -156,22 +171,27 @@ Script renew_script() {
                   without_comments(lua_source(Algorithm::concurrency).renew));
 }
 
-const Script &ScriptLibrary::check(const ScriptShape &shape) {
-    for (const auto &[its_shape, script] : checks_) {
-        if (its_shape == shape) {
+template <typename Key>
+const Script &ScriptLibrary::find(Entries<Key> &entries, const Key &key,
+                                  Script (*make)(const Key &key)) {
+    for (const auto &[its_key, script] : entries) {
+        if (its_key == key) {
             return script;
         }
     }
-    return checks_.emplace_back(Entry<ScriptShape>{shape, check_script(shape)}).script;
+    return entries.emplace_back(Entry<Key>{key, make(key)}).script;
+}
+
+const Script &ScriptLibrary::check(const ScriptShape &shape) {
+    return find(checks_, shape, check_script);
+}
+
+const Script &ScriptLibrary::run(const ScriptShape &shape) {
+    return find(runs_, shape, run_script);
 }
 
 const Script &ScriptLibrary::refund(Algorithm algorithm) {
-    for (const auto &[its_algorithm, script] : refunds_) {
-        if (its_algorithm == algorithm) {
-            return script;
-        }
-    }
-    return refunds_.emplace_back(Entry<Algorithm>{algorithm, refund_script(algorithm)}).script;
+    return find(refunds_, algorithm, refund_script);
 }
 
 const Script &ScriptLibrary::renew() {

@@ -43,8 +43,11 @@ class ScriptShape {
 /// KEYS and ARGV are those of the rules, one after another.
 Script check_script(const ScriptShape &shape);
 
+/// The same for any number of checks in one run, whose ARGV is that of one.
+Script run_script(const ScriptShape &shape);
+
 /// Gives the units of one charge back.
-Script refund_script(rate_limit::Algorithm algorithm);
+Script refund_script(const rate_limit::Algorithm &algorithm);
 
 /// Keeps the slots of long requests: lua/concurrency.lua.
 Script renew_script();
@@ -53,6 +56,7 @@ Script renew_script();
 class ScriptLibrary {
   public:
     const Script &check(const ScriptShape &shape);
+    const Script &run(const ScriptShape &shape);
     const Script &refund(rate_limit::Algorithm algorithm);
     const Script &renew();
 
@@ -62,8 +66,16 @@ class ScriptLibrary {
         Key key;
         Script script;
     };
-    std::deque<Entry<ScriptShape>> checks_; // references to elements stay valid
-    std::deque<Entry<rate_limit::Algorithm>> refunds_;
+    template <typename Key>
+    using Entries = std::deque<Entry<Key>>; // references to elements stay valid
+
+    template <typename Key>
+    static const Script &find(Entries<Key> &entries, const Key &key,
+                              Script (*make)(const Key &key));
+
+    Entries<ScriptShape> checks_;
+    Entries<ScriptShape> runs_;
+    Entries<rate_limit::Algorithm> refunds_;
     std::optional<Script> renew_;
 };
 

@@ -9,6 +9,18 @@
 
 namespace redis_client {
 
+namespace {
+
+size_t run_length(const Call &first) {
+    size_t length = 0;
+    for (const Call *check = &first; check != nullptr; check = check->next_in_run) {
+        ++length;
+    }
+    return length;
+}
+
+} // namespace
+
 Session::Session(SessionSettings settings) : settings_(std::move(settings)) {
     log_in();
 }
@@ -36,6 +48,7 @@ void Session::log_in() {
     bool has_slots = false;
     for (const ScriptShape &shape : settings_.shapes) {
         load(scripts_.check(shape));
+        load(scripts_.run(shape));
         has_slots = has_slots || shape.has(rate_limit::Algorithm::concurrency);
     }
     if (has_slots) {
@@ -56,8 +69,7 @@ std::variant<Call *, Failure> Session::ask(std::span<Charge> charges, CheckListe
         return Failure::overload;
     }
     Call *check = new_call(Call::Kind::check);
-    const bool is_prepared = check != nullptr && prepare(*check, charges);
-    if (!is_prepared || (state_ == State::ready && !send(*check, now))) {
+    if (check == nullptr || !prepare(*check, charges)) {
         if (check != nullptr) {
             leave_slots(*check, now);
             recycle(*check);
@@ -69,29 +81,10 @@ std::variant<Call *, Failure> Session::ask(std::span<Charge> charges, CheckListe
     check->listener = &listener;
     check->asked = now;
     waiting_.push_back(*check);
+    if (state_ == State::ready) {
+        send_later(*check);
+    }
     return check;
-}
-
-/// False without memory.
-bool Session::prepare(Call &check, std::span<Charge> charges) {
-    ScriptShape shape;
-    check.charges = charges;
-    for (Charge &charge : charges) {
-        shape.add({.algorithm = charge.quota.algorithm, .dry_run = charge.dry_run});
-        charge.is_charged = false;
-        charge.slot = nullptr;
-    }
-    check.script = &scripts_.check(shape);
-    check.reply_size = answer_size(charges);
-    for (Charge &charge : charges) {
-        if (charge.quota.algorithm == rate_limit::Algorithm::concurrency) {
-            charge.slot = slots_.make(charge.redis_key, charge.quota.cost, charge.quota.window);
-            if (charge.slot == nullptr) {
-                return false;
-            }
-        }
-    }
-    return true;
 }
 
 void Session::abandon(Call &check, Time now) {
@@ -99,58 +92,11 @@ void Session::abandon(Call &check, Time now) {
     waiting_.remove(check);
     check.listener = nullptr;
     check.charges = {};
+    if (check.is_to_send) {
+        forget_to_send(check);
+    }
     if (!check.is_sent) {
         recycle(check);
-    }
-}
-
-/// Nobody will hear whether the check took its slots.
-void Session::leave_slots(const Call &check, Time now) {
-    for (Charge &charge : check.charges) {
-        if (charge.slot == nullptr) {
-            continue;
-        }
-        if (check.is_sent) {
-            release(*charge.slot, now);
-        } else {
-            slots_.drop(*charge.slot);
-        }
-        charge.slot = nullptr;
-    }
-}
-
-void Session::refund(std::span<Charge> charges, Time now) {
-    for (Charge &charge : charges) {
-        if (!charge.is_charged) {
-            continue;
-        }
-        charge.is_charged = false;
-        charge.verdict = rate_limit::verdict_after_refund(charge.quota, charge.verdict);
-        if (charge.slot != nullptr) {
-            release(*std::exchange(charge.slot, nullptr), now);
-        } else if (charge.quota.cost > 0 && state_ == State::ready) {
-            send_refund(charge, now);
-        }
-    }
-}
-
-void Session::send_refund(const Charge &charge, Time now) {
-    Call *errand = new_call(Call::Kind::refund);
-    if (errand == nullptr) {
-        return;
-    }
-    if (!write_refund(output_, scripts_.refund(charge.quota.algorithm), charge)) {
-        recycle(*errand);
-        return;
-    }
-    ++refunds_;
-    queue(*errand, now);
-}
-
-void Session::release(Slot &slot, Time now) {
-    slots_.give_back(slot, now);
-    if (state_ == State::ready) {
-        send_release(slot, now);
     }
 }
 
@@ -199,18 +145,18 @@ Session::Progress Session::take_login_reply(const Reply &reply, Time now) {
     }
     state_ = State::ready;
     unreachable_ = false;
-    send_waiting(now);
+    send_waiting();
     tend_slots(now);
     return Progress::ready;
 }
 
 Session::Progress Session::take_reply(const Reply &reply, Time now) {
-    Call *call = unanswered_.front();
+    Call *call = to_answer_.front();
     if (call == nullptr || call->end_of_command > output_.consumed()) {
         return broken("a reply that nothing asked for", reply.text());
     }
     if (reply.type() == Reply::Type::error) {
-        unanswered_.remove(*call);
+        to_answer_.remove(*call);
         return take_error(*call, reply.text(), now);
     }
     if (call->kind == Call::Kind::check) {
@@ -219,52 +165,47 @@ Session::Progress Session::take_reply(const Reply &reply, Time now) {
     if (reply.type() != Reply::Type::nil) { // errands' scripts return nothing
         return broken("an unexpected reply", reply.text());
     }
-    unanswered_.remove(*call);
+    to_answer_.remove(*call);
     finish_errand(*call, true);
     return Progress::more;
 }
 
-Session::Progress Session::take_verdicts(Call &check, const Reply &reply) {
-    if (reply.type() != Reply::Type::text || reply.size() != check.reply_size ||
-        !read_answer(reply.text(), check.charges)) {
+Session::Progress Session::take_verdicts(Call &first, const Reply &reply) {
+    const size_t answers_size = first.reply_size * run_length(first);
+    const bool is_answer = reply.type() == Reply::Type::text && reply.size() >= answers_size &&
+                           reply.size() <= Reply::longest_text &&
+                           (first.next_in_run != nullptr || reply.size() == answers_size);
+    std::string_view answers = reply.text();
+    bool is_broken = !is_answer;
+    for (Call *check = &first; check != nullptr && !is_broken; check = check->next_in_run) {
+        const std::string_view answer = answers.substr(0, first.reply_size);
+        check->has_failed = is_failure(answer) && first.next_in_run != nullptr;
+        is_broken = !check->has_failed && !read_answer(answer, check->charges);
+        answers.remove_prefix(first.reply_size);
+    }
+    if (is_broken) {
         return broken("an unexpected reply", reply.text());
     }
-    settle_slots(check);
-    unanswered_.remove(check);
-    finish(check, std::nullopt);
-    return Progress::more;
-}
-
-/// What was charged holds its slot; of the rest Redis knows none.
-void Session::settle_slots(const Call &check) {
-    for (Charge &charge : check.charges) {
-        if (charge.slot == nullptr) {
-            continue;
-        }
-        if (charge.is_charged && charge.quota.cost > 0) {
-            slots_.hold(*charge.slot, check.sent);
-        } else {
-            slots_.drop(*std::exchange(charge.slot, nullptr));
-        }
+    to_answer_.remove(first);
+    const bool is_replica = answers.find("READONLY ") != std::string_view::npos;
+    if (!answers.empty()) {
+        problem_ = {.what = "error reply", .redis_said = std::string(answers)};
     }
+    for (Call *check = &first; check != nullptr;) {
+        Call &answered = *std::exchange(check, check->next_in_run);
+        settle_slots(answered);
+        finish(answered, answered.has_failed ? std::optional(Failure::reply) : std::nullopt);
+    }
+    return is_replica ? Progress::broken : Progress::more;
 }
 
 Session::Progress Session::take_error(Call &call, std::string_view error, Time now) {
-    const bool unknown_script = error.starts_with("NOSCRIPT");
-    const bool is_wanted = call.listener != nullptr || call.kind == Call::Kind::release;
-    if (unknown_script && !call.sent_in_full && is_wanted) {
-        call.sent_in_full = true;
-        if (send(call, now)) {
-            return Progress::more;
-        }
-    }
     problem_ = {.what = "error reply", .redis_said = std::string(error)};
-    if (call.kind == Call::Kind::check) {
-        leave_slots(call, now);
-        finish(call, Failure::reply);
-    } else {
-        finish_errand(call, false);
+    if (error.starts_with("NOSCRIPT") && !call.sent_in_full) {
+        send_in_full(call, now);
+        return Progress::more;
     }
+    fail(call, Failure::reply, now);
     // A master that became a replica stays one, while its address may come to mean the new master.
     // Redis 6 hides the word behind "ERR Error running script".
     const bool is_replica = error.find("READONLY ") != std::string_view::npos;
@@ -280,19 +221,15 @@ void Session::disconnected(Lost lost, Time now) {
     state_ = State::closed;
     unreachable_ = lost == Lost::unreachable;
     output_.clear();
-    while (Call *call = unanswered_.front()) {
-        unanswered_.remove(*call);
-        if (call->kind == Call::Kind::check) {
-            leave_slots(*call, now);
-            finish(*call, Failure::connect);
-        } else {
-            finish_errand(*call, false);
-        }
+    while (Call *check = to_send_.front()) {
+        forget_to_send(*check);
+    }
+    while (Call *call = to_answer_.front()) {
+        to_answer_.remove(*call);
+        fail(*call, Failure::connect, now);
     }
     while (lost == Lost::unreachable && has_waiting()) {
-        Call &check = *waiting_.front();
-        leave_slots(check, now);
-        finish(check, Failure::connect);
+        fail(*waiting_.front(), Failure::connect, now);
     }
     slots_.doubt_renewals();
 }
@@ -328,104 +265,23 @@ std::optional<Time> Session::next_expiry() const {
 
 /// When the connection has been silent for too long; nothing where nothing is unanswered.
 std::optional<Time> Session::given_up_at() const {
-    if (unanswered_.empty()) {
+    if (to_answer_.empty()) {
         return std::nullopt;
     }
-    return unanswered_.front()->sent + std::max(longest_silence, settings_.timeout);
+    return to_answer_.front()->sent + std::max(longest_silence, settings_.timeout);
 }
 
-/// A check or a release. False without memory, and nothing was sent.
-bool Session::send(Call &call, Time now) {
-    const Sending sending = call.sent_in_full ? Sending::in_full : Sending::by_name;
-    const bool written = call.kind == Call::Kind::release
-                             ? write_release(output_, *call.script, sending, *call.slot)
-                             : write_check(output_, *call.script, sending, call.charges);
-    if (written) {
-        queue(call, now);
-    }
-    return written;
-}
-
-/// The command has been written to the output.
-void Session::queue(Call &call, Time now) {
-    call.sent = now;
-    call.is_sent = true;
-    call.end_of_command = output_.appended();
-    unanswered_.push_back(call);
-}
-
-void Session::send_waiting(Time now) {
-    for (Call *check = waiting_.front(); check != nullptr;) {
-        Call &unsent = *check;
-        check = unsent.waiting_hook.next;
-        if (!send(unsent, now)) {
-            leave_slots(unsent, now);
-            problem_ = {.what = "out of memory", .redis_said = {}};
-            finish(unsent, Failure::overload);
-        }
-    }
-}
-
-void Session::send_release(Slot &slot, Time now) {
-    Call *errand = new_call(Call::Kind::release);
-    if (errand == nullptr) {
-        return; // the next look at the slots tries again
-    }
-    errand->script = &scripts_.refund(rate_limit::Algorithm::concurrency);
-    errand->slot = &slot;
-    slot.is_release_sent = send(*errand, now);
-    if (!slot.is_release_sent) {
-        recycle(*errand);
-    }
-}
-
-/// Slots whose release is not on its way, and those to be renewed.
-void Session::tend_slots(Time now) {
-    slots_.looked(now);
-    for (Slot *slot = slots_.returning().front(); slot != nullptr;) {
-        Slot &returning = *slot;
-        slot = returning.hook.next;
-        if (returning.is_release_sent) {
-            continue;
-        }
-        if (Slots::has_ended(returning, now)) {
-            slots_.drop(returning);
-        } else if (state_ == State::ready) {
-            send_release(returning, now);
-        }
-    }
-    if (state_ == State::ready) {
-        renew_slots(now);
-    }
-}
-
-void Session::renew_slots(Time now) {
-    constexpr size_t most_at_once = 64; // a script run is to stay short
-    std::array<Slot *, most_at_once> due;
-    size_t count = 0;
-    for (Slot *slot = slots_.held().front(); slot != nullptr; slot = slot->hook.next) {
-        if (Slots::is_to_renew(*slot, now)) {
-            slot->renewed = now;
-            slot->is_doubtful = false;
-            due[count++] = slot;
-        }
-        if (count == due.size() || (count > 0 && slot->hook.next == nullptr)) {
-            send_renewal({due.data(), count}, now);
-            count = 0;
-        }
-    }
-}
-
-void Session::send_renewal(std::span<Slot *const> slots, Time now) {
-    Call *errand = new_call(Call::Kind::renewal);
-    if (errand == nullptr) {
+/// A check with those that follow it in its run, or an errand.
+void Session::fail(Call &call, Failure failure, Time now) {
+    if (call.kind != Call::Kind::check) {
+        finish_errand(call, false);
         return;
     }
-    if (!write_renewal(output_, scripts_.renew(), slots)) {
-        recycle(*errand);
-        return;
+    for (Call *check = &call; check != nullptr;) {
+        Call &failed = *std::exchange(check, check->next_in_run);
+        leave_slots(failed, now);
+        finish(failed, failure);
     }
-    queue(*errand, now);
 }
 
 void Session::finish(Call &check, std::optional<Failure> failure) {
@@ -447,18 +303,6 @@ void Session::tell(CheckListener *listener, std::optional<Failure> failure) {
     }
 }
 
-void Session::finish_errand(Call &errand, bool done) {
-    if (errand.kind == Call::Kind::refund) {
-        --refunds_;
-    } else if (errand.kind == Call::Kind::release) {
-        errand.slot->is_release_sent = false;
-        if (done) {
-            slots_.drop(*errand.slot);
-        }
-    }
-    recycle(errand);
-}
-
 Call *Session::new_call(Call::Kind kind) {
     Call *call = calls_.take();
     if (call != nullptr) {
@@ -467,7 +311,9 @@ Call *Session::new_call(Call::Kind kind) {
         call->listener = nullptr;
         call->charges = {};
         call->slot = nullptr;
-        call->is_sent = call->sent_in_full = call->timed_out = false;
+        call->next_in_run = nullptr;
+        call->is_to_send = call->is_sent = call->sent_in_full = call->timed_out = false;
+        call->has_failed = false;
     }
     return call;
 }

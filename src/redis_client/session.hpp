@@ -10,6 +10,7 @@
 #include "byte_queue.hpp"
 #include "check.hpp"
 #include "resp.hpp"
+#include "script.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -91,6 +92,10 @@ class Session {
     /// When expire() is to be called next, if ever.
     std::optional<Time> next_expiry() const;
 
+    /// Writes the checks that were asked since the last time to output(): at the end of a turn of
+    /// the event loop, so that those of one turn share script runs.
+    void flush(Time now);
+    bool has_output() const { return !output_.empty() || !to_send_.empty(); }
     ByteQueue &output() { return output_; }
 
     bool is_ready() const { return state_ == State::ready; }
@@ -117,22 +122,28 @@ class Session {
     std::optional<Time> given_up_at() const;
     void log_in();
 
-    bool prepare(Call &check, std::span<Charge> charges);
-    bool send(Call &call, Time now);
-    void queue(Call &call, Time now);
-    void send_waiting(Time now);
     Progress take_login_reply(const Reply &reply, Time now);
     Progress take_reply(const Reply &reply, Time now);
-    Progress take_verdicts(Call &check, const Reply &reply);
+    Progress take_verdicts(Call &first, const Reply &reply);
     Progress take_error(Call &call, std::string_view error, Time now);
     Progress broken(std::string_view what, std::string_view redis_said = {});
-
+    void fail(Call &call, Failure failure, Time now);
     void finish(Call &check, std::optional<Failure> failure);
     void tell(CheckListener *listener, std::optional<Failure> failure);
-    void finish_errand(Call &errand, bool done);
     Call *new_call(Call::Kind kind);
     void recycle(Call &call);
 
+    // session_sending.cpp
+    bool prepare(Call &check, std::span<Charge> charges);
+    void send_later(Call &check);
+    void forget_to_send(Call &check);
+    void send_waiting();
+    Call &take_run();
+    bool send(Call &first, Time now);
+    void send_in_full(Call &first, Time now);
+    void queue(Call &first, Time now);
+
+    // session_errands.cpp
     void settle_slots(const Call &check);
     void leave_slots(const Call &check, Time now);
     void send_refund(const Charge &charge, Time now);
@@ -140,6 +151,7 @@ class Session {
     void tend_slots(Time now);
     void renew_slots(Time now);
     void send_renewal(std::span<Slot *const> slots, Time now);
+    void finish_errand(Call &errand, bool done);
 
     const SessionSettings settings_;
     State state_ = State::closed;
@@ -157,7 +169,8 @@ class Session {
     size_t refunds_ = 0; // of them
     ObjectPool<Call> calls_;
     IntrusiveList<Call, &Call::waiting_hook> waiting_;
-    IntrusiveList<Call, &Call::unanswered_hook> unanswered_;
+    IntrusiveList<Call, &Call::sending_hook> to_send_;
+    IntrusiveList<Call, &Call::sending_hook> to_answer_; // the first calls of runs
 };
 
 } // namespace redis_client

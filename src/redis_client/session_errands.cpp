@@ -1,0 +1,148 @@
+// What a session tells Redis after its checks: refunds, and the slots of requests in flight.
+#include "session.hpp"
+
+#include "commands.hpp"
+
+#include <array>
+#include <utility>
+
+namespace redis_client {
+
+/// What was charged holds its slot; of the rest Redis knows none.
+void Session::settle_slots(const Call &check) {
+    for (Charge &charge : check.charges) {
+        if (charge.slot == nullptr) {
+            continue;
+        }
+        if (charge.is_charged && charge.quota.cost > 0) {
+            slots_.hold(*charge.slot, check.sent);
+        } else {
+            slots_.drop(*std::exchange(charge.slot, nullptr));
+        }
+    }
+}
+
+/// Nobody will hear whether the check took its slots.
+void Session::leave_slots(const Call &check, Time now) {
+    for (Charge &charge : check.charges) {
+        if (charge.slot == nullptr) {
+            continue;
+        }
+        if (check.is_sent) {
+            release(*charge.slot, now);
+        } else {
+            slots_.drop(*charge.slot);
+        }
+        charge.slot = nullptr;
+    }
+}
+
+void Session::refund(std::span<Charge> charges, Time now) {
+    for (Charge &charge : charges) {
+        if (!charge.is_charged) {
+            continue;
+        }
+        charge.is_charged = false;
+        charge.verdict = rate_limit::verdict_after_refund(charge.quota, charge.verdict);
+        if (charge.slot != nullptr) {
+            release(*std::exchange(charge.slot, nullptr), now);
+        } else if (charge.quota.cost > 0 && state_ == State::ready) {
+            send_refund(charge, now);
+        }
+    }
+}
+
+void Session::send_refund(const Charge &charge, Time now) {
+    Call *errand = new_call(Call::Kind::refund);
+    if (errand == nullptr) {
+        return;
+    }
+    if (!write_refund(output_, scripts_.refund(charge.quota.algorithm), charge)) {
+        recycle(*errand);
+        return;
+    }
+    ++refunds_;
+    queue(*errand, now);
+}
+
+void Session::release(Slot &slot, Time now) {
+    slots_.give_back(slot, now);
+    if (state_ == State::ready) {
+        send_release(slot, now);
+    }
+}
+
+void Session::send_release(Slot &slot, Time now) {
+    Call *errand = new_call(Call::Kind::release);
+    if (errand == nullptr) {
+        return; // the next look at the slots tries again
+    }
+    errand->slot = &slot;
+    slot.is_release_sent = send(*errand, now);
+    if (!slot.is_release_sent) {
+        recycle(*errand);
+    }
+}
+
+/// Slots whose release is not on its way, and those to be renewed.
+void Session::tend_slots(Time now) {
+    slots_.looked(now);
+    for (Slot *slot = slots_.returning().front(); slot != nullptr;) {
+        Slot &returning = *slot;
+        slot = returning.hook.next;
+        if (returning.is_release_sent) {
+            continue;
+        }
+        if (Slots::has_ended(returning, now)) {
+            slots_.drop(returning);
+        } else if (state_ == State::ready) {
+            send_release(returning, now);
+        }
+    }
+    if (state_ == State::ready) {
+        renew_slots(now);
+    }
+}
+
+void Session::renew_slots(Time now) {
+    constexpr size_t most_at_once = 64; // a script run is to stay short
+    std::array<Slot *, most_at_once> due;
+    size_t count = 0;
+    for (Slot *slot = slots_.held().front(); slot != nullptr; slot = slot->hook.next) {
+        if (Slots::is_to_renew(*slot, now)) {
+            slot->renewed = now;
+            slot->is_doubtful = false;
+            due[count++] = slot;
+        }
+        if (count == due.size() || (count > 0 && slot->hook.next == nullptr)) {
+            send_renewal({due.data(), count}, now);
+            count = 0;
+        }
+    }
+}
+
+void Session::send_renewal(std::span<Slot *const> slots, Time now) {
+    Call *errand = new_call(Call::Kind::renewal);
+    if (errand == nullptr) {
+        return;
+    }
+    if (!write_renewal(output_, scripts_.renew(), slots)) {
+        recycle(*errand);
+        return;
+    }
+    queue(*errand, now);
+}
+
+void Session::finish_errand(Call &errand, bool done) {
+    if (errand.kind == Call::Kind::refund) {
+        --refunds_;
+    } else if (errand.kind == Call::Kind::release) {
+        errand.slot->is_release_sent = false;
+        if (done) {
+            slots_.drop(*errand.slot);
+        }
+    }
+    recycle(errand);
+}
+
+} // namespace redis_client

@@ -1,0 +1,160 @@
+// How a session's checks go out: those of one turn that have the same rules in one script run.
+#include "session.hpp"
+
+#include "answer.hpp"
+#include "commands.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace redis_client {
+
+namespace {
+
+/// Whether one script run can decide both: their rules' numbers are the same, and no argument is
+/// the check's own.
+bool can_share_run(const Call &check, const Call &other) {
+    const auto same = [](const Charge &charge, const Charge &other_charge) {
+        return charge.arguments == other_charge.arguments &&
+               charge.dry_run == other_charge.dry_run && charge.slot == nullptr;
+    };
+    return std::ranges::equal(check.charges, other.charges, same);
+}
+
+/// A run is to stay far below a millisecond, and its answers within a reply.
+size_t longest_run(const Call &check) {
+    constexpr size_t most_charges = 64;
+    constexpr size_t room_for_failure = 512;
+    return std::max<size_t>(std::min(most_charges / check.charges.size(),
+                                     (Reply::longest_text - room_for_failure) / check.reply_size),
+                            1);
+}
+
+ScriptShape shape_of(const Call &check) {
+    ScriptShape shape;
+    for (const Charge &charge : check.charges) {
+        shape.add({.algorithm = charge.quota.algorithm, .dry_run = charge.dry_run});
+    }
+    return shape;
+}
+
+} // namespace
+
+/// False without memory.
+bool Session::prepare(Call &check, std::span<Charge> charges) {
+    check.charges = charges;
+    check.reply_size = answer_size(charges);
+    for (Charge &charge : charges) {
+        charge.is_charged = false;
+        charge.slot = nullptr;
+    }
+    for (Charge &charge : charges) {
+        if (charge.quota.algorithm == rate_limit::Algorithm::concurrency) {
+            charge.slot = slots_.make(charge.redis_key, charge.quota.cost, charge.quota.window);
+            if (charge.slot == nullptr) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+void Session::send_later(Call &check) {
+    check.is_to_send = true;
+    to_send_.push_back(check);
+}
+
+void Session::forget_to_send(Call &check) {
+    to_send_.remove(check);
+    check.is_to_send = false;
+}
+
+void Session::send_waiting() {
+    for (Call *check = waiting_.front(); check != nullptr; check = check->waiting_hook.next) {
+        send_later(*check);
+    }
+}
+
+void Session::flush(Time now) {
+    while (!to_send_.empty()) {
+        Call &first = take_run();
+        if (!send(first, now)) {
+            problem_ = {.what = "out of memory", .redis_said = {}};
+            fail(first, Failure::overload, now);
+        }
+    }
+}
+
+/// The first check that is to be sent, followed by those that can share its run.
+Call &Session::take_run() {
+    Call &first = *to_send_.front();
+    forget_to_send(first);
+    size_t room = longest_run(first) - 1;
+    Call *last = &first;
+    for (Call *check = to_send_.front(); check != nullptr && room > 0;) {
+        Call &other = *std::exchange(check, check->sending_hook.next);
+        if (can_share_run(first, other)) {
+            forget_to_send(other);
+            last->next_in_run = &other;
+            last = &other;
+            --room;
+        }
+    }
+    return first;
+}
+
+/// A run of checks, or a release. False without memory, and nothing was sent.
+bool Session::send(Call &first, Time now) {
+    const Sending sending = first.sent_in_full ? Sending::in_full : Sending::by_name;
+    bool written = false;
+    if (first.kind == Call::Kind::release) {
+        const Script &script = scripts_.refund(rate_limit::Algorithm::concurrency);
+        written = write_release(output_, script, sending, *first.slot);
+    } else {
+        const ScriptShape shape = shape_of(first);
+        const Script &script =
+            first.next_in_run != nullptr ? scripts_.run(shape) : scripts_.check(shape);
+        written = write_checks(output_, script, sending, first);
+    }
+    if (written) {
+        queue(first, now);
+    }
+    return written;
+}
+
+/// Redis does not know the script, so nothing was charged: those calls for which somebody still
+/// waits go again.
+void Session::send_in_full(Call &first, Time now) {
+    Call *wanted = nullptr;
+    Call **next_wanted = &wanted;
+    Call *unwanted = nullptr;
+    for (Call *call = &first; call != nullptr;) {
+        Call &one = *std::exchange(call, call->next_in_run);
+        const bool is_wanted = one.listener != nullptr || one.kind == Call::Kind::release;
+        Call **place = is_wanted ? next_wanted : &unwanted;
+        one.next_in_run = is_wanted ? nullptr : unwanted;
+        next_wanted = is_wanted ? &one.next_in_run : next_wanted;
+        *place = &one;
+    }
+    if (wanted != nullptr) {
+        wanted->sent_in_full = true;
+        if (!send(*wanted, now)) {
+            fail(*wanted, Failure::overload, now);
+        }
+    }
+    if (unwanted != nullptr) {
+        fail(*unwanted, Failure::reply, now);
+    }
+}
+
+/// The command has been written to the output.
+void Session::queue(Call &first, Time now) {
+    for (Call *call = &first; call != nullptr; call = call->next_in_run) {
+        call->sent = now;
+        call->is_sent = true;
+    }
+    first.end_of_command = output_.appended();
+    to_answer_.push_back(first);
+}
+
+} // namespace redis_client
