@@ -177,13 +177,15 @@ Session::Progress Session::take_verdicts(Call &first, const Reply &reply) {
                            (first.next_in_run != nullptr || reply.size() == answers_size);
     std::string_view answers = reply.text();
     bool is_broken = !is_answer;
+    bool has_failed = false;
     for (Call *check = &first; check != nullptr && !is_broken; check = check->next_in_run) {
         const std::string_view answer = answers.substr(0, first.reply_size);
         check->has_failed = is_failure(answer) && first.next_in_run != nullptr;
+        has_failed = has_failed || check->has_failed;
         is_broken = !check->has_failed && !read_answer(answer, check->charges);
         answers.remove_prefix(first.reply_size);
     }
-    if (is_broken) {
+    if (is_broken || (!answers.empty() && !has_failed)) {
         return broken("an unexpected reply", reply.text());
     }
     to_answer_.remove(first);
@@ -200,11 +202,11 @@ Session::Progress Session::take_verdicts(Call &first, const Reply &reply) {
 }
 
 Session::Progress Session::take_error(Call &call, std::string_view error, Time now) {
-    problem_ = {.what = "error reply", .redis_said = std::string(error)};
     if (error.starts_with("NOSCRIPT") && !call.sent_in_full) {
-        send_in_full(call, now);
+        send_in_full(call, error, now);
         return Progress::more;
     }
+    problem_ = {.what = "error reply", .redis_said = std::string(error)};
     fail(call, Failure::reply, now);
     // A master that became a replica stays one, while its address may come to mean the new master.
     // Redis 6 hides the word behind "ERR Error running script".
@@ -280,6 +282,9 @@ void Session::fail(Call &call, Failure failure, Time now) {
     for (Call *check = &call; check != nullptr;) {
         Call &failed = *std::exchange(check, check->next_in_run);
         leave_slots(failed, now);
+        for (Charge &charge : failed.charges) {
+            charge.is_charged = false; // as its answer said, where another's of its run was none
+        }
         finish(failed, failure);
     }
 }

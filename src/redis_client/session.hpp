@@ -140,7 +140,7 @@ class Session {
     void send_waiting();
     Call &take_run();
     bool send(Call &first, Time now);
-    void send_in_full(Call &first, Time now);
+    void send_in_full(Call &first, std::string_view error, Time now);
     void queue(Call &first, Time now);
 
     // session_errands.cpp

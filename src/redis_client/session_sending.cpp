@@ -124,7 +124,7 @@ bool Session::send(Call &first, Time now) {
 
 /// Redis does not know the script, so nothing was charged: those calls for which somebody still
 /// waits go again.
-void Session::send_in_full(Call &first, Time now) {
+void Session::send_in_full(Call &first, std::string_view error, Time now) {
     Call *wanted = nullptr;
     Call **next_wanted = &wanted;
     Call *unwanted = nullptr;
@@ -139,10 +139,12 @@ void Session::send_in_full(Call &first, Time now) {
     if (wanted != nullptr) {
         wanted->sent_in_full = true;
         if (!send(*wanted, now)) {
+            problem_ = {.what = "out of memory", .redis_said = {}};
             fail(*wanted, Failure::overload, now);
         }
     }
     if (unwanted != nullptr) {
+        problem_ = {.what = "error reply", .redis_said = std::string(error)};
         fail(*unwanted, Failure::reply, now);
     }
 }
