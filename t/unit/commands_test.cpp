@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <vector>
 
 namespace redis_client {
@@ -21,7 +22,7 @@ class CommandsTest : public testing::Test {
         Charge charge;
         charge.quota = {.algorithm = algorithm, .window = 60s, .limit = 100, .cost = 2};
         charge.redis_key = redis_key;
-        charge.arguments = check_arguments(charge.quota, false);
+        charge.arguments = &arguments_.emplace_back(check_arguments(charge.quota, false));
         if (algorithm == Algorithm::concurrency) {
             charge.slot = slots_.make(redis_key, 2, 60s);
         }
@@ -36,13 +37,14 @@ class CommandsTest : public testing::Test {
     }
 
     Slots slots_;
+    std::deque<WireWords> arguments_;
     ByteQueue out_;
 };
 
 TEST_F(CommandsTest, CheckHasAllKeysAndThenAllArguments) {
-    const std::vector<Charge> charges = {charge_of(Algorithm::fixed_window, "a"),
-                                         charge_of(Algorithm::concurrency, "b"),
-                                         charge_of(Algorithm::sliding_window, "c")};
+    std::vector<Charge> charges = {charge_of(Algorithm::fixed_window, "a"),
+                                   charge_of(Algorithm::concurrency, "b"),
+                                   charge_of(Algorithm::sliding_window, "c")};
     Command expected = {"EVALSHA", script.sha1, "3", "a", "b", "c"};
     const Command arguments = {"100",
                                "2",
@@ -59,13 +61,32 @@ TEST_F(CommandsTest, CheckHasAllKeysAndThenAllArguments) {
                                "60000000",
                                "125001"};
     expected.insert(expected.end(), arguments.begin(), arguments.end());
-    EXPECT_TRUE(write_check(out_, script, Sending::by_name, charges));
+    Call check;
+    check.charges = charges;
+    EXPECT_TRUE(write_checks(out_, script, Sending::by_name, check));
     EXPECT_EQ(sent(), expected);
 
     expected[0] = "EVAL";
     expected[1] = script.source;
-    EXPECT_TRUE(write_check(out_, script, Sending::in_full, charges));
+    EXPECT_TRUE(write_checks(out_, script, Sending::in_full, check));
     EXPECT_EQ(sent(), expected);
+}
+
+TEST_F(CommandsTest, RunHasTheKeysOfAllChecksAndTheArgumentsOfOne) {
+    std::vector<Charge> charges[] = {
+        {charge_of(Algorithm::fixed_window, "a1"), charge_of(Algorithm::sliding_window, "b1")},
+        {charge_of(Algorithm::fixed_window, "a2"), charge_of(Algorithm::sliding_window, "b2")},
+        {charge_of(Algorithm::fixed_window, "a3"), charge_of(Algorithm::sliding_window, "b3")},
+    };
+    Call checks[3];
+    for (size_t i = 0; i < 3; ++i) {
+        checks[i].charges = charges[i];
+        checks[i].next_in_run = i < 2 ? &checks[i + 1] : nullptr;
+    }
+    EXPECT_TRUE(write_checks(out_, script, Sending::by_name, checks[0]));
+    EXPECT_EQ(sent(),
+              (Command{"EVALSHA", script.sha1, "6", "a1", "b1", "a2", "b2", "a3", "b3", "100", "2",
+                       "60000000", "65001", "first", "100", "2", "60000000", "125001"}));
 }
 
 TEST_F(CommandsTest, ReleaseNamesTheSlot) {
@@ -100,7 +121,9 @@ TEST_F(CommandsTest, WriteNothingWithoutMemory) {
     // refused before a byte of it is read
     charge.redis_key = slot->redis_key = std::string_view(key.data(), SIZE_MAX / 2);
     write_command(out_, {"PING"});
-    EXPECT_FALSE(write_check(out_, script, Sending::by_name, {&charge, 1}));
+    Call check;
+    check.charges = {&charge, 1};
+    EXPECT_FALSE(write_checks(out_, script, Sending::by_name, check));
     EXPECT_FALSE(write_release(out_, script, Sending::by_name, *slot));
     EXPECT_FALSE(write_refund(out_, script, charge));
     EXPECT_FALSE(write_renewal(out_, script, {&slot, 1}));

@@ -255,19 +255,19 @@ TEST(ReplyReader, ReadsThreePiecesCutAnywhere) {
     }
 }
 
-TEST(ReplyReader, KeepsTheFirst512BytesOfAText) {
-    const std::string text = repeated("0123456789abcdef", 32);
+TEST(ReplyReader, KeepsTheFirst4096BytesOfAText) {
+    const std::string text = repeated("0123456789abcdef", 256);
     for (const size_t piece : {size_t{1}, size_t{100}, SIZE_MAX}) {
-        EXPECT_EQ(replies_of("$512\r\n" + text + "\r\n", piece), Strings{"text " + text});
-        EXPECT_EQ(replies_of("$513\r\n" + text + "x\r\n", piece), Strings{"text " + text});
+        EXPECT_EQ(replies_of("$4096\r\n" + text + "\r\n", piece), Strings{"text " + text});
+        EXPECT_EQ(replies_of("$4097\r\n" + text + "x\r\n", piece), Strings{"text " + text});
         EXPECT_EQ(replies_of("-" + text + "x\r\n", piece), Strings{"error " + text});
     }
     const std::string longest = "$16000\r\n" + std::string(16'000, 'x') + "\r\n:1\r\n";
-    EXPECT_EQ(replies_of(longest, 1000), (Strings{"text " + std::string(512, 'x'), "number"}));
+    EXPECT_EQ(replies_of(longest, 1000), (Strings{"text " + std::string(4096, 'x'), "number"}));
 }
 
 TEST(ReplyReader, TellsTheSizeOfTheWholeText) {
-    for (const size_t size : {0, 1, 40, 511, 512, 513, 16'000}) {
+    for (const size_t size : {0, 1, 40, 4095, 4096, 4097, 16'000}) {
         ReplyReader reader;
         reader.feed("$" + std::to_string(size) + "\r\n" + std::string(size, 'x') + "\r\n");
         ASSERT_EQ(reader.next(), ReplyReader::Next::reply);

@@ -137,6 +137,8 @@ TEST(LuaSource, IsTheFileCutIntoItsParts) {
     }
     const LuaFrame frame = lua_frame();
     EXPECT_EQ(std::string(frame.head) + "\n-- rules\n" + std::string(frame.tail), file_of("frame"));
+    const LuaFrame run = lua_run();
+    EXPECT_EQ(std::string(run.head) + "\n-- rules\n" + std::string(run.tail), file_of("run"));
 }
 
 TEST(Script, IsNamedByItsSha1) {
@@ -144,6 +146,9 @@ TEST(Script, IsNamedByItsSha1) {
         const Script script = check_script(shape_of(rules));
         EXPECT_EQ(script.sha1.size(), 40u);
         EXPECT_EQ(script.sha1, sha1(script.source));
+        const Script run = run_script(shape_of(rules));
+        EXPECT_EQ(run.sha1, sha1(run.source));
+        EXPECT_NE(run.sha1, script.sha1);
     }
 }
 
@@ -273,6 +278,51 @@ TEST(CheckScript, DiffersWhereShapesDiffer) {
     EXPECT_EQ(names.size(), count);
 }
 
+/// A check's rules as lines, from the first to the last line that is theirs.
+std::string rules_of(const std::string &source) {
+    const size_t begin = source.find("local reply_1");
+    return source.substr(begin, source.find("return pack('<") - begin);
+}
+
+TEST(RunScript, HasTheRulesOfACheckWithTheKeysAsParameters) {
+    for (const auto &rules : many_rules()) {
+        std::string check = rules_of(check_script(shape_of(rules)).source);
+        for (size_t i = 1; i <= rules.size(); ++i) {
+            const std::string key = "KEYS[" + std::to_string(i) + "]";
+            for (size_t at = check.find(key); at != std::string::npos; at = check.find(key)) {
+                check.replace(at, key.size(), "key_" + std::to_string(i));
+            }
+        }
+        EXPECT_EQ(rules_of(run_script(shape_of(rules)).source), check);
+    }
+}
+
+TEST(RunScript, TakesTheKeysOfOneCheckAfterAnother) {
+    for (const auto &rules : many_rules()) {
+        const std::string source = run_script(shape_of(rules)).source;
+        Numbers offsets;
+        size_t replies = 0;
+        for (size_t i = 0; i < rules.size(); ++i) {
+            offsets.insert(i);
+            replies += rate_limit::reply_length(rules[i]);
+        }
+        EXPECT_EQ(numbers_after("key_", source), one_to(rules.size())) << source;
+        EXPECT_EQ(numbers_after("KEYS[i + ", source), offsets) << source;
+        EXPECT_EQ(numbers_after("#KEYS, ", source), Numbers{rules.size()}) << source;
+        EXPECT_EQ(numbers_after("rep('\\255', ", source), Numbers{8 * (1 + replies)}) << source;
+        for (const std::string_view name : {"REPLY", "KEY_", "OF_CHECK", "ANSWER_SIZE", "\n--"}) {
+            EXPECT_EQ(count_of(name, source), 0u) << name << " in\n" << source;
+        }
+    }
+    const std::string source =
+        run_script(shape_of({Algorithm::gcra, Algorithm::fixed_window})).source;
+    for (const std::string_view expected :
+         {"local function check(key_1, key_2)\nlocal granted = true\nlocal reply_1,",
+          "for i = 1, #KEYS, 2 do\n", "pcall(check, KEYS[i + 0], KEYS[i + 1])"}) {
+        EXPECT_EQ(count_of(expected, source), 1u) << expected << "\nin\n" << source;
+    }
+}
+
 TEST(ScriptShape, IsEqualWhereItsPartsAre) {
     EXPECT_EQ(ScriptShape(), ScriptShape());
     EXPECT_EQ(shape_of({Algorithm::gcra}), shape_of({Algorithm::gcra}));
@@ -301,6 +351,8 @@ TEST(ScriptLibrary, MakesEachScriptOnce) {
         const ScriptShape shape = shape_of(many_rules()[i]);
         EXPECT_EQ(&library.check(shape), scripts[i]);
         EXPECT_EQ(scripts[i]->source, check_script(shape).source);
+        EXPECT_EQ(&library.run(shape), &library.run(shape));
+        EXPECT_EQ(library.run(shape).source, run_script(shape).source);
     }
     for (const Algorithm algorithm : all_algorithms) {
         const Script *refund = &library.refund(algorithm);

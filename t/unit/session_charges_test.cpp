@@ -111,11 +111,12 @@ TEST_F(SessionChargesTest, AreLoadedForTheShapesOfMostChecks) {
     settings.shapes.push_back(shape_of(log_and_window));
     start(settings);
     session_->connected();
-    EXPECT_EQ(sent(),
-              (Commands{{"SCRIPT", "LOAD", script().source},
-                        {"SCRIPT", "LOAD", check_script(shape_of(log_and_window)).source}}));
-    EXPECT_EQ(receive("+sha1\r\n"), Progress::more);
-    EXPECT_EQ(receive("+sha1\r\n"), Progress::ready);
+    EXPECT_EQ(sent(), (Commands{{"SCRIPT", "LOAD", script().source},
+                                {"SCRIPT", "LOAD", script_of_runs().source},
+                                {"SCRIPT", "LOAD", check_script(shape_of(log_and_window)).source},
+                                {"SCRIPT", "LOAD", run_script(shape_of(log_and_window)).source}}));
+    EXPECT_EQ(receive(loaded), Progress::more);
+    EXPECT_EQ(receive(loaded), Progress::ready);
 }
 
 TEST_F(SessionChargesTest, ComeAlongWithTheirScriptWhereRedisDoesNotKnowIt) {

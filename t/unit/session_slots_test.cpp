@@ -109,9 +109,11 @@ TEST_F(SessionSlotsTest, LeavesMaxPendingToChecks) {
 
 TEST_F(SessionSlotsTest, LoadWhatReleasesThem) {
     session_->connected();
-    EXPECT_EQ(sent(), (Commands{{"SCRIPT", "LOAD", check_of_slot().source},
-                                {"SCRIPT", "LOAD", release_script().source}}));
-    EXPECT_EQ(receive("+sha1\r\n"), Progress::more);
+    EXPECT_EQ(sent(),
+              (Commands{{"SCRIPT", "LOAD", check_of_slot().source},
+                        {"SCRIPT", "LOAD", run_script(shape_of(Algorithm::concurrency)).source},
+                        {"SCRIPT", "LOAD", release_script().source}}));
+    EXPECT_EQ(receive(loaded), Progress::more);
     EXPECT_EQ(receive("+sha1\r\n"), Progress::ready);
 }
 
@@ -642,7 +644,8 @@ TEST_F(SessionSlotsTest, SurviveThatThereIsNoMemoryForCommands) {
     fill_output();
     release(b_);
     session_->refund(c_.charges(), now_);
-    EXPECT_EQ(ask(c_, {slot_asked()}), nullptr);
+    ask(c_, {slot_asked()});
+    EXPECT_EQ(c_.results.back(), Result(Failure::overload));
     EXPECT_EQ(c_.charges()[0].slot, nullptr);
     now_ += 10s;
     session_->expire(now_); // to renew what is held
@@ -667,7 +670,8 @@ TEST_F(SessionSlotsTest, OfAWaitingCheckWithoutMemoryToSendItNeedNoRelease) {
     ask_for_slot(a_);
     session_->connected();
     fill_output();
-    session_->received("+sha1\r\n+sha1\r\n", now_);
+    session_->received(std::string(loaded) + "+sha1\r\n", now_);
+    session_->flush(now_);
     EXPECT_EQ(a_.results, Results{Failure::overload});
     EXPECT_EQ(a_.charges()[0].slot, nullptr);
     EXPECT_FALSE(session_->has_errands());

@@ -43,20 +43,23 @@ TEST_F(SessionTest, LogsInStepByStep) {
         session_->connected();
         Commands expected = login.commands;
         expected.push_back({"SCRIPT", "LOAD", script().source});
+        expected.push_back({"SCRIPT", "LOAD", script_of_runs().source});
         EXPECT_EQ(sent(), expected);
 
         for (size_t i = 0; i < login.commands.size(); ++i) {
             EXPECT_EQ(receive("+OK\r\n"), Progress::more);
             EXPECT_FALSE(session_->is_ready());
         }
-        EXPECT_EQ(receive("$40\r\n" + script().sha1 + "\r\n"), Progress::ready);
+        EXPECT_EQ(receive(bulk_string(script().sha1)), Progress::more);
+        EXPECT_EQ(receive(bulk_string(script_of_runs().sha1)), Progress::ready);
         EXPECT_TRUE(session_->is_ready());
         EXPECT_EQ(sent(), Commands{});
     }
 }
 
 TEST_F(SessionTest, LogsInOnRepliesCutAnywhere) {
-    const std::string replies = "+OK\r\n+OK\r\n$40\r\n" + script().sha1 + "\r\n";
+    const std::string replies =
+        "+OK\r\n+OK\r\n" + bulk_string(script().sha1) + bulk_string(script_of_runs().sha1);
     for (size_t cut = 0; cut < replies.size(); ++cut) {
         start(settings_of(logins.back()));
         session_->connected();
@@ -129,14 +132,15 @@ TEST_F(SessionTest, SendsNothingBeforeItIsReady) {
     ask(b_, "b");
     EXPECT_EQ(sent(), (Commands{{"AUTH", "app", "secret"},
                                 {"SELECT", "7"},
-                                {"SCRIPT", "LOAD", script().source}}));
+                                {"SCRIPT", "LOAD", script().source},
+                                {"SCRIPT", "LOAD", script_of_runs().source}}));
     receive("+OK\r\n");
     ask(c_, "c");
     receive("+OK\r\n");
     EXPECT_EQ(sent(), Commands{});
     EXPECT_TRUE(session_->has_waiting());
 
-    EXPECT_EQ(receive("+sha1\r\n"), Progress::ready);
+    EXPECT_EQ(receive(loaded), Progress::ready);
     EXPECT_EQ(sent(), (Commands{evalsha("a"), evalsha("b"), evalsha("c")}));
     receive(grant(1) + grant(2) + grant(3));
     EXPECT_EQ(a_.results, Results{granted(1)});
@@ -526,14 +530,14 @@ TEST_F(SessionTest, BreaksOnOneReplyTooMany) {
 TEST_F(SessionTest, BreaksOnAReplyBehindTheLogin) {
     ask(a_, "a"); // sent only when the login's last reply is read
     session_->connected();
-    EXPECT_EQ(receive("+sha1\r\n" + grant(1)), Progress::broken);
+    EXPECT_EQ(receive(std::string(loaded) + grant(1)), Progress::broken);
     session_->disconnected(Lost::unreachable, now_);
     EXPECT_EQ(a_.results, Results{Failure::connect});
 }
 
 TEST_F(SessionTest, BreaksOnAReplyBehindTheLoginWhereNobodyWaits) {
     session_->connected();
-    EXPECT_EQ(receive("+sha1\r\n" + grant(1)), Progress::broken);
+    EXPECT_EQ(receive(std::string(loaded) + grant(1)), Progress::broken);
 }
 
 // Connections that come and go
@@ -692,9 +696,10 @@ TEST_F(SessionTest, FailsWhatItHasNoMemoryToSend) {
     start(with_max_pending(SIZE_MAX));
     log_in();
     size_t room = 0;
-    while (ask(a_, "a") != nullptr) {
+    for (ask(a_, "a"); a_.results.empty(); ask(a_, "a")) {
         ++room;
     }
+    EXPECT_EQ(a_.results, Results{Failure::overload});
     EXPECT_EQ(session_->problem().what, "out of memory");
     EXPECT_EQ(session_->pending(), room);
     EXPECT_EQ(sent().size(), room);
@@ -706,9 +711,9 @@ TEST_F(SessionTest, FailsWhatItHasNoMemoryToSend) {
         ask(a_, "a");
     }
     log_in();
+    EXPECT_EQ(sent().size(), room);
     EXPECT_EQ(a_.results, Results(3, Failure::overload));
     EXPECT_EQ(session_->problem().what, "out of memory");
-    EXPECT_EQ(sent().size(), room);
     EXPECT_EQ(session_->pending(), room);
     ask(b_, "b"); // the socket took all, so there is room again
     EXPECT_EQ(sent(), Commands{evalsha("b")});
@@ -786,7 +791,7 @@ TEST_F(SessionTest, DiesWithChecksInEveryState) {
             start(default_settings());
             session_->connected();
             if (ready) {
-                receive("+sha1\r\n");
+                receive(loaded);
             }
             for (int i = 0; i < sent_count; ++i) {
                 session_->abandon(*ask(a_, "a"), now_);

@@ -36,6 +36,7 @@ struct Asked {
     Quota quota;
     std::string redis_key;
     bool dry_run = false;
+    const WireWords *arguments = nullptr; // that others have, too; else of its own
 };
 
 /// Who asks. What was asked stays where it is, whatever else is asked.
@@ -50,7 +51,11 @@ struct Listener final : CheckListener {
             charges[i].quota = asked[i].quota;
             charges[i].dry_run = asked[i].dry_run;
             charges[i].redis_key = keys.emplace_back(asked[i].redis_key);
-            charges[i].arguments = check_arguments(asked[i].quota, false);
+            charges[i].arguments = asked[i].arguments;
+            if (charges[i].arguments == nullptr) {
+                charges[i].arguments =
+                    &arguments.emplace_back(check_arguments(asked[i].quota, false));
+            }
         }
         return charges;
     }
@@ -59,6 +64,7 @@ struct Listener final : CheckListener {
     Results results;
     std::deque<std::vector<Charge>> all_charges;
     std::deque<std::string> keys;
+    std::deque<WireWords> arguments;
 };
 
 inline ScriptShape shape_of(const std::vector<Asked> &asked) {
@@ -90,6 +96,12 @@ inline const Script &script() {
     return of_log;
 }
 
+/// For many checks.
+inline const Script &script_of_runs() {
+    static const Script of_log = run_script(shape_of(Algorithm::sliding_log));
+    return of_log;
+}
+
 inline Command evalsha(const std::string &key) {
     return {"EVALSHA", script().sha1, "1",        "rl:{z:" + key + "}:sliding_log:60000",
             "100",     "1",           "60000000", "72501"};
@@ -118,6 +130,9 @@ inline Result granted(uint64_t remaining) {
 inline std::string grant(int64_t remaining) {
     return answer({remaining, 0, 0, 0});
 }
+
+/// To the SCRIPT LOAD of a check and of its runs.
+inline constexpr std::string_view loaded = "+sha1\r\n+sha1\r\n";
 
 inline constexpr std::string_view noscript = "-NOSCRIPT No matching script. Please use EVAL.\r\n";
 
@@ -161,12 +176,20 @@ class SessionTest : public testing::Test {
             EXPECT_EQ(receive("+sha1\r\n"), Progress::more);
         }
         EXPECT_EQ(receive("+sha1\r\n"), Progress::ready);
+        session_->flush(now_);
     }
 
-    Call *ask(Listener &listener, const std::vector<Asked> &all) {
+    Call *ask_in_turn(Listener &listener, const std::vector<Asked> &all) {
         const auto answer = session_->ask(listener.new_charges(all), listener, now_);
         Call *const *check = std::get_if<Call *>(&answer);
         return check != nullptr ? *check : nullptr;
+    }
+
+    /// In a turn of its own. What was refused memory is gone by then.
+    Call *ask(Listener &listener, const std::vector<Asked> &all) {
+        Call *check = ask_in_turn(listener, all);
+        session_->flush(now_);
+        return check;
     }
 
     Call *ask(Listener &listener, const std::string &key) {
@@ -182,6 +205,7 @@ class SessionTest : public testing::Test {
 
     /// What the transport does at the end of a turn.
     void flush() {
+        session_->flush(now_);
         wire_ += session_->output().bytes();
         session_->output().consume(session_->output().bytes().size());
     }

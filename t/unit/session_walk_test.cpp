@@ -13,7 +13,7 @@
 namespace redis_client {
 namespace {
 
-enum class Kind { log, slot, both };
+enum class Kind { log, shared_log, slot, both };
 
 constexpr std::chrono::milliseconds window = 6s;
 
@@ -23,9 +23,14 @@ std::vector<Asked> rules_of(Kind kind, uint64_t number) {
                      .redis_key = "slot:" + key};
     const Asked log{.quota = {.algorithm = Algorithm::sliding_log, .window = window, .limit = 100},
                     .redis_key = "log:" + key};
+    static const WireWords of_all_logs = check_arguments(log.quota, false);
+    Asked shared_log = log;
+    shared_log.arguments = &of_all_logs;
     switch (kind) {
     case Kind::log:
         return {log};
+    case Kind::shared_log: // whose checks share runs
+        return {shared_log};
     case Kind::slot:
         return {slot};
     case Kind::both:
@@ -59,6 +64,7 @@ class PretendedRedis {
     std::set<std::string> slots;      // that are taken
     std::map<std::string, int> units; // of logs, by key
     uint64_t renewed = 0, released = 0, refunds = 0;
+    uint64_t runs = 0, failed_alone = 0;
 
   private:
     std::string reply(const Command &command) {
@@ -86,7 +92,31 @@ class PretendedRedis {
             ++refunds;
             return "$-1\r\n";
         }
+        if (its_script == run_.sha1 || its_script == run_.source) {
+            return run(command);
+        }
         return check(command, chance < 5);
+    }
+
+    std::string run(const Command &command) {
+        std::string answers;
+        std::string failure;
+        const size_t count = std::stoul(command[2]);
+        for (size_t i = 0; i < count; ++i) {
+            const std::string &key = command[3 + i];
+            const uint32_t chance = has_faults_ ? random_() % 16 : 15;
+            if (chance < 4) {
+                answers += std::string(size_t{5} * 8, '\xff');
+                failure = "WRONGTYPE no luck";
+                ++failed_alone;
+            } else {
+                const bool denies = chance < 8;
+                units[key] += denies ? 0 : 1;
+                answers += packed({time_of_redis, denies ? -1 : number_of(key), 0, 0, denies});
+            }
+        }
+        ++runs;
+        return bulk_string(answers + failure);
     }
 
     std::string renew(const Command &command) {
@@ -99,9 +129,13 @@ class PretendedRedis {
         return "$-1\r\n";
     }
 
+    static int64_t number_of(const std::string &key) {
+        return std::stoll(key.substr(key.find(':') + 1));
+    }
+
     std::string check(const Command &command, bool denies) {
         const std::string &key = command[3];
-        const int64_t number = std::stoll(key.substr(key.find(':') + 1));
+        const int64_t number = number_of(key);
         const bool has_two = command[2] == "2";
         const int64_t left = denies ? -1 : number;
         if (key.starts_with("log:")) {
@@ -123,6 +157,7 @@ class PretendedRedis {
     const Script release_ = refund_script(Algorithm::concurrency);
     const Script renew_ = renew_script();
     const Script refund_ = refund_script(Algorithm::sliding_log);
+    const Script run_ = run_script(shape_of(Algorithm::sliding_log));
 };
 
 struct Client {
@@ -151,8 +186,8 @@ class SessionWalkTest : public SessionTest {
     void ask_one() {
         Client client;
         client.number = random_() % 100;
-        const Kind kind{static_cast<int>(random_() % 3)};
-        client.check = ask(*client.listener, rules_of(kind, client.number));
+        const Kind kind{static_cast<int>(random_() % 4)};
+        client.check = ask_in_turn(*client.listener, rules_of(kind, client.number));
         ++asked_;
         if (client.check != nullptr) {
             clients_.push_back(std::move(client));
@@ -269,7 +304,7 @@ class SessionWalkTest : public SessionTest {
 };
 
 TEST_F(SessionWalkTest, TellsEachOnceAndGivesAllBackWhateverHappens) {
-    for (int i = 0; i < 50'000; ++i) {
+    for (int i = 0; i < 100'000; ++i) {
         ASSERT_NO_FATAL_FAILURE(step()) << i;
         ASSERT_NO_FATAL_FAILURE(look_at_clients()) << i;
     }
@@ -282,9 +317,11 @@ TEST_F(SessionWalkTest, TellsEachOnceAndGivesAllBackWhateverHappens) {
 
     const Counters &counters = session_->counters();
     EXPECT_EQ(counters.verdicts + counters.failures + never_sent_, asked_);
-    for (const uint64_t count : {verdicts_, redis_.renewed, redis_.released, redis_.refunds}) {
+    for (const uint64_t count :
+         {verdicts_, redis_.renewed, redis_.released, redis_.refunds, redis_.runs}) {
         EXPECT_GT(count, 500u); // else the walk has shown little
     }
+    EXPECT_GT(redis_.failed_alone, 200u);
 }
 
 } // namespace

@@ -1,0 +1,482 @@
+// Checks of one turn that share a script run: each is told what is its own, once.
+
+#include "session_test.hpp"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace redis_client {
+namespace {
+
+using Keys = std::vector<std::string>;
+
+const WireWords log_arguments = check_arguments(quota_of(Algorithm::sliding_log), false);
+const WireWords window_arguments = check_arguments(quota_of(Algorithm::fixed_window), false);
+
+/// Of a rule without variables.
+Asked of_log(const std::string &key) {
+    Asked one = asked(key);
+    one.arguments = &log_arguments;
+    return one;
+}
+
+Asked of_window(const std::string &key) {
+    return {.quota = quota_of(Algorithm::fixed_window),
+            .redis_key = "rl:{z:" + key + "}:fixed_window:60000",
+            .arguments = &window_arguments};
+}
+
+Command run_of_logs(const Keys &keys, bool in_full = false) {
+    const Script &run = script_of_runs();
+    Command command = {in_full ? "EVAL" : "EVALSHA", in_full ? run.source : run.sha1,
+                       std::to_string(keys.size())};
+    for (const std::string &key : keys) {
+        command.push_back("rl:{z:" + key + "}:sliding_log:60000");
+    }
+    command.insert(command.end(), {"100", "1", "60000000", "72501"});
+    return command;
+}
+
+/// Of one check in a run of logs, before it becomes a part of the reply.
+std::string with_left(int64_t remaining) {
+    return packed({time_of_redis, remaining, 0, 0, 0});
+}
+
+const std::string failed(size_t{5} * 8, '\xff');
+const std::string wrong_type = "WRONGTYPE Operation against a key holding the wrong kind of value";
+
+class SessionRunsTest : public SessionTest {
+  protected:
+    Call *ask_log(Listener &listener, const std::string &key) {
+        return ask_in_turn(listener, {of_log(key)});
+    }
+
+    /// On a connection that is ready: one run of three.
+    void ask_three() {
+        log_in();
+        checks_ = {ask_log(a_, "a"), ask_log(b_, "b"), ask_log(c_, "c")};
+    }
+
+    std::array<Call *, 3> checks_{};
+};
+
+// What goes together
+
+TEST_F(SessionRunsTest, TakeAllChecksOfATurn) {
+    ask_three();
+    EXPECT_TRUE(session_->has_output());
+    EXPECT_TRUE(session_->output().empty());
+    EXPECT_EQ(sent(), Commands{run_of_logs({"a", "b", "c"})});
+    EXPECT_FALSE(session_->has_output());
+    EXPECT_EQ(session_->pending(), 3u);
+    EXPECT_EQ(receive(bulk_string(with_left(1) + with_left(2) + with_left(3))), Progress::more);
+    EXPECT_EQ(a_.results, Results{granted(1)});
+    EXPECT_EQ(b_.results, Results{granted(2)});
+    EXPECT_EQ(c_.results, Results{granted(3)});
+    EXPECT_TRUE(b_.charges()[0].is_charged);
+    EXPECT_EQ(session_->counters().verdicts, 3u);
+}
+
+TEST_F(SessionRunsTest, TakeAKeyAsOftenAsItIsAskedFor) {
+    log_in();
+    ask_log(a_, "a");
+    ask_log(b_, "a");
+    EXPECT_EQ(sent(), Commands{run_of_logs({"a", "a"})});
+    receive(bulk_string(with_left(1) + with_left(0)));
+    EXPECT_EQ(a_.results, Results{granted(1)});
+    EXPECT_EQ(b_.results, Results{granted(0)});
+}
+
+TEST_F(SessionRunsTest, AreNoneForACheckAlone) {
+    log_in();
+    ask_log(a_, "a");
+    EXPECT_EQ(sent(), Commands{evalsha("a")});
+    ask_log(b_, "b"); // in the next turn
+    EXPECT_EQ(sent(), Commands{evalsha("b")});
+    receive(grant(1) + grant(2));
+    EXPECT_EQ(b_.results, Results{granted(2)});
+}
+
+TEST_F(SessionRunsTest, TakeChecksOfTheSameRules) {
+    log_in();
+    Listener d;
+    ask_log(a_, "a");
+    ask_in_turn(b_, {of_window("b")});
+    ask_log(c_, "c");
+    ask_in_turn(d, {of_window("d")});
+    const Commands commands = sent();
+    ASSERT_EQ(commands.size(), 2u);
+    EXPECT_EQ(commands[0], run_of_logs({"a", "c"}));
+    EXPECT_EQ(commands[1][1], run_script(shape_of(Algorithm::fixed_window)).sha1);
+    receive(bulk_string(with_left(1) + with_left(3)));
+    receive(bulk_string(packed({time_of_redis, 2, 0, time_of_redis, 4, 0})));
+    EXPECT_EQ(a_.results, Results{granted(1)});
+    EXPECT_EQ(c_.results, Results{granted(3)});
+    EXPECT_EQ(std::get<Verdict>(b_.results[0]).remaining, 2u);
+    EXPECT_EQ(std::get<Verdict>(d.results[0]).remaining, 4u);
+}
+
+TEST_F(SessionRunsTest, TakeChecksOfSeveralRulesEachAllOrNothing) {
+    log_in();
+    ask_in_turn(a_, {of_log("a"), of_window("a")});
+    ask_in_turn(b_, {of_log("b"), of_window("b")});
+    const Commands commands = sent();
+    ASSERT_EQ(commands.size(), 1u);
+    EXPECT_EQ(commands[0][1], run_script(shape_of({of_log("a"), of_window("a")})).sha1);
+    EXPECT_EQ(Keys(commands[0].begin() + 2, commands[0].begin() + 7),
+              (Keys{"4", of_log("a").redis_key, of_window("a").redis_key, of_log("b").redis_key,
+                    of_window("b").redis_key}));
+    receive(bulk_string(packed({time_of_redis, 9, 0, 0, 0, -1, 7}) +
+                        packed({time_of_redis, 8, 0, 0, 0, 5, 7})));
+    EXPECT_FALSE(a_.charges()[0].is_charged);
+    EXPECT_EQ(a_.charges()[1].verdict.decision, Decision::denied);
+    EXPECT_TRUE(b_.charges()[0].is_charged);
+    EXPECT_TRUE(b_.charges()[1].is_charged);
+}
+
+TEST_F(SessionRunsTest, TakeNoneOfOtherArguments) {
+    log_in();
+    Asked on_trial = of_log("on trial");
+    on_trial.dry_run = true;
+    const std::vector<std::vector<Asked>> different = {
+        {of_log("a")},
+        {asked("arguments of its own, which are equal")},
+        {asked("and another's")},
+        {on_trial},
+        {of_log("a"), of_window("a")},
+        {of_window("a"), of_log("a")},
+        {of_window("a")},
+    };
+    std::vector<Listener> listeners(different.size());
+    for (size_t i = 0; i < different.size(); ++i) {
+        ask_in_turn(listeners[i], different[i]);
+    }
+    EXPECT_EQ(sent().size(), different.size());
+    session_->disconnected(Lost::in_use, now_);
+}
+
+TEST_F(SessionRunsTest, TakeNoSlots) {
+    const WireWords arguments = check_arguments(quota_of(Algorithm::concurrency), false);
+    const Asked slot{
+        .quota = quota_of(Algorithm::concurrency), .redis_key = "slot", .arguments = &arguments};
+    log_in();
+    ask_in_turn(a_, {slot});
+    ask_in_turn(b_, {slot});
+    ask_in_turn(c_, {of_log("c"), slot});
+    Listener d;
+    ask_in_turn(d, {of_log("d"), slot});
+    EXPECT_EQ(sent().size(), 4u);
+    receive(answer({-1}) + answer({-1}) + answer({1, 0, 0, 0, -1}) + answer({1, 0, 0, 0, -1}));
+    EXPECT_EQ(d.results.size(), 1u);
+}
+
+TEST_F(SessionRunsTest, AreShortAndTheirReplyFits) {
+    log_in();
+    for (const size_t rules : {1, 2, 5, 12}) {
+        std::vector<Asked> all(rules, of_log("k"));
+        std::vector<Listener> listeners(130);
+        for (Listener &listener : listeners) {
+            ask_in_turn(listener, all);
+        }
+        size_t keys = 0;
+        for (const Command &command : sent()) {
+            const size_t of_run = std::stoul(command[2]);
+            EXPECT_LE(of_run, 64u);
+            const size_t answers = of_run / rules * (1 + 4 * rules) * 8;
+            EXPECT_LE(answers + 512, Reply::longest_text);
+            EXPECT_LE(answers, ReplyReader::longest_reply);
+            keys += of_run;
+            std::vector<int64_t> numbers;
+            for (size_t i = 0; i < of_run / rules; ++i) {
+                numbers.push_back(time_of_redis);
+                for (size_t rule = 0; rule < rules; ++rule) {
+                    numbers.insert(numbers.end(), {7, 0, 0, 0});
+                }
+            }
+            ASSERT_EQ(receive(bulk_string(packed(numbers))), Progress::more);
+        }
+        EXPECT_EQ(keys, rules * listeners.size());
+        for (const Listener &listener : listeners) {
+            ASSERT_EQ(listener.results, Results{granted(7)});
+        }
+    }
+}
+
+TEST_F(SessionRunsTest, TakeSixtyFourWindows) {
+    log_in();
+    std::vector<Listener> listeners(65);
+    for (Listener &listener : listeners) {
+        ask_in_turn(listener, {of_window("k")});
+    }
+    const Commands commands = sent();
+    ASSERT_EQ(commands.size(), 2u);
+    EXPECT_EQ(commands[0][2], "64");
+    EXPECT_EQ(commands[1][1], check_script(shape_of(Algorithm::fixed_window)).sha1);
+    session_->disconnected(Lost::in_use, now_);
+}
+
+TEST_F(SessionRunsTest, TakeChecksThatWaitedForAConnection) {
+    ask_log(a_, "a");
+    session_->connected();
+    ask_log(b_, "b");
+    EXPECT_EQ(receive(loaded), Progress::ready);
+    ask_log(c_, "c");
+    EXPECT_EQ(sent().back(), run_of_logs({"a", "b", "c"}));
+    receive(bulk_string(with_left(1) + with_left(2) + with_left(3)));
+    EXPECT_EQ(c_.results, Results{granted(3)});
+}
+
+// Listeners that leave
+
+TEST_F(SessionRunsTest, AreWithoutWhatWasAbandonedBefore) {
+    ask_three();
+    session_->abandon(*checks_[0], now_);
+    EXPECT_EQ(session_->pending(), 2u);
+    EXPECT_EQ(sent(), Commands{run_of_logs({"b", "c"})});
+    receive(bulk_string(with_left(2) + with_left(3)));
+    EXPECT_EQ(a_.results, Results{});
+    EXPECT_EQ(c_.results, Results{granted(3)});
+}
+
+TEST_F(SessionRunsTest, AreWithoutWhatTimedOutBefore) {
+    log_in();
+    ask_log(a_, "a");
+    now_ += 50ms;
+    ask_log(b_, "b");
+    ask_log(c_, "c");
+    session_->expire(now_ + 50ms);
+    EXPECT_EQ(a_.results, Results{Failure::timeout});
+    EXPECT_EQ(sent(), Commands{run_of_logs({"b", "c"})});
+    receive(bulk_string(with_left(2) + with_left(3)));
+    EXPECT_EQ(c_.results, Results{granted(3)});
+}
+
+TEST_F(SessionRunsTest, SwallowTheAnswerOfWhatWasAbandonedAfter) {
+    for (size_t left = 0; left < 3; ++left) {
+        Listener *const listeners[] = {&a_, &b_, &c_};
+        ask_three();
+        sent();
+        session_->abandon(*checks_[left], now_);
+        listeners[left]->charges().clear(); // their memory is gone
+        listeners[left]->charges().shrink_to_fit();
+        EXPECT_EQ(session_->pending(), 3u);
+        EXPECT_EQ(receive(bulk_string(with_left(0) + with_left(1) + with_left(2))), Progress::more);
+        for (size_t i = 0; i < 3; ++i) {
+            EXPECT_EQ(listeners[i]->results, i == left ? Results{} : Results{granted(i)});
+            listeners[i]->results.clear();
+        }
+    }
+}
+
+TEST_F(SessionRunsTest, SwallowTheAnswersOfAllThatTimedOut) {
+    ask_three();
+    sent();
+    session_->expire(now_ + 100ms);
+    for (Listener *listener : {&a_, &b_, &c_}) {
+        EXPECT_EQ(listener->results, Results{Failure::timeout});
+        listener->charges().clear();
+        listener->charges().shrink_to_fit();
+    }
+    EXPECT_EQ(session_->counters().failures, 3u);
+    EXPECT_EQ(receive(bulk_string(with_left(1) + failed + with_left(3) + wrong_type)),
+              Progress::more);
+    EXPECT_EQ(session_->counters().failures, 3u);
+    EXPECT_EQ(session_->counters().verdicts, 0u);
+}
+
+// NOSCRIPT
+
+TEST_F(SessionRunsTest, ComeAlongWithTheirScriptOnceWhereRedisDoesNotKnowIt) {
+    ask_three();
+    sent();
+    EXPECT_EQ(receive(noscript), Progress::more);
+    EXPECT_EQ(sent(), Commands{run_of_logs({"a", "b", "c"}, true)});
+    EXPECT_EQ(session_->counters().failures, 0u);
+    receive(bulk_string(with_left(1) + with_left(2) + with_left(3)));
+    EXPECT_EQ(a_.results, Results{granted(1)});
+    EXPECT_EQ(c_.results, Results{granted(3)});
+
+    ask_three(); // by name again, in the same memory
+    EXPECT_EQ(sent(), Commands{run_of_logs({"a", "b", "c"})});
+    receive(noscript);
+    receive(noscript);
+    EXPECT_EQ(sent().size(), 1u);
+    for (const Listener *listener : {&a_, &b_, &c_}) {
+        EXPECT_EQ(listener->results.back(), Result(Failure::reply));
+        EXPECT_EQ(listener->results.size(), 2u);
+    }
+}
+
+TEST_F(SessionRunsTest, ComeAlongWithTheirScriptForThoseWhoStillWait) {
+    ask_three();
+    sent();
+    session_->abandon(*checks_[1], now_);
+    receive(noscript);
+    EXPECT_EQ(session_->pending(), 2u);
+    EXPECT_EQ(sent(), Commands{run_of_logs({"a", "c"}, true)});
+    receive(bulk_string(with_left(1) + with_left(3)));
+    EXPECT_EQ(a_.results, Results{granted(1)});
+    EXPECT_EQ(b_.results, Results{});
+    EXPECT_EQ(c_.results, Results{granted(3)});
+    EXPECT_EQ(session_->counters().verdicts, 2u);
+    EXPECT_EQ(session_->counters().failures, 1u);
+}
+
+TEST_F(SessionRunsTest, BecomeACheckWhereOneAloneStillWaits) {
+    ask_three();
+    sent();
+    session_->abandon(*checks_[0], now_);
+    session_->abandon(*checks_[2], now_);
+    receive(noscript);
+    EXPECT_EQ(sent(), Commands{eval("b")});
+    receive(grant(2));
+    EXPECT_EQ(b_.results, Results{granted(2)});
+}
+
+TEST_F(SessionRunsTest, SendNoScriptForNobody) {
+    ask_three();
+    sent();
+    session_->abandon(*checks_[1], now_);
+    session_->expire(now_ + 100ms);
+    EXPECT_EQ(receive(noscript), Progress::more);
+    EXPECT_EQ(sent(), Commands{});
+    EXPECT_EQ(session_->pending(), 0u);
+    EXPECT_EQ(session_->counters().failures, 3u);
+}
+
+// Failures
+
+TEST_F(SessionRunsTest, LetOneCheckFailAlone) {
+    const Results fails{Failure::reply};
+    for (size_t bad = 0; bad < 3; ++bad) {
+        Listener *const listeners[] = {&a_, &b_, &c_};
+        ask_three();
+        sent();
+        std::string answers;
+        for (size_t i = 0; i < 3; ++i) {
+            answers += i == bad ? failed : with_left(static_cast<int64_t>(i));
+        }
+        EXPECT_EQ(receive(bulk_string(answers + wrong_type)), Progress::more);
+        EXPECT_EQ(session_->problem().redis_said, wrong_type);
+        EXPECT_EQ(session_->problem().what, "error reply");
+        for (size_t i = 0; i < 3; ++i) {
+            EXPECT_EQ(listeners[i]->results, i == bad ? fails : Results{granted(i)});
+            EXPECT_EQ(listeners[i]->charges()[0].is_charged, i != bad);
+            listeners[i]->results.clear();
+        }
+        EXPECT_EQ(session_->counters().failures, bad + 1);
+        EXPECT_EQ(session_->counters().verdicts, 2 * (bad + 1));
+    }
+}
+
+TEST_F(SessionRunsTest, LeaveARedisThatBecameAReplica) {
+    for (const std::string said :
+         {"READONLY You can't write against a read only replica.",
+          "@user_script: 9: -READONLY You can't write against a read only replica."}) {
+        Listener later;
+        ask_three();
+        sent();
+        ask_log(later, "later");
+        EXPECT_EQ(receive(bulk_string(failed + with_left(2) + failed + said)), Progress::broken);
+        EXPECT_EQ(session_->problem().redis_said, said);
+        EXPECT_EQ(a_.results.back(), Result(Failure::reply));
+        EXPECT_EQ(b_.results.back(), granted(2));
+        EXPECT_EQ(c_.results.back(), Result(Failure::reply));
+        session_->disconnected(Lost::unreachable, now_);
+        EXPECT_EQ(later.results, Results{Failure::connect});
+    }
+}
+
+TEST_F(SessionRunsTest, FailEachOnceOnAnError) {
+    ask_three();
+    sent();
+    session_->abandon(*checks_[1], now_);
+    EXPECT_EQ(receive("-OOM command not allowed\r\n"), Progress::more);
+    EXPECT_EQ(a_.results, Results{Failure::reply});
+    EXPECT_EQ(b_.results, Results{});
+    EXPECT_EQ(c_.results, Results{Failure::reply});
+    EXPECT_EQ(session_->problem().redis_said, "OOM command not allowed");
+    EXPECT_EQ(session_->pending(), 0u);
+    EXPECT_EQ(session_->counters().failures, 3u);
+}
+
+TEST_F(SessionRunsTest, FailEachOnceWhereTheConnectionIsLost) {
+    for (const Lost lost : {Lost::in_use, Lost::unreachable}) {
+        Listener a, b, later;
+        log_in();
+        ask_log(a, "a");
+        Call *left = ask_log(b, "b");
+        sent();
+        session_->abandon(*left, now_);
+        ask_log(later, "later");
+        session_->disconnected(lost, now_);
+        EXPECT_EQ(a.results, Results{Failure::connect});
+        EXPECT_EQ(b.results, Results{});
+        if (lost == Lost::in_use) { // what was not sent waits for the next connection
+            EXPECT_EQ(later.results, Results{});
+            log_in();
+            EXPECT_EQ(sent(), Commands{evalsha("later")});
+            receive(grant(4));
+            EXPECT_EQ(later.results, Results{granted(4)});
+        } else {
+            EXPECT_EQ(later.results, Results{Failure::connect});
+        }
+        EXPECT_EQ(session_->pending(), 0u);
+    }
+}
+
+TEST_F(SessionRunsTest, KeepTheWordsOfAProblemThoughAnotherScriptIsUnknown) {
+    ask_three();
+    ask_in_turn(a_, {of_window("a")});
+    sent();
+    receive(bulk_string(failed + with_left(2) + with_left(3) + wrong_type) + std::string(noscript));
+    EXPECT_EQ(session_->problem().redis_said, wrong_type);
+    receive(answer({1, 0}));
+}
+
+// Replies that are none
+
+TEST_F(SessionRunsTest, BreakOnAReplyThatIsNotTheirAnswers) {
+    const std::string three = with_left(1) + with_left(2) + with_left(3);
+    const std::string replies[] = {
+        "$-1\r\n",
+        ":0\r\n",
+        bulk_string(""),
+        grant(1),
+        bulk_string(three.substr(1)),
+        bulk_string(with_left(1) + with_left(2)),
+        bulk_string(three + "x"), // though none has failed
+        bulk_string(three + with_left(4)),
+        bulk_string(with_left(1) + with_left(100) + with_left(3)),
+        bulk_string(with_left(1) + with_left(2) + packed({time_of_redis, 3, -1, 0, 0})),
+        bulk_string(with_left(1) + packed({-2, 0, 0, 0, 0}) + with_left(3)),
+        bulk_string(with_left(1) + packed({INT64_MAX, 0, 0, 0, 0}) + with_left(3)),
+        bulk_string(with_left(1) + failed + with_left(3) + std::string(5000, 'x')),
+    };
+    for (const std::string &reply : replies) {
+        const uint64_t failures = session_->counters().failures;
+        ask_three();
+        sent();
+        EXPECT_EQ(receive(reply), Progress::broken) << reply;
+        EXPECT_FALSE(session_->problem().what.empty());
+        session_->disconnected(Lost::in_use, now_);
+        for (Listener *listener : {&a_, &b_, &c_}) {
+            EXPECT_EQ(listener->results, Results{Failure::connect}) << reply;
+            EXPECT_FALSE(listener->charges()[0].is_charged) << reply;
+            listener->results.clear();
+        }
+        EXPECT_EQ(session_->counters().failures, failures + 3);
+    }
+}
+
+TEST_F(SessionRunsTest, BreakOnAFailureOfACheckAlone) {
+    log_in();
+    ask_log(a_, "a");
+    EXPECT_EQ(receive(bulk_string(failed)), Progress::broken);
+    session_->disconnected(Lost::in_use, now_);
+    EXPECT_EQ(a_.results, Results{Failure::connect});
+}
+
+} // namespace
+} // namespace redis_client
