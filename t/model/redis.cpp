@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <map>
 
 namespace model {
 
@@ -29,12 +30,29 @@ void Clock::set(int64_t now) {
     ASSERT_EQ(pwrite(file_, &now, sizeof(now), 0), 8);
 }
 
+namespace {
+
+const redis_client::WireWords *shared(const redis_client::WireWords &arguments) {
+    static std::map<std::string, redis_client::WireWords> all;
+    return &all.try_emplace(std::string(arguments.bytes()), arguments).first->second;
+}
+
+redis_client::ScriptShape shape_of(std::span<const Charge> charges) {
+    redis_client::ScriptShape shape;
+    for (const Charge &charge : charges) {
+        shape.add({.algorithm = charge.quota.algorithm, .dry_run = charge.dry_run});
+    }
+    return shape;
+}
+
+} // namespace
+
 Charge charge_of(const rate_limit::Quota &quota, bool aligned, std::string_view key,
                  redis_client::Slot *slot) {
     Charge charge;
     charge.quota = quota;
     charge.redis_key = key;
-    charge.arguments = redis_client::check_arguments(quota, aligned);
+    charge.arguments = shared(redis_client::check_arguments(quota, aligned));
     charge.slot = slot;
     return charge;
 }
@@ -56,6 +74,32 @@ Redis::Answer Redis::command(std::initializer_list<std::string_view> words) {
 std::string Redis::check(std::span<Charge> charges) {
     send_check(charges);
     return receive_check(charges);
+}
+
+std::vector<std::string> Redis::check_run(std::span<std::vector<Charge>> checks) {
+    std::vector<redis_client::Call> calls(checks.size());
+    for (size_t i = 0; i < calls.size(); ++i) {
+        calls[i].charges = checks[i];
+        calls[i].next_in_run = i + 1 < calls.size() ? &calls[i + 1] : nullptr;
+    }
+    send(scripts_.run(shape_of(checks.front())), calls.front());
+    const Answer answer = receive();
+    const size_t size = redis_client::answer_size(checks.front());
+    if (answer.is_error() || answer.text.size() < size * checks.size()) {
+        return std::vector<std::string>(checks.size(), "no answers: " + answer.text);
+    }
+    const std::string failure = answer.text.substr(size * checks.size());
+    std::vector<std::string> errors;
+    for (size_t i = 0; i < checks.size(); ++i) {
+        const std::string_view part = std::string_view(answer.text).substr(i * size, size);
+        if (redis_client::is_failure(part)) {
+            errors.push_back("failed: " + failure);
+        } else {
+            errors.emplace_back(redis_client::read_answer(part, checks[i]) ? ""
+                                                                           : "no answer to these");
+        }
+    }
+    return errors;
 }
 
 Redis::Seen Redis::check_and_look(std::span<Charge> charges, Looking looking) {
@@ -114,16 +158,17 @@ void Redis::send(const ByteQueue &queue) {
     redisAppendFormattedCommand(context_, queue.bytes().data(), queue.bytes().size());
 }
 
-void Redis::send_check(std::span<const Charge> charges) {
-    redis_client::ScriptShape shape;
-    for (const Charge &charge : charges) {
-        shape.add({.algorithm = charge.quota.algorithm, .dry_run = charge.dry_run});
-    }
-    const redis_client::Script &script = scripts_.check(shape);
+void Redis::send_check(std::span<Charge> charges) {
+    redis_client::Call check;
+    check.charges = charges;
+    send(scripts_.check(shape_of(charges)), check);
+}
+
+void Redis::send(const redis_client::Script &script, const redis_client::Call &first) {
     const bool is_known = !known_.insert(script.sha1).second;
     ByteQueue queue;
-    redis_client::write_check(queue, script, is_known ? Sending::by_name : Sending::in_full,
-                              charges);
+    redis_client::write_checks(queue, script, is_known ? Sending::by_name : Sending::in_full,
+                               first);
     send(queue);
 }
 

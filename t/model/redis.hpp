@@ -35,7 +35,8 @@ class Clock {
     int64_t now_ = 0;
 };
 
-/// A charge of a rule with this key. It refers to the key's text.
+/// A charge of a rule with this key. It refers to the key's text, and has arguments that equal
+/// rules share.
 redis_client::Charge charge_of(const rate_limit::Quota &quota, bool aligned, std::string_view key,
                                redis_client::Slot *slot = nullptr);
 
@@ -65,7 +66,10 @@ class Redis {
     /// Writes the answer into the charges. Returns an error's text, or "".
     std::string check(std::span<redis_client::Charge> charges);
 
-    /// The same, and what is kept under the charges' keys before and after.
+    /// Checks of the same rules in one run. Returns for each an error's text, or "".
+    std::vector<std::string> check_run(std::span<std::vector<redis_client::Charge>> checks);
+
+    /// A check, and what is kept under the charges' keys before and after.
     struct Seen {
         std::string error;
         std::vector<State> before, after;
@@ -85,7 +89,8 @@ class Redis {
   private:
     void send(std::initializer_list<std::string_view> words);
     void send(const redis_client::ByteQueue &command);
-    void send_check(std::span<const redis_client::Charge> charges);
+    void send_check(std::span<redis_client::Charge> charges);
+    void send(const redis_client::Script &script, const redis_client::Call &first);
     Answer receive();
     std::string receive_check(std::span<redis_client::Charge> charges);
     void look(std::string_view key, Looking looking);
