@@ -239,9 +239,14 @@ refuse_all(
             invalid('redis_rate_limit_zone', 'zone', 'z', 'each zone once'),
     )
 );
-for my $name (qw(local_limit deny_cache top_keys)) {
+for my $name (qw(local_limit top_keys)) {
     refuses('zone', "\$arg_key zone=z:1m $name=on", invalid('redis_rate_limit_zone', 'parameter', $name, 'a known one'));
 }
+for my $value ('', qw(x 0 0ms -1 -1s 1.5s 367d ON)) {
+    refuses('zone', "\$arg_key zone=z:1m deny_cache=$value", invalid('redis_rate_limit_zone', 'deny_cache', $value, 'on, off or a time from 1ms to 366d'));
+}
+refuses('zone', '$arg_key zone=z:1m deny_cache=on deny_cache=off', invalid('redis_rate_limit_zone', 'deny_cache', 'off', 'it only once'));
+accepts('zone', "\$arg_key zone=z:1m deny_cache=$_") for qw(on off 1ms 200ms 60 366d);
 refuses(
     'zone',
     '$arg_key zone=z:1m backend=nowhere',

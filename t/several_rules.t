@@ -143,9 +143,11 @@ subtest 'rules that do not apply' => sub {
 
 subtest 'twelve rules' => sub {
     calls();
-    is($nginx->statuses('/twelve?a=twelve', 5), '200 200 200 200 429', 'the tightest decides');
+    is($nginx->statuses('/twelve?a=twelve', 4), '200 200 200 200', 'as many as the tightest allows');
+    my $denied = $nginx->get('/twelve?a=twelve');
+    is($denied->{status}, 429, 'which decides');
     is(calls(qw(evalsha eval)), '5 0', 'in one check each');
-    is($nginx->get('/twelve?a=twelve')->{headers}{'ratelimit-policy'} =~ tr/,//, 11, 'twelve in the headers');
+    is($denied->{headers}{'ratelimit-policy'} =~ tr/,//, 11, 'twelve in the headers');
     is(scalar keys state_of('twelve')->%*, 12, 'twelve keys');
 };
 

@@ -35,7 +35,7 @@ redis_rate_limit_backend $_ { server 127.0.0.1:${\$relay{$_}->port}; timeout 1s;
 redis_rate_limit_backend direct-$_ { server ${\$redis{$_}->address}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_zone \$arg_key zone=$_:1m backend=$_ on_error=open;
 redis_rate_limit_zone \$arg_key zone=closed-$_:1m backend=$_ on_error=closed;
-redis_rate_limit_zone \$arg_key zone=direct-$_:1m backend=direct-$_ on_error=closed;
+redis_rate_limit_zone \$arg_key zone=direct-$_:1m backend=direct-$_ on_error=closed deny_cache=off;
 BACKEND
 server {
     listen %PORT%;

@@ -22,7 +22,7 @@ namespace rate_limit {
 
 class DenyTable {
   public:
-    static constexpr size_t entries_of_bucket = 8;
+    static constexpr size_t entries_of_bucket = 16;
 
     struct Entry {
         std::array<std::atomic<uint64_t>, 8> words; // see deny_table.cpp
