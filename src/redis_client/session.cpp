@@ -260,6 +260,11 @@ Session::Progress Session::take_error(Call &call, std::string_view error, Time n
     }
     problem_ = {.what = "error reply", .redis_said = std::string(error)};
     if (call.kind == Call::Kind::check) {
+        for (const Charge &charge : call.charges) {
+            if (charge.slot != nullptr) {
+                charge.slot->is_unlikely = true; // unless the script was stopped midway
+            }
+        }
         leave_slots(call, now);
         finish(call, Failure::reply);
     } else {
@@ -452,7 +457,7 @@ void Session::finish_errand(Call &errand, bool done) {
         --refunds_;
     } else if (errand.kind == Call::Kind::release) {
         errand.slot->is_release_sent = false;
-        if (done) {
+        if (done || errand.slot->is_unlikely) {
             slots_.drop(*errand.slot);
         }
     }
