@@ -220,6 +220,7 @@ Session::Progress Session::take_reply(const Reply &reply, Time now) {
         return broken("an unexpected reply", reply.text());
     }
     unanswered_.remove(*call);
+    refuses_errands_ = false;
     finish_errand(*call, true);
     return Progress::more;
 }
@@ -268,6 +269,9 @@ Session::Progress Session::take_error(Call &call, std::string_view error, Time n
         leave_slots(call, now);
         finish(call, Failure::reply);
     } else {
+        if (call.kind == Call::Kind::release && !call.slot->is_unlikely) { // it is tried again
+            refuses_errands_ = true;
+        }
         finish_errand(call, false);
     }
     // A master that became a replica stays one, while its address may come to mean the new master.
