@@ -5,7 +5,6 @@
 #include "util.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace nginx_module {
 
