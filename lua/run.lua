@@ -6,7 +6,7 @@
 -- ARGV  those of one check: all checks of a run have the same
 --
 -- Returns the answers, one after another. That of a check that failed has the time -1; what Redis
--- said of the last one that did stands behind them all.
+-- said of the last one that did, cut at 400 bytes, stands behind them all.
 
 local call, pack, unpack_state = redis.call, struct.pack, struct.unpack
 local time = call('TIME')
@@ -20,7 +20,7 @@ local answers, failure = {}, ''
 for i = 1, #KEYS, KEY_COUNT do
     local is_done, answer = pcall(check, KEYS_OF_CHECK)
     if not is_done then
-        failure = type(answer) == 'table' and answer.err or answer
+        failure = string.sub(type(answer) == 'table' and answer.err or answer, 1, 400)
         answer = string.rep('\255', ANSWER_SIZE)
     end
     answers[#answers + 1] = answer

@@ -39,8 +39,13 @@ server {
         redis_rate_limit zone=z algorithm=sliding_log limit=1000 window=60;
         location /after-free { post_action \@free; empty_gif; }
         location /after-limited { post_action \@limited; empty_gif; }
+        location /after-same { post_action \@same; empty_gif; }
     }
     location \@free { proxy_pass http://unix:%DIR%/after.sock; }
+    location \@same {
+        redis_rate_limit zone=z algorithm=sliding_log limit=1000 window=60;
+        proxy_pass http://unix:%DIR%/after.sock;
+    }
     location \@limited {
         redis_rate_limit zone=z algorithm=sliding_log limit=1000 window=60 name=limited;
         proxy_pass http://unix:%DIR%/after.sock;
@@ -197,7 +202,8 @@ sub left ($pattern) { return scalar(() = $nginx->access_log =~ /"GET \S*$pattern
 }
 
 # nginx leads a request whose client has left on to its post_action, before it ends.
-for my $path ('/after-free', '/after-limited') {
+for my $path ('/after-free', '/after-limited', '/after-same') {
+    my $taken = $redis->taken('rl:{z:led}:sliding_log:60000');
     $redis->freeze;
     my $leaving = RateLimit::Client->new($nginx)->send(message(GET => "$path?key=led"));
     ok(connections_show(qr/Writing: 2 /), "$path: suspended");
@@ -207,6 +213,7 @@ for my $path ('/after-free', '/after-limited') {
     ok(no_connection_left(), "$path: the request ends");
     my $log = RateLimit::Nginx::slurp($nginx->dir . '/after.log');
     is(scalar(() = $log =~ /GET \Q$path\E/g), 1, "$path: its post_action ran once");
+    is($redis->taken('rl:{z:led}:sliding_log:60000'), $taken + 1, "$path: charged once");
     is(($nginx->workers)[0], $worker, "$path: the worker is the same");
 }
 

@@ -75,6 +75,29 @@ sub start_request ($nginx, $target, $method = 'GET') {
     return $one;
 }
 
+# NOREPLICAS, as MISCONF of a full disk: checks fail, and so do releases.
+subtest 'a Redis that refuses to write' => sub {
+    my $nginx = start_nginx();
+    $nginx->get('/1s?key=look'); # so that slots are looked at often
+    $client->config('set', 'min-replicas-to-write', 1);
+    $nginx->get("/5?key=refused$_") for 1 .. 20;
+    my $calls = sub { $client->info('commandstats')->{cmdstat_evalsha} =~ /calls=(\d+)/ ? $1 : die };
+    sleep 0.1; # releases follow the answers
+    my $before = $calls->();
+    sleep 1;
+    is($calls->() - $before, 0, 'it is not told again and again of slots that it never gave');
+
+    $client->config('set', 'min-replicas-to-write', 0);
+    $upstream->hold;
+    my $held = start_request($nginx, '/2?key=leaving');
+    $client->config('set', 'min-replicas-to-write', 1);
+    $upstream->answer;
+    is($held->response->{status}, 200, 'a request that holds a slot ends');
+    $nginx->stop; # and does not wait for the end of the window
+    $client->config('set', 'min-replicas-to-write', 0);
+    $client->flushall;
+};
+
 subtest 'never more at once than the limit' => sub {
     my $busy  = RateLimit::Upstream->start_new(seconds => 0.003);
     my @nginx = map { start_nginx(workers => 2, upstream => $busy) } 1 .. 2;

@@ -103,6 +103,7 @@ subtest 'one check' => sub {
     is_deeply(state_of('one'), $before, 'and none is charged');
     is(told('/three?a=one&b=third'), '200 x-ratelimit-limit=3 x-ratelimit-remaining=0', 'another key of that one passes');
     is(told('/three?a=one&b=third'), '429 retry-after=60 x-ratelimit-limit=3 x-ratelimit-remaining=0', 'until another rule denies');
+    like($nginx->get('/three?a=one&b=third')->{headers}{ratelimit}, qr/"b\/3600s";r=1;t=60,/, 'no t is later than Retry-After');
 };
 
 subtest 'denials' => sub {

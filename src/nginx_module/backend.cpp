@@ -206,8 +206,8 @@ void Backend::settle() {
     }
 }
 
-/// While somebody waits for a verdict, or Redis, where it can be reached, is to be told something,
-/// the timer keeps a worker that is to leave.
+/// While somebody waits for a verdict, or Redis is to be told something that it can be told, the
+/// timer keeps a worker that is to leave.
 void Backend::set_deadline_timer() {
     const auto next = session_.next_expiry();
     if (next && (!deadline_timer_.timer_set ||
@@ -215,7 +215,7 @@ void Backend::set_deadline_timer() {
                                              static_cast<ngx_msec_t>(next->count())) > 0)) {
         start_timer(deadline_timer_, *next - now());
     }
-    const bool has_errands = session_.has_errands() && !session_.is_unreachable();
+    const bool has_errands = session_.has_errands() && session_.takes_errands();
     deadline_timer_.cancelable = session_.has_waiting() || has_errands ? 0 : 1;
 }
 

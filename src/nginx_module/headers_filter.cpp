@@ -5,7 +5,6 @@
 #include "util.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace nginx_module {
 
@@ -86,7 +85,15 @@ class ItemList {
     ngx_str_t text_;
 };
 
-bool set_ietf_headers(ngx_http_request_t *r, const Applied *applied) {
+/// A client that was told to wait is not told of more that it gets later than that.
+rate_limit::Verdict within_wait(rate_limit::Verdict verdict, const rate_limit::Verdict &tightest) {
+    if (tightest.decision == Decision::denied) {
+        verdict.next_unit = std::min(verdict.next_unit, tightest.retry_after);
+    }
+    return verdict;
+}
+
+bool set_ietf_headers(ngx_http_request_t *r, const Applied *applied, const Applied &tightest) {
     constexpr size_t item_room = sizeof(rate_limit::ItemBuffer) + 2;
     size_t room = 0;
     for (const Applied *one = applied; one != nullptr; one = one->next) {
@@ -104,7 +111,8 @@ bool set_ietf_headers(ngx_http_request_t *r, const Applied *applied) {
             const std::string_view name = applied->rule->name;
             policies.add(
                 rate_limit::write_rate_limit_policy_item(name, applied->charge->quota, item));
-            limits.add(rate_limit::write_rate_limit_item(name, *verdict, item));
+            limits.add(rate_limit::write_rate_limit_item(
+                name, within_wait(*verdict, tightest.charge->verdict), item));
         }
     }
     return set(r, policy, policies.text()) && set(r, limit, limits.text());
@@ -122,7 +130,7 @@ bool set_headers(ngx_http_request_t *r, const RequestState &state) {
         return false;
     }
     return ((families & x_headers) == 0 || set_x_headers(r, *tightest)) &&
-           ((families & ietf_headers) == 0 || set_ietf_headers(r, state.applied()));
+           ((families & ietf_headers) == 0 || set_ietf_headers(r, state.applied(), *tightest));
 }
 
 } // namespace

@@ -187,12 +187,15 @@ const Applied *RequestState::tightest() const {
 }
 
 bool RequestState::has_applied(const RuleConf &rule) const {
+    const auto is_same = [&](const Applied &one) {
+        return one.rule == &rule || one.rule->rule.same_counter(rule.rule);
+    };
     for (const Applied *one = applied_; one != nullptr; one = one->next) {
-        if (one->rule == &rule || one->rule->rule.same_counter(rule.rule)) {
+        if (is_same(*one)) {
             return true;
         }
     }
-    return false;
+    return std::ranges::any_of(asked_, is_same); // and forgotten: charged all the same
 }
 
 } // namespace nginx_module

@@ -48,8 +48,11 @@ void Session::log_in() {
     bool has_slots = false;
     for (const ScriptShape &shape : settings_.shapes) {
         load(scripts_.check(shape));
-        load(scripts_.run(shape));
-        has_slots = has_slots || shape.has(rate_limit::Algorithm::concurrency);
+        if (shape.has(rate_limit::Algorithm::concurrency)) {
+            has_slots = true;
+        } else {
+            load(scripts_.run(shape));
+        }
     }
     if (has_slots) {
         load(scripts_.refund(rate_limit::Algorithm::concurrency));
@@ -166,6 +169,7 @@ Session::Progress Session::take_reply(const Reply &reply, Time now) {
         return broken("an unexpected reply", reply.text());
     }
     to_answer_.remove(*call);
+    refuses_errands_ = false;
     finish_errand(*call, true);
     return Progress::more;
 }
@@ -207,6 +211,7 @@ Session::Progress Session::take_error(Call &call, std::string_view error, Time n
         return Progress::more;
     }
     problem_ = {.what = "error reply", .redis_said = std::string(error)};
+    note_refusal(call);
     fail(call, Failure::reply, now);
     // A master that became a replica stays one, while its address may come to mean the new master.
     // Redis 6 hides the word behind "ERR Error running script".

@@ -103,8 +103,9 @@ class Session {
     /// Whether Redis is still to be told of units that were given back, or of slots that are held
     /// for longer.
     bool has_errands() const { return refunds_ > 0 || !slots_.empty(); }
-    /// As the last attempt to connect showed, until one has become ready.
-    bool is_unreachable() const { return unreachable_; }
+    /// Whether it can be told of that, as the last attempt to connect showed and its answer to the
+    /// last errand.
+    bool takes_errands() const { return !unreachable_ && !refuses_errands_; }
     size_t pending() const { return calls_.in_use(); } // checks and errands
     const Counters &counters() const { return counters_; }
 
@@ -145,6 +146,7 @@ class Session {
 
     // session_errands.cpp
     void settle_slots(const Call &check);
+    void note_refusal(const Call &call);
     void leave_slots(const Call &check, Time now);
     void send_refund(const Charge &charge, Time now);
     void send_release(Slot &slot, Time now);
@@ -167,6 +169,7 @@ class Session {
     Slots slots_;
     size_t errands_ = 0; // unanswered
     size_t refunds_ = 0; // of them
+    bool refuses_errands_ = false;
     ObjectPool<Call> calls_;
     IntrusiveList<Call, &Call::waiting_hook> waiting_;
     IntrusiveList<Call, &Call::sending_hook> to_send_;

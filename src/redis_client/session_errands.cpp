@@ -22,6 +22,18 @@ void Session::settle_slots(const Call &check) {
     }
 }
 
+/// Redis answered with an error.
+void Session::note_refusal(const Call &call) {
+    if (call.kind == Call::Kind::release && !call.slot->is_unlikely) { // it is tried again
+        refuses_errands_ = true;
+    }
+    for (const Charge &charge : call.charges) {
+        if (charge.slot != nullptr) {
+            charge.slot->is_unlikely = true; // unless the script was stopped midway
+        }
+    }
+}
+
 /// Nobody will hear whether the check took its slots.
 void Session::leave_slots(const Call &check, Time now) {
     for (Charge &charge : check.charges) {
@@ -138,7 +150,7 @@ void Session::finish_errand(Call &errand, bool done) {
         --refunds_;
     } else if (errand.kind == Call::Kind::release) {
         errand.slot->is_release_sent = false;
-        if (done) {
+        if (done || errand.slot->is_unlikely) {
             slots_.drop(*errand.slot);
         }
     }

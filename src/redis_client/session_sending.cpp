@@ -15,8 +15,7 @@ namespace {
 /// the check's own.
 bool can_share_run(const Call &check, const Call &other) {
     const auto same = [](const Charge &charge, const Charge &other_charge) {
-        return charge.arguments == other_charge.arguments &&
-               charge.dry_run == other_charge.dry_run && charge.slot == nullptr;
+        return charge.arguments == other_charge.arguments && charge.dry_run == other_charge.dry_run;
     };
     return std::ranges::equal(check.charges, other.charges, same);
 }
@@ -25,6 +24,9 @@ bool can_share_run(const Call &check, const Call &other) {
 size_t longest_run(const Call &check) {
     constexpr size_t most_charges = 64;
     constexpr size_t room_for_failure = 512;
+    if (std::ranges::any_of(check.charges, &Charge::slot)) {
+        return 1;
+    }
     return std::max<size_t>(std::min(most_charges / check.charges.size(),
                                      (Reply::longest_text - room_for_failure) / check.reply_size),
                             1);
@@ -90,8 +92,9 @@ Call &Session::take_run() {
     Call &first = *to_send_.front();
     forget_to_send(first);
     size_t room = longest_run(first) - 1;
+    size_t looks = 256; // so that many that share nothing do not each look at all others
     Call *last = &first;
-    for (Call *check = to_send_.front(); check != nullptr && room > 0;) {
+    for (Call *check = to_send_.front(); check != nullptr && room > 0 && looks > 0; --looks) {
         Call &other = *std::exchange(check, check->sending_hook.next);
         if (can_share_run(first, other)) {
             forget_to_send(other);

@@ -38,6 +38,7 @@ Slot *Slots::make(std::string_view redis_key, uint64_t units, std::chrono::milli
     slot->state = Slot::State::asked;
     slot->is_release_sent = false;
     slot->is_doubtful = false;
+    slot->is_unlikely = false;
     slot->window = window;
     std::ranges::copy(redis_key, slot->redis_key_bytes.data());
     slot->redis_key = {slot->redis_key_bytes.data(), redis_key.size()};

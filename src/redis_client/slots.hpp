@@ -35,6 +35,7 @@ struct Slot : Pooled<Slot> {
     Time renewed{0}; // when it was last asked for
     bool is_release_sent = false;
     bool is_doubtful = false; // whether it was renewed
+    bool is_unlikely = false; // that Redis has it: its release is tried once
     ListHook<Slot> hook;
 
     rate_limit::RedisKeyBuffer redis_key_bytes;

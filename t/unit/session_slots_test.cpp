@@ -243,6 +243,7 @@ TEST_F(SessionSlotsTest, AreReleasedAgainWhereRedisReportedAnError) {
     EXPECT_EQ(receive("-BUSY Redis is busy\r\n"), Progress::more);
     EXPECT_TRUE(session_->has_errands());
     EXPECT_EQ(session_->pending(), 0u);
+    EXPECT_FALSE(session_->takes_errands()); // so that a worker that is to leave does not wait
     EXPECT_EQ(sent(), Commands{});
     wait_until(now_ + 10s);
     EXPECT_EQ(sent(), Commands{release_of(name)});
@@ -252,6 +253,7 @@ TEST_F(SessionSlotsTest, AreReleasedAgainWhereRedisReportedAnError) {
     wait_until(now_ + 10s);
     EXPECT_EQ(sent(), Commands{release_of(name)});
     receive(done);
+    EXPECT_TRUE(session_->takes_errands());
 }
 
 TEST_F(SessionSlotsTest, AreReleasedOnceWhileAReleaseIsOnItsWay) {
@@ -364,6 +366,28 @@ TEST_F(SessionSlotsTest, OfACheckThatFailedAreReleased) {
     EXPECT_EQ(a_.charges()[0].slot, nullptr);
     EXPECT_EQ(sent(), Commands{release_of(name)});
     receive(done);
+}
+
+// Else each check that a Redis refuses, which has no disk left, would stay for a window, and be
+// told of again and again.
+TEST_F(SessionSlotsTest, OfACheckThatFailedAreReleasedOnce) {
+    log_in();
+    const std::string name = ask_for_slot(a_);
+    receive("-MISCONF Errors writing to the disk\r\n");
+    EXPECT_EQ(sent(), Commands{release_of(name)});
+    receive("-MISCONF Errors writing to the disk\r\n");
+    EXPECT_FALSE(session_->has_errands());
+    wait_until(now_ + 10s);
+    EXPECT_EQ(sent(), Commands{});
+}
+
+TEST_F(SessionSlotsTest, OfACheckThatFailedAreLeftWhereTheConnectionBreaks) {
+    log_in();
+    ask_for_slot(a_);
+    EXPECT_EQ(receive("-READONLY You can't write against a read only replica.\r\n"),
+              Progress::broken);
+    session_->disconnected(Lost::unreachable, now_);
+    EXPECT_FALSE(session_->has_errands());
 }
 
 TEST_F(SessionSlotsTest, OfACheckOnALostConnectionAreReleasedOnTheNext) {

@@ -319,7 +319,7 @@ TEST_F(SessionWalkTest, TellsEachOnceAndGivesAllBackWhateverHappens) {
     EXPECT_EQ(counters.verdicts + counters.failures + never_sent_, asked_);
     for (const uint64_t count :
          {verdicts_, redis_.renewed, redis_.released, redis_.refunds, redis_.runs}) {
-        EXPECT_GT(count, 500u); // else the walk has shown little
+        EXPECT_GT(count, 400u); // else the walk has shown little
     }
     EXPECT_GT(redis_.failed_alone, 200u);
 }
