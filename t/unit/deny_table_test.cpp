@@ -108,25 +108,30 @@ TEST_F(DenyTableTest, KeepsTheLastDenialOfAHash) {
 }
 
 TEST_F(DenyTableTest, GivesUpTheOldestOfABucket) {
-    for (uint64_t number = 1; number <= 8; ++number) {
-        table_.add(hash(number), denied(100s), start + microseconds(number * 3 % 11), an_hour);
+    constexpr uint64_t full = DenyTable::entries_of_bucket;
+    // 3 is no factor of full + 1, so that the times are 1 to full in another order.
+    const auto time_of = [](uint64_t number) { return microseconds(number * 3 % (full + 1)); };
+    for (uint64_t number = 1; number <= full; ++number) {
+        table_.add(hash(number), denied(100s), start + time_of(number), an_hour);
     }
-    const uint64_t by_age[] = {4, 8, 1, 5, 2, 6, 3, 7}; // 3 * 4 % 11 is 1, and so on
-    for (uint64_t gone = 0; gone < 8; ++gone) {
+    for (uint64_t gone = 1; gone <= full; ++gone) {
         table_.add(hash(100 + gone), denied(100s), start + 1s + microseconds(gone), an_hour);
-        for (uint64_t i = 0; i < 8; ++i) {
-            EXPECT_EQ(table_.find(hash(by_age[i]), start + 2s).has_value(), i > gone) << gone;
+        for (uint64_t number = 1; number <= full; ++number) {
+            EXPECT_EQ(table_.find(hash(number), start + 2s).has_value(),
+                      time_of(number) > microseconds(gone))
+                << gone;
         }
     }
 }
 
 TEST_F(DenyTableTest, GivesUpWhatHasEndedBeforeTheOldest) {
-    for (uint64_t number = 1; number <= 8; ++number) {
+    constexpr uint64_t full = DenyTable::entries_of_bucket;
+    for (uint64_t number = 1; number <= full; ++number) {
         const microseconds wait = number == 6 ? 1s : 100s;
         table_.add(hash(number), denied(wait), start + microseconds(number), an_hour);
     }
-    table_.add(hash(9), denied(100s), start + 2s, an_hour);
-    for (uint64_t number = 1; number <= 9; ++number) {
+    table_.add(hash(full + 1), denied(100s), start + 2s, an_hour);
+    for (uint64_t number = 1; number <= full + 1; ++number) {
         EXPECT_EQ(table_.find(hash(number), start + 2s).has_value(), number != 6) << number;
     }
 }
