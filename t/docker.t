@@ -12,10 +12,10 @@ my ($built) = RateLimit::Nginx::slurp("$dir/nginx.conf") =~ /^(load_module .*)$/
 my %here = ('docker/nginx.conf' => "$dir/nginx.conf", 'docker/entrypoint' => "$dir/entrypoint");
 for my $file (keys %here) {
     my $text = RateLimit::Nginx::slurp($file);
-    $text =~ s/^load_module .*$/$built/m;
     $text =~ s/include mime/include \/etc\/nginx\/mime/;
     $text =~ s/listen 8080;/listen ${\$nginx->port};/;
     $text =~ s{/tmp/}{$dir/}g;
+    $text =~ s/^load_module .*$/$built/m; # which may be in /tmp, too
     RateLimit::Nginx::write_file($here{$file}, $text);
 }
 
