@@ -25,7 +25,7 @@ class ZoneMemory {
     struct Layout {
         rate_limit::HashSeed seed;
         size_t deny_buckets;
-        alignas(rate_limit::DenyTable::Entry) std::byte tables[];
+        alignas(rate_limit::DenyTable::Bucket) std::byte tables[];
     };
 
     Layout *layout_ = nullptr;

@@ -50,6 +50,29 @@ microseconds less_drift(microseconds time) {
     return time - time / 1024 - microseconds{1};
 }
 
+/// Not of the bits that choose the bucket.
+uint16_t tag_of(const Hash &hash) {
+    return static_cast<uint16_t>(hash.low);
+}
+
+/// The denial that an entry holds, if it is of this hash, whole, and still holds.
+std::optional<Verdict> read(const DenyTable::Entry &entry, const Hash &hash, microseconds now) {
+    Words words;
+    for (size_t i = 0; i < word_count; ++i) {
+        words[i] = entry.words[i].load(relaxed);
+    }
+    const uint64_t passed = count(now) - words[asked]; // huge where it lies ahead
+    if (words[hash_high] != hash.high || (words[seal] ^ sum_of(words)) != hash.low ||
+        passed >= words[holds_for]) {
+        return std::nullopt;
+    }
+    return Verdict{.decision = Decision::denied,
+                   .remaining = words[remaining],
+                   .retry_after = left_of(words[retry_after], passed),
+                   .next_unit = left_of(words[next_unit], passed),
+                   .reset = left_of(words[reset], passed)};
+}
+
 } // namespace
 
 DenyTable::Bucket &DenyTable::bucket_of(const Hash &hash) const {
@@ -81,30 +104,23 @@ void DenyTable::add(const Hash &hash, const Verdict &denied, microseconds time_a
         const bool holds = since + entry.words[holds_for].load(relaxed) > words[asked];
         return holds ? since + 2 : uint64_t{1};
     };
-    Entry &entry = *std::ranges::min_element(bucket_of(hash), {}, age_rank);
+    Bucket &bucket = bucket_of(hash);
+    auto *const entry = std::ranges::min_element(bucket.entries, {}, age_rank);
     for (size_t i = 0; i < word_count; ++i) {
-        entry.words[i].store(words[i], relaxed);
+        entry->words[i].store(words[i], relaxed);
     }
+    bucket.tags[static_cast<size_t>(entry - bucket.entries.begin())].store(tag_of(hash), relaxed);
 }
 
 std::optional<Verdict> DenyTable::find(const Hash &hash, microseconds now) const {
-    for (const Entry &entry : bucket_of(hash)) {
-        if (entry.words[hash_high].load(relaxed) != hash.high) {
-            continue;
+    const Bucket &bucket = bucket_of(hash);
+    const uint16_t tag = tag_of(hash);
+    for (size_t i = 0; i < entries_of_bucket; ++i) {
+        if (bucket.tags[i].load(relaxed) == tag) {
+            if (const auto denied = read(bucket.entries[i], hash, now)) {
+                return denied;
+            }
         }
-        Words words;
-        for (size_t i = 0; i < word_count; ++i) {
-            words[i] = entry.words[i].load(relaxed);
-        }
-        const uint64_t passed = count(now) - words[asked]; // huge where it lies ahead
-        if ((words[seal] ^ sum_of(words)) != hash.low || passed >= words[holds_for]) {
-            continue;
-        }
-        return Verdict{.decision = Decision::denied,
-                       .remaining = words[remaining],
-                       .retry_after = left_of(words[retry_after], passed),
-                       .next_unit = left_of(words[next_unit], passed),
-                       .reset = left_of(words[reset], passed)};
     }
     return std::nullopt;
 }

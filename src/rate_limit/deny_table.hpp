@@ -22,12 +22,17 @@ namespace rate_limit {
 
 class DenyTable {
   public:
-    static constexpr size_t entries_of_bucket = 16;
+    static constexpr size_t entries_of_bucket = 32;
 
     struct Entry {
         std::array<std::atomic<uint64_t>, 8> words; // see deny_table.cpp
     };
-    using Bucket = std::array<Entry, entries_of_bucket>;
+    /// The tags are parts of the entries' hashes, and all that a reader looks at where nothing is
+    /// known: one line of the cache, so that a client who is granted pays for no more.
+    struct alignas(64) Bucket {
+        std::array<std::atomic<uint16_t>, entries_of_bucket> tags;
+        std::array<Entry, entries_of_bucket> entries;
+    };
 
     /// Over memory that is all zeros at first, or that another table with the same number of
     /// buckets was over.
@@ -48,7 +53,9 @@ class DenyTable {
     std::span<Bucket> buckets_;
 };
 
-static_assert(sizeof(DenyTable::Entry) == 64, "one line of the cache");
-static_assert(std::atomic<uint64_t>::is_always_lock_free);
+static_assert(sizeof(DenyTable::Bucket::tags) == 64 && sizeof(DenyTable::Entry) == 64,
+              "one line of the cache each");
+static_assert(std::atomic<uint64_t>::is_always_lock_free &&
+              std::atomic<uint16_t>::is_always_lock_free);
 
 } // namespace rate_limit

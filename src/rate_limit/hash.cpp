@@ -1,7 +1,11 @@
 #include "hash.hpp"
 
+#include <endian.h>
+
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 
 namespace rate_limit {
 
@@ -53,24 +57,22 @@ class SipState {
     std::array<uint64_t, 4> v_;
 };
 
-/// Up to 8 bytes, the lowest first.
+constexpr size_t word_size = sizeof(uint64_t);
+
+/// The lowest byte first.
 uint64_t word_of(std::string_view bytes) {
     uint64_t word = 0;
-    for (size_t i = bytes.size(); i-- > 0;) {
-        word = word << 8 | static_cast<unsigned char>(bytes[i]);
-    }
-    return word;
+    std::memcpy(&word, bytes.data(), std::min(bytes.size(), word_size));
+    return le64toh(word);
 }
 
 } // namespace
 
 Hash hash_of(const HashSeed &seed, std::string_view bytes) {
-    constexpr size_t word_size = sizeof(uint64_t);
     SipState state(seed);
     const uint64_t size = bytes.size();
-    while (bytes.size() >= word_size) {
-        state.take(word_of(bytes.substr(0, word_size)));
-        bytes.remove_prefix(word_size);
+    for (; bytes.size() >= word_size; bytes.remove_prefix(word_size)) {
+        state.take(word_of(bytes));
     }
     state.take(size << 56 | word_of(bytes));
     return state.finish();

@@ -55,7 +55,7 @@ Image image_of(const DenyTable::Bucket &bucket) {
     Image image{};
     for (size_t entry = 0; entry < image.size(); ++entry) {
         for (size_t word = 0; word < image[entry].size(); ++word) {
-            image[entry][word] = bucket[entry].words[word];
+            image[entry][word] = bucket.entries[entry].words[word];
         }
     }
     return image;
@@ -66,7 +66,7 @@ bool is_usable(const Image &image) {
     DenyTable::Bucket bucket{};
     for (size_t entry = 0; entry < image.size(); ++entry) {
         for (size_t word = 0; word < image[entry].size(); ++word) {
-            bucket[entry].words[word] = image[entry][word];
+            bucket.entries[entry].words[word] = image[entry][word];
         }
     }
     DenyTable table({&bucket, 1});

@@ -109,8 +109,8 @@ TEST_F(DenyTableTest, KeepsTheLastDenialOfAHash) {
 
 TEST_F(DenyTableTest, GivesUpTheOldestOfABucket) {
     constexpr uint64_t full = DenyTable::entries_of_bucket;
-    // 3 is no factor of full + 1, so that the times are 1 to full in another order.
-    const auto time_of = [](uint64_t number) { return microseconds(number * 3 % (full + 1)); };
+    // 5 is no factor of full + 1, so that the times are 1 to full in another order.
+    const auto time_of = [](uint64_t number) { return microseconds(number * 5 % (full + 1)); };
     for (uint64_t number = 1; number <= full; ++number) {
         table_.add(hash(number), denied(100s), start + time_of(number), an_hour);
     }
@@ -162,14 +162,18 @@ TEST_F(DenyTableTest, FindsNothingInGarbage) {
     const uint64_t known[] = {
         0, 1, UINT64_MAX, static_cast<uint64_t>(start.count()), hash(1).low, hash(1).high};
     for (int round = 0; round < 20'000; ++round) {
-        for (DenyTable::Entry &entry : buckets_[0]) {
+        const Hash other{random(), hash(1).high};
+        for (size_t i = 0; i < DenyTable::entries_of_bucket; ++i) { // so that each is looked at
+            buckets_[0].tags[i] = static_cast<uint16_t>((i % 2 == 0 ? hash(1) : other).low);
+        }
+        for (DenyTable::Entry &entry : buckets_[0].entries) {
             for (auto &word : entry.words) {
                 word = random() % 2 == 0 ? random() : known[random() % std::size(known)];
             }
-            entry.words[1] = hash(1).high; // so that it is looked at
+            entry.words[1] = hash(1).high;
         }
         EXPECT_FALSE(table_.find(hash(1), start));
-        EXPECT_FALSE(table_.find({random(), hash(1).high}, start));
+        EXPECT_FALSE(table_.find(other, start));
         table_.add(hash(2), denied(1s), start, an_hour); // does no harm
         EXPECT_TRUE(table_.find(hash(2), start));
     }
@@ -180,7 +184,7 @@ std::array<uint64_t, 8> words_of(const Hash &its_hash, const Verdict &verdict, m
     DenyTable::Bucket bucket{};
     DenyTable({&bucket, 1}).add(its_hash, verdict, asked, an_hour);
     std::array<uint64_t, 8> words{};
-    for (const DenyTable::Entry &entry : bucket) {
+    for (const DenyTable::Entry &entry : bucket.entries) {
         if (entry.words[1] == its_hash.high) {
             for (size_t i = 0; i < words.size(); ++i) {
                 words[i] = entry.words[i];
@@ -199,9 +203,11 @@ TEST_F(DenyTableTest, FindsNoEntryThatIsTorn) {
         const auto new_words = words_of(second, denied(50s, 2), start + 1s);
         for (unsigned mask = 1; mask < 255; ++mask) { // any words of the one, the rest of the other
             for (size_t i = 0; i < old_words.size(); ++i) {
-                buckets_[0][3].words[i] = (mask >> i & 1) != 0 ? new_words[i] : old_words[i];
+                buckets_[0].entries[3].words[i] =
+                    (mask >> i & 1) != 0 ? new_words[i] : old_words[i];
             }
             for (const Hash &wanted : {first, second}) {
+                buckets_[0].tags[3] = static_cast<uint16_t>(wanted.low);
                 const auto found = table_.find(wanted, start + 1s);
                 if (found) { // the words that were mixed are the same in both
                     EXPECT_TRUE(found->remaining == 1 ? found->retry_after == 99s
@@ -210,7 +216,7 @@ TEST_F(DenyTableTest, FindsNoEntryThatIsTorn) {
                     bool is_whole = true;
                     const auto &whole = found->remaining == 1 ? old_words : new_words;
                     for (size_t i = 0; i < whole.size(); ++i) {
-                        is_whole = is_whole && buckets_[0][3].words[i] == whole[i];
+                        is_whole = is_whole && buckets_[0].entries[3].words[i] == whole[i];
                     }
                     EXPECT_TRUE(is_whole) << mask;
                 }
@@ -220,7 +226,7 @@ TEST_F(DenyTableTest, FindsNoEntryThatIsTorn) {
 }
 
 TEST_F(DenyTableTest, FindsOnlyWhatWasStoredAsAWholeWhileOthersWrite) {
-    constexpr uint64_t keys = 12; // more than the bucket holds
+    constexpr uint64_t keys = DenyTable::entries_of_bucket + 4; // more than the bucket holds
     std::atomic<bool> is_over{false};
     const auto write = [&](uint64_t seed) {
         std::mt19937_64 random{seed};
