@@ -8,7 +8,7 @@ namespace nginx_module {
 
 ngx_int_t ZoneMemory::attach(ngx_shm_zone_t *shared, const ZoneMemory *old) {
     if (old != nullptr) {
-        layout_ = old->layout_;
+        map(old->layout_);
         return NGX_OK;
     }
     auto *pool = reinterpret_cast<ngx_slab_pool_t *>(shared->shm.addr);
@@ -20,8 +20,7 @@ ngx_int_t ZoneMemory::attach(ngx_shm_zone_t *shared, const ZoneMemory *old) {
                       &shared->shm.name);
         return NGX_ERROR;
     }
-    layout_ = new (memory) Layout;
-    layout_->deny_buckets = (size - sizeof(Layout)) / sizeof(rate_limit::DenyTable::Bucket);
+    map(new (memory) Layout{.seed = {}, .deny_table_size = size - sizeof(Layout)});
     if (RAND_bytes(reinterpret_cast<unsigned char *>(&layout_->seed), sizeof(layout_->seed)) != 1) {
         ngx_log_error(NGX_LOG_EMERG, shared->shm.log, 0,
                       "redis_rate_limit_zone: no random numbers");
@@ -30,10 +29,9 @@ ngx_int_t ZoneMemory::attach(ngx_shm_zone_t *shared, const ZoneMemory *old) {
     return NGX_OK;
 }
 
-rate_limit::DenyTable ZoneMemory::deny_table() const {
-    return rate_limit::DenyTable(
-        {reinterpret_cast<rate_limit::DenyTable::Bucket *>(layout_->tables),
-         layout_->deny_buckets});
+void ZoneMemory::map(Layout *layout) {
+    layout_ = layout;
+    deny_table_ = rate_limit::DenyTable({layout->deny_table, layout->deny_table_size});
 }
 
 } // namespace nginx_module

@@ -18,17 +18,20 @@ class ZoneMemory {
     ngx_int_t attach(ngx_shm_zone_t *shared, const ZoneMemory *old);
 
     const rate_limit::HashSeed &seed() const { return layout_->seed; }
-    rate_limit::DenyTable deny_table() const;
+    rate_limit::DenyTable deny_table() const { return deny_table_; }
 
   private:
     /// At the beginning of the memory.
     struct Layout {
         rate_limit::HashSeed seed;
-        size_t deny_buckets;
-        alignas(rate_limit::DenyTable::Bucket) std::byte tables[];
+        size_t deny_table_size;
+        alignas(rate_limit::DenyTable::Tags) std::byte deny_table[];
     };
 
+    void map(Layout *layout);
+
     Layout *layout_ = nullptr;
+    rate_limit::DenyTable deny_table_;
 };
 
 } // namespace nginx_module

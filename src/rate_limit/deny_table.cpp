@@ -75,8 +75,14 @@ std::optional<Verdict> read(const DenyTable::Entry &entry, const Hash &hash, mic
 
 } // namespace
 
-DenyTable::Bucket &DenyTable::bucket_of(const Hash &hash) const {
-    return buckets_[static_cast<size_t>(Wide{hash.high} * buckets_.size() >> 64)];
+DenyTable::DenyTable(std::span<std::byte> memory) {
+    const size_t buckets = memory.size() / (sizeof(Tags) + sizeof(Entries));
+    tags_ = {reinterpret_cast<Tags *>(memory.data()), buckets};
+    entries_ = {reinterpret_cast<Entries *>(tags_.data() + buckets), buckets};
+}
+
+size_t DenyTable::bucket_of(const Hash &hash) const {
+    return static_cast<size_t>(Wide{hash.high} * tags_.size() >> 64);
 }
 
 void DenyTable::add(const Hash &hash, const Verdict &denied, microseconds time_asked,
@@ -104,20 +110,21 @@ void DenyTable::add(const Hash &hash, const Verdict &denied, microseconds time_a
         const bool holds = since + entry.words[holds_for].load(relaxed) > words[asked];
         return holds ? since + 2 : uint64_t{1};
     };
-    Bucket &bucket = bucket_of(hash);
-    auto *const entry = std::ranges::min_element(bucket.entries, {}, age_rank);
+    const size_t bucket = bucket_of(hash);
+    Entries &entries = entries_[bucket];
+    auto *const entry = std::ranges::min_element(entries, {}, age_rank);
     for (size_t i = 0; i < word_count; ++i) {
         entry->words[i].store(words[i], relaxed);
     }
-    bucket.tags[static_cast<size_t>(entry - bucket.entries.begin())].store(tag_of(hash), relaxed);
+    tags_[bucket][static_cast<size_t>(entry - entries.begin())].store(tag_of(hash), relaxed);
 }
 
 std::optional<Verdict> DenyTable::find(const Hash &hash, microseconds now) const {
-    const Bucket &bucket = bucket_of(hash);
+    const size_t bucket = bucket_of(hash);
     const uint16_t tag = tag_of(hash);
     for (size_t i = 0; i < entries_of_bucket; ++i) {
-        if (bucket.tags[i].load(relaxed) == tag) {
-            if (const auto denied = read(bucket.entries[i], hash, now)) {
+        if (tags_[bucket][i].load(relaxed) == tag) {
+            if (const auto denied = read(entries_[bucket][i], hash, now)) {
                 return denied;
             }
         }

@@ -24,19 +24,19 @@ class DenyTable {
   public:
     static constexpr size_t entries_of_bucket = 32;
 
+    /// Parts of the hashes of a bucket's entries, and all that a reader looks at where nothing is
+    /// known. Those of all buckets stand together, in front, so that they stay in the processor's
+    /// caches: a client who is granted pays for no more.
+    struct alignas(64) Tags : std::array<std::atomic<uint16_t>, entries_of_bucket> {};
     struct Entry {
         std::array<std::atomic<uint64_t>, 8> words; // see deny_table.cpp
     };
-    /// The tags are parts of the entries' hashes, and all that a reader looks at where nothing is
-    /// known: one line of the cache, so that a client who is granted pays for no more.
-    struct alignas(64) Bucket {
-        std::array<std::atomic<uint16_t>, entries_of_bucket> tags;
-        std::array<Entry, entries_of_bucket> entries;
-    };
+    using Entries = std::array<Entry, entries_of_bucket>;
 
-    /// Over memory that is all zeros at first, or that another table with the same number of
-    /// buckets was over.
-    explicit DenyTable(std::span<Bucket> buckets) : buckets_(buckets) {}
+    DenyTable() = default;
+    /// Over memory for one bucket at least, aligned as Tags, that is all zeros at first, or that
+    /// another table was over.
+    explicit DenyTable(std::span<std::byte> memory);
 
     /// A denial that was asked for at `asked` and is to be known for `longest` at most. Times are
     /// of one clock that all processes share and that never steps back. What the hash stands for is
@@ -48,12 +48,13 @@ class DenyTable {
     std::optional<Verdict> find(const Hash &hash, std::chrono::microseconds now) const;
 
   private:
-    Bucket &bucket_of(const Hash &hash) const;
+    size_t bucket_of(const Hash &hash) const;
 
-    std::span<Bucket> buckets_;
+    std::span<Tags> tags_;
+    std::span<Entries> entries_;
 };
 
-static_assert(sizeof(DenyTable::Bucket::tags) == 64 && sizeof(DenyTable::Entry) == 64,
+static_assert(sizeof(DenyTable::Tags) == 64 && sizeof(DenyTable::Entry) == 64,
               "one line of the cache each");
 static_assert(std::atomic<uint64_t>::is_always_lock_free &&
               std::atomic<uint16_t>::is_always_lock_free);

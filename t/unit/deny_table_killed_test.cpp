@@ -1,7 +1,7 @@
 // A process that is killed at any instruction of DenyTable::add(): it is stepped through by
 // ptrace(2), and what it has stored so far is looked at as another process would find it.
 
-#include "rate_limit/deny_table.hpp"
+#include "deny_table_test.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,13 +20,6 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::microseconds;
 
-constexpr microseconds an_hour = 1h;
-constexpr microseconds start = 1'000'000s;
-
-Hash hash(uint64_t number) {
-    return {.low = number * 0x9e3779b97f4a7c15, .high = number * 0xd1342543de82ef95};
-}
-
 Verdict denied(uint64_t number) {
     const microseconds wait = 100s + microseconds(number);
     return {.decision = Decision::denied,
@@ -39,19 +32,19 @@ Verdict denied(uint64_t number) {
 using Words = std::array<uint64_t, std::tuple_size_v<decltype(DenyTable::Entry::words)>>;
 
 struct Unmap {
-    void operator()(DenyTable::Bucket *bucket) const { munmap(bucket, sizeof(*bucket)); }
+    void operator()(OneBucket *bucket) const { munmap(bucket, sizeof(*bucket)); }
 };
-using SharedBucket = std::unique_ptr<DenyTable::Bucket, Unmap>;
+using SharedBucket = std::unique_ptr<OneBucket, Unmap>;
 
 SharedBucket share_bucket() {
-    void *memory = mmap(nullptr, sizeof(DenyTable::Bucket), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return SharedBucket(memory == MAP_FAILED ? nullptr : new (memory) DenyTable::Bucket{});
+    void *memory =
+        mmap(nullptr, sizeof(OneBucket), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return SharedBucket(memory == MAP_FAILED ? nullptr : new (memory) OneBucket{});
 }
 
 using Image = std::array<Words, DenyTable::entries_of_bucket>;
 
-Image image_of(const DenyTable::Bucket &bucket) {
+Image image_of(const OneBucket &bucket) {
     Image image{};
     for (size_t entry = 0; entry < image.size(); ++entry) {
         for (size_t word = 0; word < image[entry].size(); ++word) {
@@ -63,13 +56,13 @@ Image image_of(const DenyTable::Bucket &bucket) {
 
 /// Whether a table that looks like this takes and gives denials.
 bool is_usable(const Image &image) {
-    DenyTable::Bucket bucket{};
+    OneBucket bucket{};
     for (size_t entry = 0; entry < image.size(); ++entry) {
         for (size_t word = 0; word < image[entry].size(); ++word) {
             bucket.entries[entry].words[word] = image[entry][word];
         }
     }
-    DenyTable table({&bucket, 1});
+    DenyTable table = bucket.table();
     table.add(hash(1000), denied(1000), start + 1s, an_hour);
     return table.find(hash(1000), start + 1s) == denied(1000);
 }
@@ -98,7 +91,7 @@ bool is_stopped(pid_t child) {
 TEST(DenyTableKilledTest, LeavesTheTableUsable) {
     const SharedBucket bucket = share_bucket();
     ASSERT_NE(bucket, nullptr);
-    DenyTable table({bucket.get(), 1});
+    DenyTable table = bucket->table();
     constexpr uint64_t oldest = 0;
     constexpr uint64_t added = DenyTable::entries_of_bucket;
     for (uint64_t i = oldest; i < added; ++i) {

@@ -1,9 +1,8 @@
-#include "rate_limit/deny_table.hpp"
+#include "deny_table_test.hpp"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <memory>
 #include <random>
 #include <thread>
 #include <vector>
@@ -14,24 +13,11 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::microseconds;
 
-constexpr microseconds an_hour = 1h;
-constexpr microseconds start = 1'000'000s;
-
-/// One bucket, in which all meet, unless there are more.
 class DenyTableTest : public testing::Test {
   protected:
-    void make(size_t buckets) {
-        buckets_ = std::make_unique<DenyTable::Bucket[]>(buckets);
-        table_ = DenyTable({buckets_.get(), buckets});
-    }
-
-    std::unique_ptr<DenyTable::Bucket[]> buckets_ = std::make_unique<DenyTable::Bucket[]>(1);
-    DenyTable table_{{buckets_.get(), 1}};
+    OneBucket bucket_{};
+    DenyTable table_ = bucket_.table();
 };
-
-Hash hash(uint64_t number) {
-    return {.low = number * 0x9e3779b97f4a7c15, .high = number * 0xd1342543de82ef95};
-}
 
 Verdict denied(microseconds retry_after, uint64_t remaining = 0) {
     return {.decision = Decision::denied,
@@ -137,24 +123,24 @@ TEST_F(DenyTableTest, GivesUpWhatHasEndedBeforeTheOldest) {
 }
 
 TEST_F(DenyTableTest, UsesAllItsBuckets) {
-    constexpr uint64_t buckets = 100;
-    make(buckets);
+    std::vector<OneBucket> buckets(100);
+    DenyTable table{std::as_writable_bytes(std::span(buckets))};
     std::mt19937_64 random{1};
     std::vector<Hash> hashes;
-    for (uint64_t i = 0; i < buckets * 4; ++i) {
+    for (uint64_t i = 0; i < buckets.size() * 4; ++i) {
         hashes.push_back({random(), random()});
-        table_.add(hashes.back(), denied(10s), start, an_hour);
+        table.add(hashes.back(), denied(10s), start, an_hour);
     }
     hashes.push_back({1, 0}); // the first bucket, and the last
     hashes.push_back({1, UINT64_MAX});
-    table_.add(hashes[hashes.size() - 2], denied(10s), start, an_hour);
-    table_.add(hashes.back(), denied(10s), start, an_hour);
+    table.add(hashes[hashes.size() - 2], denied(10s), start, an_hour);
+    table.add(hashes.back(), denied(10s), start, an_hour);
     size_t found = 0;
     for (const Hash &one : hashes) {
-        found += table_.find(one, start) ? 1 : 0;
+        found += table.find(one, start) ? 1 : 0;
     }
     EXPECT_GT(found, hashes.size() * 95 / 100);
-    EXPECT_TRUE(table_.find(hashes.back(), start));
+    EXPECT_TRUE(table.find(hashes.back(), start));
 }
 
 TEST_F(DenyTableTest, FindsNothingInGarbage) {
@@ -164,9 +150,9 @@ TEST_F(DenyTableTest, FindsNothingInGarbage) {
     for (int round = 0; round < 20'000; ++round) {
         const Hash other{random(), hash(1).high};
         for (size_t i = 0; i < DenyTable::entries_of_bucket; ++i) { // so that each is looked at
-            buckets_[0].tags[i] = static_cast<uint16_t>((i % 2 == 0 ? hash(1) : other).low);
+            bucket_.tags[i] = static_cast<uint16_t>((i % 2 == 0 ? hash(1) : other).low);
         }
-        for (DenyTable::Entry &entry : buckets_[0].entries) {
+        for (DenyTable::Entry &entry : bucket_.entries) {
             for (auto &word : entry.words) {
                 word = random() % 2 == 0 ? random() : known[random() % std::size(known)];
             }
@@ -181,8 +167,8 @@ TEST_F(DenyTableTest, FindsNothingInGarbage) {
 
 /// The words of an entry of its own.
 std::array<uint64_t, 8> words_of(const Hash &its_hash, const Verdict &verdict, microseconds asked) {
-    DenyTable::Bucket bucket{};
-    DenyTable({&bucket, 1}).add(its_hash, verdict, asked, an_hour);
+    OneBucket bucket{};
+    bucket.table().add(its_hash, verdict, asked, an_hour);
     std::array<uint64_t, 8> words{};
     for (const DenyTable::Entry &entry : bucket.entries) {
         if (entry.words[1] == its_hash.high) {
@@ -203,11 +189,10 @@ TEST_F(DenyTableTest, FindsNoEntryThatIsTorn) {
         const auto new_words = words_of(second, denied(50s, 2), start + 1s);
         for (unsigned mask = 1; mask < 255; ++mask) { // any words of the one, the rest of the other
             for (size_t i = 0; i < old_words.size(); ++i) {
-                buckets_[0].entries[3].words[i] =
-                    (mask >> i & 1) != 0 ? new_words[i] : old_words[i];
+                bucket_.entries[3].words[i] = (mask >> i & 1) != 0 ? new_words[i] : old_words[i];
             }
             for (const Hash &wanted : {first, second}) {
-                buckets_[0].tags[3] = static_cast<uint16_t>(wanted.low);
+                bucket_.tags[3] = static_cast<uint16_t>(wanted.low);
                 const auto found = table_.find(wanted, start + 1s);
                 if (found) { // the words that were mixed are the same in both
                     EXPECT_TRUE(found->remaining == 1 ? found->retry_after == 99s
@@ -216,7 +201,7 @@ TEST_F(DenyTableTest, FindsNoEntryThatIsTorn) {
                     bool is_whole = true;
                     const auto &whole = found->remaining == 1 ? old_words : new_words;
                     for (size_t i = 0; i < whole.size(); ++i) {
-                        is_whole = is_whole && buckets_[0].entries[3].words[i] == whole[i];
+                        is_whole = is_whole && bucket_.entries[3].words[i] == whole[i];
                     }
                     EXPECT_TRUE(is_whole) << mask;
                 }
