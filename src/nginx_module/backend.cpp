@@ -36,7 +36,10 @@ bool is_leaving() {
 } // namespace
 
 Backend::Backend(const BackendConf &conf, ngx_log_t *log)
-    : conf_(conf), log_(log), session_(conf.session), connection_(*this, log) {
+    : conf_(conf),
+      log_(log),
+      session_(conf.session, static_cast<uint32_t>(ngx_random())),
+      connection_(*this, log) {
     set_up_timer(deadline_timer_, this, log, [](ngx_event_t *event) noexcept {
         static_cast<Backend *>(event->data)->on_deadline();
     });

@@ -85,6 +85,35 @@ const char *set_password_file(ngx_conf_t *cf, Block &block, std::string_view val
     return set_password(cf, block, *password);
 }
 
+using rate_limit::Breaker;
+
+const Parameter<Breaker::Settings> breaker_parameters[] = {
+    {"failures",
+     [](ngx_conf_t *, Breaker::Settings &breaker, std::string_view value) -> const char * {
+         const auto number = rate_limit::parse_whole_number(value, 1'000'000);
+         breaker.failures = number.value_or(0);
+         return number && *number > 0 ? nullptr : "a whole number from 1 to 1000000";
+     }},
+    {"cooldown",
+     [](ngx_conf_t *, Breaker::Settings &breaker, std::string_view value) -> const char * {
+         return set_time(value, breaker.cooldown) ? nullptr : expected_time;
+     }},
+};
+
+const char *set_breaker(ngx_conf_t *cf, Block &block, std::string_view value) {
+    Breaker::Settings &breaker = block.backend.session.breaker;
+    const auto words = words_of(cf).subspan(1);
+    if (words.size() == 1 && value == "off") {
+        breaker.failures = 0;
+        return nullptr;
+    }
+    char *result =
+        set_parameters<Breaker::Settings>(cf, directive, breaker_parameters, words, breaker);
+    return result == NGX_CONF_OK ? nullptr : already_told;
+}
+
+constexpr std::string_view breaker_line = "breaker"; // the one with several values
+
 const Parameter<Block> parameters[] = {
     {"server", set_server},
     {"username",
@@ -123,13 +152,14 @@ const Parameter<Block> parameters[] = {
          block.backend.session.max_pending = number.value_or(0);
          return number && *number > 0 ? nullptr : "a whole number from 1 to 1000000";
      }},
+    {breaker_line, set_breaker},
 };
 
 char *set_block_line(ngx_conf_t *cf, ngx_command_t *command, void *conf) {
     auto &block = *static_cast<Block *>(conf);
     const auto words = words_of(cf);
     const std::string_view name = view(words[0]);
-    if (words.size() != 2) {
+    if (words.size() != 2 && (words.size() < 2 || name != breaker_line)) {
         return refuse(cf, directive, "number of values of", name, "one");
     }
     if (name == "include") {

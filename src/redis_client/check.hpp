@@ -21,6 +21,7 @@ enum class Failure {
     connect,  // no connection, or it broke while the check was on its way
     reply,    // Redis answered with an error
     overload, // too many checks wait already, or no memory
+    breaker,  // it was not asked: too many checks in a row had failed
 };
 
 /// One rule's part of a check. It belongs to who asks and stays where it is, with all that it

@@ -19,9 +19,25 @@ size_t run_length(const Call &first) {
     return length;
 }
 
+/// What the worker itself did not do, or one key of another type, says nothing of Redis.
+bool tells_of_redis(Failure failure, const Session::Problem &problem) {
+    switch (failure) {
+    case Failure::timeout:
+    case Failure::connect:
+        return true;
+    case Failure::reply:
+        return problem.redis_said.find("WRONGTYPE") == std::string::npos;
+    case Failure::overload:
+    case Failure::breaker:
+        return false;
+    }
+    return false;
+}
+
 } // namespace
 
-Session::Session(SessionSettings settings) : settings_(std::move(settings)) {
+Session::Session(SessionSettings settings, uint32_t seed)
+    : settings_(std::move(settings)), breaker_(settings_.breaker, seed) {
     log_in();
 }
 
@@ -62,14 +78,15 @@ void Session::log_in() {
 
 std::variant<Call *, Failure> Session::ask(std::span<Charge> charges, CheckListener &listener,
                                            Time now) {
+    if (!breaker_.admits(now)) {
+        return refuse(Failure::breaker, now);
+    }
     if (unreachable_) {
-        ++counters_.failures;
-        return Failure::connect;
+        return refuse(Failure::connect, now);
     }
     if (pending() - errands_ >= settings_.max_pending) {
-        ++counters_.failures;
         problem_ = {.what = "too many pending checks", .redis_said = {}};
-        return Failure::overload;
+        return refuse(Failure::overload, now);
     }
     Call *check = new_call(Call::Kind::check);
     if (check == nullptr || !prepare(*check, charges)) {
@@ -77,9 +94,8 @@ std::variant<Call *, Failure> Session::ask(std::span<Charge> charges, CheckListe
             leave_slots(*check, now);
             recycle(*check);
         }
-        ++counters_.failures;
         problem_ = {.what = "out of memory", .redis_said = {}};
-        return Failure::overload;
+        return refuse(Failure::overload, now);
     }
     check->listener = &listener;
     check->asked = now;
@@ -88,6 +104,12 @@ std::variant<Call *, Failure> Session::ask(std::span<Charge> charges, CheckListe
         send_later(*check);
     }
     return check;
+}
+
+/// The check was not asked.
+Failure Session::refuse(Failure failure, Time now) {
+    count(failure, now);
+    return failure;
 }
 
 void Session::abandon(Call &check, Time now) {
@@ -148,6 +170,7 @@ Session::Progress Session::take_login_reply(const Reply &reply, Time now) {
     }
     state_ = State::ready;
     unreachable_ = false;
+    breaker_.probe_next();
     send_waiting();
     tend_slots(now);
     return Progress::ready;
@@ -163,7 +186,7 @@ Session::Progress Session::take_reply(const Reply &reply, Time now) {
         return take_error(*call, reply.text(), now);
     }
     if (call->kind == Call::Kind::check) {
-        return take_verdicts(*call, reply);
+        return take_verdicts(*call, reply, now);
     }
     if (reply.type() != Reply::Type::nil) { // errands' scripts return nothing
         return broken("an unexpected reply", reply.text());
@@ -174,7 +197,7 @@ Session::Progress Session::take_reply(const Reply &reply, Time now) {
     return Progress::more;
 }
 
-Session::Progress Session::take_verdicts(Call &first, const Reply &reply) {
+Session::Progress Session::take_verdicts(Call &first, const Reply &reply, Time now) {
     const size_t answers_size = first.reply_size * run_length(first);
     const bool is_answer = reply.type() == Reply::Type::text && reply.size() >= answers_size &&
                            reply.size() <= Reply::longest_text &&
@@ -200,7 +223,7 @@ Session::Progress Session::take_verdicts(Call &first, const Reply &reply) {
     for (Call *check = &first; check != nullptr;) {
         Call &answered = *std::exchange(check, check->next_in_run);
         settle_slots(answered);
-        finish(answered, answered.has_failed ? std::optional(Failure::reply) : std::nullopt);
+        finish(answered, answered.has_failed ? std::optional(Failure::reply) : std::nullopt, now);
     }
     return is_replica ? Progress::broken : Progress::more;
 }
@@ -248,7 +271,7 @@ bool Session::expire(Time now) {
         check.timed_out = true;
         abandon(check, now);
         problem_ = {.what = "no answer in time", .redis_said = {}};
-        tell(listener, Failure::timeout);
+        tell(listener, Failure::timeout, now);
     }
     const auto look = slots_.next_look();
     if (look && *look <= now) {
@@ -290,11 +313,11 @@ void Session::fail(Call &call, Failure failure, Time now) {
         for (Charge &charge : failed.charges) {
             charge.is_charged = false; // as its answer said, where another's of its run was none
         }
-        finish(failed, failure);
+        finish(failed, failure, now);
     }
 }
 
-void Session::finish(Call &check, std::optional<Failure> failure) {
+void Session::finish(Call &check, std::optional<Failure> failure, Time now) {
     CheckListener *listener = check.listener;
     if (listener != nullptr) {
         waiting_.remove(check);
@@ -302,14 +325,23 @@ void Session::finish(Call &check, std::optional<Failure> failure) {
     const bool timed_out = check.timed_out;
     recycle(check);
     if (!timed_out) {
-        tell(listener, failure);
+        tell(listener, failure, now);
     }
 }
 
-void Session::tell(CheckListener *listener, std::optional<Failure> failure) {
-    ++(failure ? counters_.failures : counters_.verdicts);
+void Session::tell(CheckListener *listener, std::optional<Failure> failure, Time now) {
+    count(failure, now);
     if (listener != nullptr) {
         listener->on_answer(failure);
+    }
+}
+
+void Session::count(std::optional<Failure> failure, Time now) {
+    ++(failure ? counters_.failures : counters_.verdicts);
+    if (!failure) {
+        breaker_.succeed();
+    } else if (tells_of_redis(*failure, problem_)) {
+        breaker_.fail(now);
     }
 }
 

@@ -7,6 +7,7 @@
 // it did not run the script (NOSCRIPT).
 #pragma once
 
+#include "../rate_limit/breaker.hpp"
 #include "byte_queue.hpp"
 #include "check.hpp"
 #include "resp.hpp"
@@ -30,6 +31,7 @@ struct SessionSettings {
     std::vector<ScriptShape> shapes; // those of most checks: their scripts are loaded at once
     std::chrono::milliseconds timeout{100}; // of one check, from asking to verdict
     size_t max_pending = 16384;             // checks asked or on the wire
+    rate_limit::Breaker::Settings breaker;
 };
 
 /// What became of all checks so far.
@@ -40,13 +42,14 @@ struct Counters {
 
 class Session {
   public:
-    explicit Session(SessionSettings settings);
+    /// `seed` is any number, another one for each worker.
+    Session(SessionSettings settings, uint32_t seed);
     Session(const Session &) = delete;
     Session &operator=(const Session &) = delete;
 
     /// Asks for all charges, most_rules of them at most, or none. Either the listener is told
     /// later, or there is a failure at once. Where no connection is ready the check waits for one,
-    /// unless the last attempt to get one failed.
+    /// unless the last attempt to get one failed, or too many checks did.
     std::variant<Call *, Failure> ask(std::span<Charge> charges, CheckListener &listener, Time now);
 
     /// The check's listener, and its charges, are no longer there.
@@ -122,15 +125,17 @@ class Session {
 
     std::optional<Time> given_up_at() const;
     void log_in();
+    Failure refuse(Failure failure, Time now);
+    void count(std::optional<Failure> failure, Time now);
 
     Progress take_login_reply(const Reply &reply, Time now);
     Progress take_reply(const Reply &reply, Time now);
-    Progress take_verdicts(Call &first, const Reply &reply);
+    Progress take_verdicts(Call &first, const Reply &reply, Time now);
     Progress take_error(Call &call, std::string_view error, Time now);
     Progress broken(std::string_view what, std::string_view redis_said = {});
     void fail(Call &call, Failure failure, Time now);
-    void finish(Call &check, std::optional<Failure> failure);
-    void tell(CheckListener *listener, std::optional<Failure> failure);
+    void finish(Call &check, std::optional<Failure> failure, Time now);
+    void tell(CheckListener *listener, std::optional<Failure> failure, Time now);
     Call *new_call(Call::Kind kind);
     void recycle(Call &call);
 
@@ -165,6 +170,7 @@ class Session {
     ReplyReader reader_;
     Problem problem_;
     Counters counters_;
+    rate_limit::Breaker breaker_;
     ScriptLibrary scripts_;
     Slots slots_;
     size_t errands_ = 0; // unanswered

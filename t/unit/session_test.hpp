@@ -139,6 +139,7 @@ inline constexpr std::string_view noscript = "-NOSCRIPT No matching script. Plea
 inline SessionSettings default_settings() {
     SessionSettings settings;
     settings.shapes = {shape_of(Algorithm::sliding_log)};
+    settings.breaker.failures = 0; // off
     return settings;
 }
 
@@ -163,7 +164,7 @@ class SessionTest : public testing::Test {
     }
 
     void start(const SessionSettings &settings) {
-        session_.emplace(settings);
+        session_.emplace(settings, 1);
         wire_.clear();
     }
 
@@ -223,7 +224,7 @@ class SessionTest : public testing::Test {
     }
 
     std::string wire_; // what the transport took, for Redis to read
-    std::optional<Session> session_{std::in_place, default_settings()};
+    std::optional<Session> session_{std::in_place, default_settings(), 1};
     Time now_{1000};
     Listener a_, b_, c_;
 

@@ -1,0 +1,137 @@
+// After so many failed checks in a row a session asks nothing, but for one check now and then.
+
+#include "session_test.hpp"
+
+#include <gtest/gtest.h>
+
+namespace redis_client {
+namespace {
+
+constexpr Time longest_cooldown{1200};
+
+class SessionBreakerTest : public SessionTest {
+  protected:
+    void SetUp() override {
+        SessionSettings settings = default_settings();
+        settings.breaker = {.failures = 3, .cooldown = 1000ms};
+        settings.max_pending = 4;
+        start(settings);
+        log_in();
+    }
+
+    /// Checks that Redis does not answer in time; it does afterwards.
+    void let_time_out(size_t checks) {
+        std::string late;
+        for (size_t i = 0; i < checks; ++i) {
+            ask(a_, std::to_string(i));
+            late += grant(1);
+        }
+        now_ += 100ms;
+        session_->expire(now_);
+        EXPECT_EQ(a_.results, Results(checks, Failure::timeout));
+        a_.results.clear();
+        receive(late);
+        sent();
+    }
+
+    void expect_to_grant(const std::string &key) {
+        ask(b_, key);
+        receive(grant(7));
+        EXPECT_EQ(b_.results, Results{granted(7)});
+        b_.results.clear();
+    }
+};
+
+TEST_F(SessionBreakerTest, AsksNothingAfterSoManyFailuresInARow) {
+    let_time_out(2);
+    expect_to_grant("b");
+    let_time_out(2);
+    EXPECT_NE(ask(c_, "c"), nullptr);
+    now_ += 100ms;
+    session_->expire(now_);
+    receive(grant(1));
+    sent();
+
+    const uint64_t failures = session_->counters().failures;
+    EXPECT_EQ(refusal(), Failure::breaker);
+    EXPECT_EQ(refusal(), Failure::breaker);
+    EXPECT_EQ(session_->counters().failures, failures + 2);
+    EXPECT_EQ(sent(), Commands{});
+}
+
+TEST_F(SessionBreakerTest, LetsOneCheckProbe) {
+    let_time_out(3);
+    now_ += longest_cooldown;
+    ask(b_, "b");
+    EXPECT_EQ(sent(), Commands{evalsha("b")});
+    EXPECT_EQ(refusal(), Failure::breaker);
+    receive(grant(7));
+    EXPECT_EQ(b_.results, Results{granted(7)});
+    b_.results.clear();
+    expect_to_grant("all");
+    expect_to_grant("again");
+}
+
+TEST_F(SessionBreakerTest, StaysOpenAfterAProbeThatFails) {
+    let_time_out(3);
+    now_ += longest_cooldown;
+    let_time_out(1);
+    EXPECT_EQ(refusal(), Failure::breaker);
+}
+
+TEST_F(SessionBreakerTest, ClosesByAProbeWhoseClientHasLeft) {
+    let_time_out(3);
+    now_ += longest_cooldown;
+    Call *probe = ask(b_, "b");
+    ASSERT_NE(probe, nullptr);
+    session_->abandon(*probe, now_);
+    receive(grant(7));
+    expect_to_grant("b");
+}
+
+TEST_F(SessionBreakerTest, CountsErrorsOfRedis) {
+    for (int i = 0; i < 3; ++i) {
+        ask(a_, "a");
+        receive("-OOM command not allowed\r\n");
+    }
+    EXPECT_EQ(refusal(), Failure::breaker);
+}
+
+TEST_F(SessionBreakerTest, TakesNoKeyOfAnotherTypeForAFaultOfRedis) {
+    for (const char *error :
+         {"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+          "-ERR Error running script (call to f_1): @user_script:5: WRONGTYPE Operation\r\n"}) {
+        for (int i = 0; i < 4; ++i) {
+            ask(a_, "a");
+            receive(error);
+            EXPECT_EQ(a_.results.back(), Result(Failure::reply));
+        }
+    }
+    expect_to_grant("b");
+}
+
+TEST_F(SessionBreakerTest, TakesNoOverloadForAFaultOfRedis) {
+    std::string answers;
+    for (int i = 0; i < 4; ++i) {
+        ask(a_, "a");
+        answers += grant(1);
+    }
+    for (int i = 0; i < 4; ++i) {
+        EXPECT_EQ(refusal(), Failure::overload);
+    }
+    receive(answers);
+    expect_to_grant("b");
+}
+
+TEST_F(SessionBreakerTest, ProbesAsSoonAsThereIsAConnection) {
+    session_->disconnected(Lost::unreachable, now_);
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(refusal(), Failure::connect);
+    }
+    EXPECT_EQ(refusal(), Failure::breaker);
+    log_in();
+    expect_to_grant("b");
+}
+
+} // namespace
+} // namespace redis_client
