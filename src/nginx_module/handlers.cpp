@@ -89,7 +89,7 @@ ngx_int_t take_answers(ngx_http_request_t *r, RequestState &state) {
         question->note_failure();
     }
     for (const Applied &applied : state.asked()) {
-        remember_denial(applied, state.asked_at());
+        remember_denial(applied, state.times());
     }
     const Outcome outcome = outcome_of(r, state, state.asked());
     if (outcome.rejects()) {
@@ -137,16 +137,16 @@ Question *make_questions(ngx_http_request_t *r, RequestState &state, std::span<A
     return questions;
 }
 
-/// A rule that is known to deny; null where it takes Redis to know.
-Applied *known_denial(std::span<Applied> rules) {
+/// Moves the rules that are known to deny to the front, and returns them.
+std::span<Applied> known_denials(std::span<Applied> rules) {
     const auto now = precise_now();
-    Applied *tightest = nullptr;
+    size_t known = 0;
     for (Applied &applied : rules) {
-        if (find_denial(applied, now) && (tightest == nullptr || applied.is_tighter(*tightest))) {
-            tightest = &applied;
+        if (find_denial(applied, now)) {
+            std::swap(rules[known++], applied);
         }
     }
-    return tightest;
+    return rules.first(known);
 }
 
 ngx_int_t ask(ngx_http_request_t *r, RequestState &state, std::span<const Candidate> open) {
@@ -156,8 +156,8 @@ ngx_int_t ask(ngx_http_request_t *r, RequestState &state, std::span<const Candid
     if (applied == nullptr || !std::ranges::all_of(rules, has_key)) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    if (Applied *denying = known_denial(rules)) {
-        return conclude(r, state, outcome_of(r, state, {denying, 1}));
+    if (const auto denying = known_denials(rules); !denying.empty()) {
+        return conclude(r, state, outcome_of(r, state, denying));
     }
     const auto has_arguments = [&](const Applied &one) { return set_arguments(r, one); };
     Question *questions =

@@ -58,7 +58,8 @@ class RequestState {
     void reject() { is_rejected_ = true; }
     bool is_rejected() const { return is_rejected_; }
     bool was_delayed() const { return was_delayed_; }
-    std::chrono::microseconds asked_at() const { return asked_at_; } // precise_now()
+    /// Of what was asked last, precise_now().
+    const rate_limit::DenyTable::CheckTimes &times() const { return times_; }
     std::chrono::microseconds time_asking() const { return time_asking_; }
 
   private:
@@ -78,7 +79,7 @@ class RequestState {
     bool cleans_up_ = false;
     bool is_rejected_ = false;
     bool was_delayed_ = false;
-    std::chrono::microseconds asked_at_{0};
+    rate_limit::DenyTable::CheckTimes times_{};
     std::chrono::microseconds time_asking_{0};
     Applied *applied_ = nullptr; // in the order in which they were
     Applied **next_applied_ = &applied_;

@@ -12,11 +12,11 @@ __extension__ using Wide = unsigned __int128;
 
 /// An entry's words, times in microseconds.
 enum Word : size_t {
-    seal,      // the hash's low half, mixed with all other words
-    hash_high, //
-    asked,     // when
-    holds_for, // from then on
-    retry_after,
+    seal,        // the hash's low half, mixed with all other words
+    hash_high,   //
+    asked,       // when
+    holds_for,   // from then on
+    retry_after, // from then on, as all that follow
     next_unit,
     reset,
     remaining, // units
@@ -40,14 +40,15 @@ uint64_t count(microseconds time) {
     return static_cast<uint64_t>(time.count());
 }
 
-/// What is left of a time that was told at `asked`.
-microseconds left_of(uint64_t time, uint64_t passed) {
-    return microseconds(static_cast<int64_t>(time > passed ? time - passed : 0));
+/// Two clocks may differ in their rates by a thousandth, where both are being adjusted.
+uint64_t drift_of(uint64_t time) {
+    return time / 1000 + 1;
 }
 
-/// Two clocks may differ in their rates by 500 parts in a million, where both are being adjusted.
-microseconds less_drift(microseconds time) {
-    return time - time / 1024 - microseconds{1};
+/// What is surely left of a time when another one has passed.
+microseconds left_of(uint64_t time, uint64_t passed) {
+    const uint64_t surely_passed = passed - std::min(passed, drift_of(passed));
+    return microseconds(static_cast<int64_t>(time - std::min(time, surely_passed)));
 }
 
 /// Not of the bits that choose the bucket.
@@ -56,20 +57,22 @@ uint16_t tag_of(const Hash &hash) {
 }
 
 /// The denial that an entry holds, if it is of this hash, whole, and still holds.
-std::optional<Verdict> read(const DenyTable::Entry &entry, const Hash &hash, microseconds now) {
+std::optional<Verdict> read(const DenyTable::Entry &entry, const Hash &hash, microseconds now,
+                            microseconds longest) {
     Words words;
     for (size_t i = 0; i < word_count; ++i) {
         words[i] = entry.words[i].load(relaxed);
     }
     const uint64_t passed = count(now) - words[asked]; // huge where it lies ahead
     if (words[hash_high] != hash.high || (words[seal] ^ sum_of(words)) != hash.low ||
-        passed >= words[holds_for]) {
+        passed >= std::min(words[holds_for], count(longest))) {
         return std::nullopt;
     }
+    constexpr microseconds soon{1}; // 0 would say that no unit is missing
     return Verdict{.decision = Decision::denied,
                    .remaining = words[remaining],
                    .retry_after = left_of(words[retry_after], passed),
-                   .next_unit = left_of(words[next_unit], passed),
+                   .next_unit = std::max(left_of(words[next_unit], passed), soon),
                    .reset = left_of(words[reset], passed)};
 }
 
@@ -85,19 +88,19 @@ size_t DenyTable::bucket_of(const Hash &hash) const {
     return static_cast<size_t>(Wide{hash.high} * tags_.size() >> 64);
 }
 
-void DenyTable::add(const Hash &hash, const Verdict &denied, microseconds time_asked,
-                    microseconds longest) {
-    const microseconds known_for = std::min(less_drift(denied.retry_after), longest);
-    if (known_for <= microseconds::zero()) {
+void DenyTable::add(const Hash &hash, const Verdict &denied, const CheckTimes &times) {
+    const uint64_t retry_us = count(denied.retry_after);
+    if (retry_us <= drift_of(retry_us)) {
         return;
     }
+    const uint64_t under_way_us = count(times.answered - times.asked);
     Words words{};
     words[hash_high] = hash.high;
-    words[asked] = count(time_asked);
-    words[holds_for] = count(known_for);
-    words[retry_after] = count(denied.retry_after);
-    words[next_unit] = count(denied.next_unit);
-    words[reset] = count(denied.reset);
+    words[asked] = count(times.asked);
+    words[holds_for] = retry_us - drift_of(retry_us);
+    words[retry_after] = retry_us + under_way_us;
+    words[next_unit] = count(denied.next_unit) + under_way_us;
+    words[reset] = count(denied.reset) + under_way_us;
     words[remaining] = denied.remaining;
     words[seal] = hash.low ^ sum_of(words);
 
@@ -119,12 +122,13 @@ void DenyTable::add(const Hash &hash, const Verdict &denied, microseconds time_a
     tags_[bucket][static_cast<size_t>(entry - entries.begin())].store(tag_of(hash), relaxed);
 }
 
-std::optional<Verdict> DenyTable::find(const Hash &hash, microseconds now) const {
+std::optional<Verdict> DenyTable::find(const Hash &hash, microseconds now,
+                                       microseconds longest) const {
     const size_t bucket = bucket_of(hash);
     const uint16_t tag = tag_of(hash);
     for (size_t i = 0; i < entries_of_bucket; ++i) {
         if (tags_[bucket][i].load(relaxed) == tag) {
-            if (const auto denied = read(entries_[bucket][i], hash, now)) {
+            if (const auto denied = read(entries_[bucket][i], hash, now, longest)) {
                 return denied;
             }
         }

@@ -38,14 +38,19 @@ class DenyTable {
     /// another table was over.
     explicit DenyTable(std::span<std::byte> memory);
 
-    /// A denial that was asked for at `asked` and is to be known for `longest` at most. Times are
-    /// of one clock that all processes share and that never steps back. What the hash stands for is
-    /// all that the denial depends on.
-    void add(const Hash &hash, const Verdict &denied, std::chrono::microseconds asked,
-             std::chrono::microseconds longest);
+    /// What the hash stands for is all that the denial depends on. Times are of one clock that all
+    /// processes share and that never steps back. The check ran at some time between the two, so
+    /// the denial holds from the first on, and the times that it tells are those from the second.
+    struct CheckTimes {
+        std::chrono::microseconds asked;
+        std::chrono::microseconds answered;
+    };
+    void add(const Hash &hash, const Verdict &denied, const CheckTimes &times);
 
-    /// The denial as it is now, if it still holds: its times are counted down.
-    std::optional<Verdict> find(const Hash &hash, std::chrono::microseconds now) const;
+    /// The denial as it is now, if it still holds and is not older than `longest`: its times are
+    /// counted down. Of units that came back since then Redis has not told.
+    std::optional<Verdict> find(const Hash &hash, std::chrono::microseconds now,
+                                std::chrono::microseconds longest) const;
 
   private:
     size_t bucket_of(const Hash &hash) const;

@@ -63,8 +63,8 @@ bool is_usable(const Image &image) {
         }
     }
     DenyTable table = bucket.table();
-    table.add(hash(1000), denied(1000), start + 1s, an_hour);
-    return table.find(hash(1000), start + 1s) == denied(1000);
+    table.add(hash(1000), denied(1000), at(start + 1s));
+    return table.find(hash(1000), start + 1s, an_hour) == denied(1000);
 }
 
 /// A child that stops before it does the work.
@@ -95,10 +95,10 @@ TEST(DenyTableKilledTest, LeavesTheTableUsable) {
     constexpr uint64_t oldest = 0;
     constexpr uint64_t added = DenyTable::entries_of_bucket;
     for (uint64_t i = oldest; i < added; ++i) {
-        table.add(hash(i), denied(i), start + microseconds(i), an_hour);
+        table.add(hash(i), denied(i), at(start + microseconds(i)));
     }
     const microseconds now = start + 1ms;
-    const pid_t child = start_traced([&] { table.add(hash(added), denied(added), now, an_hour); });
+    const pid_t child = start_traced([&] { table.add(hash(added), denied(added), at(now)); });
     ASSERT_GT(child, 0);
     if (!is_stopped(child)) {
         GTEST_SKIP() << "no process may be traced here";
@@ -114,16 +114,16 @@ TEST(DenyTableKilledTest, LeavesTheTableUsable) {
         seen = image;
         ++states;
         for (uint64_t i = oldest + 1; i < added; ++i) {
-            EXPECT_EQ(table.find(hash(i), start + microseconds(i)), denied(i)) << states;
+            EXPECT_EQ(table.find(hash(i), start + microseconds(i), an_hour), denied(i)) << states;
         }
-        const auto replaced = table.find(hash(oldest), start);
+        const auto replaced = table.find(hash(oldest), start, an_hour);
         EXPECT_TRUE(!replaced || replaced == denied(oldest)) << states;
-        const auto half = table.find(hash(added), now);
+        const auto half = table.find(hash(added), now, an_hour);
         EXPECT_TRUE(!half || half == denied(added)) << states;
         EXPECT_TRUE(is_usable(image)) << states;
     }
     EXPECT_GT(states, 7u); // a store for each word that differs
-    EXPECT_EQ(table.find(hash(added), now), denied(added));
+    EXPECT_EQ(table.find(hash(added), now, an_hour), denied(added));
 }
 
 } // namespace

@@ -20,4 +20,9 @@ inline Hash hash(uint64_t number) {
     return {.low = number * 0x9e3779b97f4a7c15, .high = number * 0xd1342543de82ef95};
 }
 
+/// Of a check that took no time.
+inline DenyTable::CheckTimes at(std::chrono::microseconds time) {
+    return {.asked = time, .answered = time};
+}
+
 } // namespace rate_limit
