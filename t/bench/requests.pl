@@ -103,7 +103,8 @@ sub counters ($served_by) {
     };
 }
 
-my @cells = grep { $_->{name} =~ /$wanted/ } cells();
+my @cells = grep { $_->{name} =~ /(?:$wanted)/ } cells();
+@cells or die "CELLS names no cell\n";
 my (%figures, @ping);
 for my $round (0 .. $rounds) {
     my $began = time;
