@@ -71,7 +71,7 @@ sub generator () {
     my $bare = cell_name('bare', 1, 64, 50_000);
     return '' if !$figures->has($bare);
     my %us = map { $_ => $figures->median_of($bare, $_) } qw(wrk nginx);
-    return sprintf 'wrk takes %.1f us of CPU for a request, nginx alone %.1f: what costs nginx less than wrk shows in CPU, and not in requests/s.', @us{qw(wrk nginx)};
+    return sprintf "wrk takes %.1f us of CPU\nfor a request, nginx alone %.1f: what costs nginx little shows in its CPU, and hardly in requests/s.", @us{qw(wrk nginx)};
 }
 
 sub document () {
@@ -89,8 +89,9 @@ One worker, 50,000 clients, headers off.
 ## Goals
 
 ${\table(goals($figures))}
-64 connections and one worker unless it says otherwise. A round trip of a PING took @{[ sprintf '%.1f', $ping ]} us at p50. The empty
-EVALSHA is sent by this module, one for each request, with the same keys and arguments.
+One worker, and 64 connections unless it says otherwise. A round trip of a PING took @{[ sprintf '%.1f', $ping ]} us
+at p50. The empty EVALSHA is sent by this module, one for each request, with the same keys and
+arguments.
 
 ## How it was measured
 
@@ -143,7 +144,7 @@ sub readme_section () {
 
 ![Requests per second beside nginx alone, and 99th percentiles](docs/benchmark.svg)
 
-`make bench` on $cpu, with nginx $version{nginx} and Redis $version{Redis}: keep-alive
+`make bench` on an $cpu, with nginx $version{nginx} and Redis $version{Redis}: keep-alive
 connections on `empty_gif`, 50,000 clients. nginx, Redis and the load generator share the cores.
 
 ${\key_ratios()}

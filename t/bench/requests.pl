@@ -80,6 +80,7 @@ sub measure ($cell, $run, $time) {
     my $requests = $result->{requests};
     $result->{refused} == ($denies ? $requests : 0) or die "$cell->{name}: $result->{refused} of $requests refused\n";
     $spent->{$_} = $now->{$_} - $spent->{$_} for keys %$now;
+    check_calls($cell, $spent->{calls} / $requests);
     return {
         rate   => $requests / $result->{seconds},
         nginx  => $spent->{nginx} / $requests * 1_000_000,
@@ -89,6 +90,12 @@ sub measure ($cell, $run, $time) {
         others => ($spent->{machine} - $spent->{nginx} - $spent->{redis} - $result->{cpu}) / $spent->{time} / $cores,
         map { $_ => 0 + $result->{$_} } qw(p50 p99 p999),
     };
+}
+
+# wrk does not count what is under way when it ends.
+sub check_calls ($cell, $calls) {
+    my $expected = $cell->{variant}{calls} // return;
+    die "$cell->{name}: $calls calls for each request, expected $expected\n" if abs($calls - $expected) > 0.02;
 }
 
 # Seconds, and calls of scripts.

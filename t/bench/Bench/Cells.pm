@@ -42,7 +42,7 @@ my @variants = (
     variant('flood_headers', 'gcra, denied, default headers', rules("zone=flood $denying_gcra"), denies => 1),
     # Rules with variables never share a run of a script.
     variant('empty_script', 'a script that does nothing, once for each request',
-        $no_headers . rules('zone=per_client algorithm=gcra limit=$million window=1 burst=1000000'), server => 'empty_script'),
+        $no_headers . rules('zone=per_client algorithm=gcra limit=$million window=1 burst=1000000'), server => 'empty_script', calls => 1),
 );
 
 my %variant_named = map { $_->{name} => $_ } @variants;
