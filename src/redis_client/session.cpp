@@ -160,7 +160,7 @@ Session::Progress Session::take_reply(const Reply &reply, Time now) {
         return broken("a reply that nothing asked for", reply.text());
     }
     if (reply.type() == Reply::Type::error) {
-        to_answer_.remove(*call);
+        remove_answered(*call);
         return take_error(*call, reply.text(), now);
     }
     if (call->kind == Call::Kind::check) {
@@ -169,10 +169,15 @@ Session::Progress Session::take_reply(const Reply &reply, Time now) {
     if (reply.type() != Reply::Type::nil) { // errands' scripts return nothing
         return broken("an unexpected reply", reply.text());
     }
-    to_answer_.remove(*call);
+    remove_answered(*call);
     refuses_errands_ = false;
     finish_errand(*call, true);
     return Progress::more;
+}
+
+void Session::remove_answered(Call &first) {
+    to_answer_.remove(first);
+    ++commands_answered_;
 }
 
 Session::Progress Session::take_verdicts(Call &first, const Reply &reply) {
@@ -193,7 +198,7 @@ Session::Progress Session::take_verdicts(Call &first, const Reply &reply) {
     if (is_broken || (!answers.empty() && !has_failed)) {
         return broken("an unexpected reply", reply.text());
     }
-    to_answer_.remove(first);
+    remove_answered(first);
     const bool is_replica = answers.find("READONLY ") != std::string_view::npos;
     if (!answers.empty()) {
         problem_ = {.what = "error reply", .redis_said = std::string(answers)};
@@ -237,7 +242,7 @@ void Session::disconnected(Lost lost, Time now) {
         forget_to_send(*check);
     }
     while (Call *call = to_answer_.front()) {
-        to_answer_.remove(*call);
+        remove_answered(*call);
         fail(*call, Failure::connect, now);
     }
     while (lost == Lost::unreachable && has_waiting()) {

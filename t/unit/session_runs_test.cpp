@@ -208,6 +208,7 @@ TEST_F(SessionRunsTest, AreShorterWhereEachCheckIsLong) {
     log_in();
     Asked costly = asked("costly");
     costly.quota.cost = 1000;
+    costly.quota.limit = 10000;
     const WireWords arguments = check_arguments(costly.quota, false);
     costly.arguments = &arguments;
     ask_in_turn(a_, {costly});
