@@ -31,12 +31,12 @@ rate_limit::Hash hash_of(const Applied &applied) {
 } // namespace
 
 bool find_denial(Applied &applied, std::chrono::microseconds now) {
-    if (!is_cacheable(applied)) {
+    const ZoneConf &zone = *applied.rule->zone;
+    const rate_limit::DenyTable table = zone.memory.deny_table();
+    if (!table.may_hold(now) || !is_cacheable(applied)) {
         return false;
     }
-    applied.denial = hash_of(applied);
-    const ZoneConf &zone = *applied.rule->zone;
-    const auto denied = zone.memory.deny_table().find(applied.denial, now, zone.deny_cache);
+    const auto denied = table.find(hash_of(applied), now, zone.deny_cache);
     if (!denied) {
         return false;
     }
@@ -52,7 +52,7 @@ void remember_denial(const Applied &applied, const rate_limit::DenyTable::CheckT
         return;
     }
     const ZoneConf &zone = *applied.rule->zone;
-    zone.memory.deny_table().add(applied.denial, *verdict, times);
+    zone.memory.deny_table().add(hash_of(applied), *verdict, times);
 }
 
 } // namespace nginx_module

@@ -138,8 +138,7 @@ Question *make_questions(ngx_http_request_t *r, RequestState &state, std::span<A
 }
 
 /// Moves the rules that are known to deny to the front, and returns them.
-std::span<Applied> known_denials(std::span<Applied> rules) {
-    const auto now = precise_now();
+std::span<Applied> known_denials(std::span<Applied> rules, microseconds now) {
     size_t known = 0;
     for (Applied &applied : rules) {
         if (find_denial(applied, now)) {
@@ -156,7 +155,8 @@ ngx_int_t ask(ngx_http_request_t *r, RequestState &state, std::span<const Candid
     if (applied == nullptr || !std::ranges::all_of(rules, has_key)) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    if (const auto denying = known_denials(rules); !denying.empty()) {
+    const microseconds now = precise_now();
+    if (const auto denying = known_denials(rules, now); !denying.empty()) {
         return conclude(r, state, outcome_of(r, state, denying));
     }
     const auto has_arguments = [&](const Applied &one) { return set_arguments(r, one); };
@@ -165,7 +165,7 @@ ngx_int_t ask(ngx_http_request_t *r, RequestState &state, std::span<const Candid
     if (questions == nullptr) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    switch (state.ask(questions, rules)) {
+    switch (state.ask(questions, rules, now)) {
     case NGX_OK:
         return take_answers(r, state);
     case NGX_AGAIN:

@@ -58,10 +58,11 @@ RequestState::RequestState(ngx_http_request_t *r) : r_(r) {
     };
 }
 
-ngx_int_t RequestState::ask(Question *questions, std::span<Applied> rules) {
+ngx_int_t RequestState::ask(Question *questions, std::span<Applied> rules,
+                            std::chrono::microseconds now) {
     questions_ = questions;
     asked_ = rules;
-    times_.asked = times_.answered = precise_now();
+    times_.asked = times_.answered = now;
     for (Question *question = questions; question != nullptr; question = question->next) {
         unanswered_ += question->ask() ? 1 : 0;
     }

@@ -30,9 +30,9 @@ class RequestState {
     };
     Stage stage() const { return stage_; }
 
-    /// Asks all questions of a chain, and suspends the request where answers have to be waited for.
-    /// NGX_OK: all are answered; NGX_AGAIN: suspended; NGX_ERROR.
-    ngx_int_t ask(Question *questions, std::span<Applied> rules);
+    /// Asks all questions of a chain, and suspends the request where answers have to be waited for;
+    /// `now` is precise_now(). NGX_OK: all are answered; NGX_AGAIN: suspended; NGX_ERROR.
+    ngx_int_t ask(Question *questions, std::span<Applied> rules, std::chrono::microseconds now);
     Question *questions() { return questions_; }
     std::span<Applied> asked() const { return asked_; } // the rules of all questions
     /// The answers, or the end of a delay, have been taken note of.

@@ -1,7 +1,7 @@
-// What tests of the deny table share.
+// What tests of tables in shared memory share.
 #pragma once
 
-#include "rate_limit/deny_table.hpp"
+#include "rate_limit/shared_table.hpp"
 
 namespace rate_limit {
 
@@ -10,19 +10,15 @@ constexpr std::chrono::microseconds start = std::chrono::seconds{1'000'000};
 
 /// The memory of a table with one bucket, in which all hashes meet.
 struct OneBucket {
-    DenyTable::Tags tags;
-    DenyTable::Entries entries;
+    SharedTable::Tags tags;
+    SharedTable::Entries entries;
 
-    DenyTable table() { return DenyTable(std::as_writable_bytes(std::span(this, 1))); }
+    std::span<std::byte> memory() { return std::as_writable_bytes(std::span(this, 1)); }
+    SharedTable table() { return SharedTable(memory()); }
 };
 
 inline Hash hash(uint64_t number) {
     return {.low = number * 0x9e3779b97f4a7c15, .high = number * 0xd1342543de82ef95};
-}
-
-/// Of a check that took no time.
-inline DenyTable::CheckTimes at(std::chrono::microseconds time) {
-    return {.asked = time, .answered = time};
 }
 
 } // namespace rate_limit
