@@ -87,33 +87,13 @@ void Backend::connect() {
 }
 
 redis_client::ByteQueue &Backend::output() {
-    if (session_.is_ready() && session_.has_to_send() && !waits_for_answers()) {
+    if (session_.is_ready()) {
         session_.flush(now());
-        if (!sample_) {
-            sample_ = {session_.commands_sent(), session_.pending(), precise_now()};
-        }
     }
     return session_.output();
 }
 
-/// Checks that are asked while a near Redis is at work wait for its answers, and then go together.
-bool Backend::waits_for_answers() const {
-    return session_.commands_answered() < session_.commands_sent() && round_trip_.is_short();
-}
-
-void Backend::note_answers() {
-    if (sample_ && session_.commands_answered() >= sample_->last_command) {
-        round_trip_.add(precise_now() - sample_->sent, sample_->checks);
-        sample_.reset();
-    }
-    if (session_.has_to_send() && !waits_for_answers()) {
-        connection_.send(); // now: Redis is at work while the requests go on
-    }
-}
-
 void Backend::on_connected() {
-    round_trip_ = {};
-    sample_.reset();
     session_.connected();
     connection_.send_soon();
 }
@@ -121,7 +101,6 @@ void Backend::on_connected() {
 void Backend::on_bytes(std::string_view bytes) {
     switch (session_.received(bytes, now())) {
     case Session::Progress::more:
-        note_answers();
         break;
     case Session::Progress::ready:
         on_ready();
@@ -216,8 +195,7 @@ void Backend::settle() {
     }
     told_ = counters;
 
-    const bool has_more = session_.has_to_send() && !waits_for_answers();
-    if (session_.is_ready() && (has_more || !session_.output().empty())) {
+    if (session_.is_ready() && session_.has_output()) {
         connection_.send_soon();
     }
     set_deadline_timer();

@@ -6,13 +6,11 @@
 
 #include "../rate_limit/backoff.hpp"
 #include "../rate_limit/episode.hpp"
-#include "../redis_client/round_trip.hpp"
 #include "../redis_client/session.hpp"
 #include "conf.hpp"
 #include "connection.hpp"
 
 #include <chrono>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <variant>
@@ -40,9 +38,6 @@ class Backend final : Connection::Owner {
     void on_dismissed() override;
     redis_client::ByteQueue &output() override;
 
-    bool waits_for_answers() const;
-    void note_answers();
-
     void connect();
     void connect_if_dismissed();
     void on_ready();
@@ -69,14 +64,6 @@ class Backend final : Connection::Owner {
     std::chrono::milliseconds ready_since_{0};
     rate_limit::Backoff backoff_;
     rate_limit::Episode episode_;
-    redis_client::RoundTrip round_trip_;
-    struct Sample { // of the round trip: of all that was sent in one turn
-        uint64_t last_command;
-        size_t checks;
-        std::chrono::microseconds sent;
-    };
-    std::optional<Sample> sample_;
-
     redis_client::Counters told_; // what of the session's counters the episode knows
 
     ngx_event_t deadline_timer_{};

@@ -6,6 +6,7 @@
 #include "util.hpp"
 
 #include <algorithm>
+#include <new>
 #include <string>
 
 namespace nginx_module {

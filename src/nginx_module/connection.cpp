@@ -139,12 +139,6 @@ void Connection::write() {
     }
 }
 
-void Connection::send() {
-    if (connection_ != nullptr && connected_ && connection_->write->ready) {
-        write();
-    }
-}
-
 void Connection::send_soon() {
     if (connection_ != nullptr && connected_ && connection_->write->ready) {
         ngx_post_event(connection_->write, &ngx_posted_events);

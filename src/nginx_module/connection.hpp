@@ -42,9 +42,6 @@ class Connection {
     /// one piece.
     void send_soon();
 
-    /// Sends it now.
-    void send();
-
     /// Reads what has come by now. To be done before a deadline is taken for missed: with
     /// accept_mutex on, nginx runs timers before the events that came in the same turn.
     void read();

@@ -160,7 +160,7 @@ Session::Progress Session::take_reply(const Reply &reply, Time now) {
         return broken("a reply that nothing asked for", reply.text());
     }
     if (reply.type() == Reply::Type::error) {
-        remove_answered(*call);
+        to_answer_.remove(*call);
         return take_error(*call, reply.text(), now);
     }
     if (call->kind == Call::Kind::check) {
@@ -169,15 +169,10 @@ Session::Progress Session::take_reply(const Reply &reply, Time now) {
     if (reply.type() != Reply::Type::nil) { // errands' scripts return nothing
         return broken("an unexpected reply", reply.text());
     }
-    remove_answered(*call);
+    to_answer_.remove(*call);
     refuses_errands_ = false;
     finish_errand(*call, true);
     return Progress::more;
-}
-
-void Session::remove_answered(Call &first) {
-    to_answer_.remove(first);
-    ++commands_answered_;
 }
 
 Session::Progress Session::take_verdicts(Call &first, const Reply &reply) {
@@ -198,7 +193,7 @@ Session::Progress Session::take_verdicts(Call &first, const Reply &reply) {
     if (is_broken || (!answers.empty() && !has_failed)) {
         return broken("an unexpected reply", reply.text());
     }
-    remove_answered(first);
+    to_answer_.remove(first);
     const bool is_replica = answers.find("READONLY ") != std::string_view::npos;
     if (!answers.empty()) {
         problem_ = {.what = "error reply", .redis_said = std::string(answers)};
@@ -242,7 +237,7 @@ void Session::disconnected(Lost lost, Time now) {
         forget_to_send(*check);
     }
     while (Call *call = to_answer_.front()) {
-        remove_answered(*call);
+        to_answer_.remove(*call);
         fail(*call, Failure::connect, now);
     }
     while (lost == Lost::unreachable && has_waiting()) {

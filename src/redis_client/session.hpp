@@ -95,12 +95,8 @@ class Session {
     /// Writes the checks that were asked since the last time to output(): at the end of a turn of
     /// the event loop, so that those of one turn share script runs.
     void flush(Time now);
-    bool has_to_send() const { return !to_send_.empty(); }
+    bool has_output() const { return !output_.empty() || !to_send_.empty(); }
     ByteQueue &output() { return output_; }
-
-    /// Commands after the login, those of lost connections as answered.
-    uint64_t commands_sent() const { return commands_sent_; }
-    uint64_t commands_answered() const { return commands_answered_; }
 
     bool is_ready() const { return state_ == State::ready; }
     bool has_waiting() const { return !waiting_.empty(); }
@@ -129,7 +125,6 @@ class Session {
 
     Progress take_login_reply(const Reply &reply, Time now);
     Progress take_reply(const Reply &reply, Time now);
-    void remove_answered(Call &first);
     Progress take_verdicts(Call &first, const Reply &reply);
     Progress take_error(Call &call, std::string_view error, Time now);
     Progress broken(std::string_view what, std::string_view redis_said = {});
@@ -171,8 +166,6 @@ class Session {
     size_t login_replies_ = 0;
     ByteQueue output_;
     ReplyReader reader_;
-    uint64_t commands_sent_ = 0;
-    uint64_t commands_answered_ = 0;
     Problem problem_;
     Counters counters_;
     ScriptLibrary scripts_;

@@ -186,7 +186,6 @@ void Session::queue(Call &first, Time now) {
     }
     first.end_of_command = output_.appended();
     to_answer_.push_back(first);
-    ++commands_sent_;
 }
 
 } // namespace redis_client
