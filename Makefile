@@ -23,7 +23,7 @@ help:
 	@echo 'make run        installs what is missing, builds, and serves a demonstration on PORT=$(PORT)'
 	@echo 'make test       installs what is missing, builds, runs all tests (TESTS= some of t/)'
 	@echo 'make test-asan  the same with AddressSanitizer and UndefinedBehaviorSanitizer'
-	@echo 'make bench      measures against nginx alone and limit_req, prints ratios'
+	@echo 'make bench      measures against nginx alone and limit_req, writes docs/benchmark.md'
 	@echo 'make install    puts the module into MODULES_DIR=$(MODULES_DIR)'
 	@echo 'make lint       checks layout, names and usual mistakes'
 	@echo 'make format     lays out the C++ sources'
@@ -75,10 +75,24 @@ test-asan:
 	tools/run-tests $(TESTS)
 
 bench:
-	tools/install-packages test
-	$(MAKE) all unit-tests
+	tools/install-packages bench
+	$(MAKE) all $(EMPTY_SCRIPT)/$(MODULE)
+	cmake -S . -B build/cmake
+	cmake --build build/cmake --parallel --target print_script
+	@mkdir -p build/bench
 	perl t/bench/requests.pl
-	perl t/bench/scripts.pl
+	perl t/bench/scripts.pl >build/bench/scripts.md
+	perl t/bench/report.pl
+
+# The module with a gcra that does nothing, to compare with, from a copy of the tree.
+EMPTY_SCRIPT = build/empty_script
+$(EMPTY_SCRIPT)/$(MODULE): $(SOURCES) $(CONFIGURED_BY) build/nginx.sum t/bench/empty_check.lua
+	mkdir -p $(EMPTY_SCRIPT)
+	rm -rf $(EMPTY_SCRIPT)/src $(EMPTY_SCRIPT)/lua
+	cp -r -p Makefile config config.make src lua tools $(EMPTY_SCRIPT)
+	cp t/bench/empty_check.lua $(EMPTY_SCRIPT)/lua/gcra.lua
+	$(MAKE) -C $(EMPTY_SCRIPT) all
+	touch $@
 
 install: $(MODULE)
 	install -D -m 644 $(MODULE) $(DESTDIR)$(MODULES_DIR)/$(NAME)

@@ -20,7 +20,7 @@ local answers, failure = {}, ''
 for i = 1, #KEYS, KEY_COUNT do
     local is_done, answer = pcall(check, KEYS_OF_CHECK)
     if not is_done then
-        failure = string.sub(type(answer) == 'table' and answer.err or answer, 1, 400)
+        failure = string.sub(tostring(type(answer) == 'table' and answer.err or answer), 1, 400)
         answer = string.rep('\255', ANSWER_SIZE)
     end
     answers[#answers + 1] = answer

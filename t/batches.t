@@ -23,7 +23,9 @@ my %rule = (
 );
 my @names = sort keys %rule;
 
-my $nginx = RateLimit::Nginx->start_new(<<"END");
+# With one worker.
+sub start_nginx ($redis) {
+    return RateLimit::Nginx->start_new(<<"END");
 redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_zone \$arg_key zone=z:1m on_error=closed deny_cache=off;
 redis_rate_limit_log_level info;
@@ -43,11 +45,14 @@ server {
     location /nothing { return 204; }
 }
 END
+}
+
+my $nginx = start_nginx($redis);
 my ($worker) = $nginx->workers;
+my @connections;
 
 # Connections that nginx has accepted.
 sub connections ($count) {
-    state @connections;
     while (@connections < $count) {
         push @connections, my $connection = RateLimit::Client->new($nginx);
         request($connection, '/nothing');
@@ -191,4 +196,19 @@ subtest 'Redis is killed while they are asked' => sub {
 
 is(($nginx->workers)[0], $worker, 'the worker is the same');
 $nginx->stop;
+
+# As a single endpoint before a cluster, too.
+subtest 'a Redis that takes no keys of several slots at once' => sub {
+    my $slots = RateLimit::Redis->start_new('cluster-enabled' => 'yes');
+    $slots->client->cluster('ADDSLOTSRANGE', 0, 16383);
+    ok(wait_until(sub { $slots->client->cluster('INFO') =~ /cluster_state:ok/ }), 'has all slots');
+    $nginx       = start_nginx($slots);
+    ($worker)    = $nginx->workers;
+    @connections = ();
+    is(join(', ', together(map { "/gcra?key=slots-$_" } 1 .. 20)), join(', ', ('200 99') x 20), 'each is answered');
+    is(join(', ', together(map { "/gcra?key=slots-$_" } 1 .. 20)), join(', ', ('200 98') x 20), 'and charged once');
+    unlike($nginx->error_log, qr/CROSSSLOT/, 'it is no fault');
+    $nginx->stop;
+};
+
 done_testing;

@@ -31,6 +31,7 @@ redis_rate_limit_zone \$arg_key $z      on_error=closed;
 redis_rate_limit_zone \$arg_b   zone=b:1m on_error=closed;
 redis_rate_limit_zone \$arg_key zone=off:1m   on_error=closed deny_cache=off;
 redis_rate_limit_zone \$arg_key zone=short:1m on_error=closed deny_cache=200ms;
+@{[ $options{http} // '' ]}
 map \$arg_cost  \$cost  { default \$arg_cost;  '' 1; }
 add_header X-Source \$redis_rate_limit_source always;
 add_header X-Worker \$pid always;
@@ -150,6 +151,28 @@ subtest 'counted from the sending' => sub {
     $nginx->stop;
 };
 
+subtest 'told from the answer on' => sub {
+    my $nginx = start_nginx(location('/', 'zone=z algorithm=fixed_window limit=1 window=8s'));
+    is(told($nginx, '/?key=way'), '200 redis', 'passes');
+    $redis->freeze;
+    my $denied = $nginx->get_later('/?key=way');
+    my $frozen = time;
+    wait_until(sub { time > $frozen + 0.6 });
+    $redis->thaw;
+    is($denied->()->{status}, 429, 'is denied by a check that was long on its way');
+    my $end = time + $client->pttl('rl:{z:way}:fixed_window:8000') / 1000 - 5;
+    my @early;
+    for (1 .. 40) {
+        my $response = $nginx->get('/?key=way');
+        my $lack     = $end - time - $response->{headers}{'retry-after'};
+        push @early, $lack if $lack > 0.01;
+        is($response->{headers}{'x-source'}, 'deny_cache', 'is known') if $_ == 1;
+        sleep 0.05; # through two seconds, which are rounded differently
+    }
+    is("@early", '', 'Retry-After is long enough');
+    $nginx->stop;
+};
+
 # Before each request a second nginx without the cache reads what is left: if that is enough then
 # the request has to pass, for nobody else takes any.
 subtest 'no verdict changes' => sub {
@@ -223,6 +246,8 @@ subtest 'reloads' => sub {
     is($after->(1), '429 deny_cache', 'the first one again: nothing has changed for it');
     is($after->(1, z => 'zone=z:2m'), '429 redis', 'another size: memory begins anew');
     is($after->(1, z => 'zone=z:2m'), '429 deny_cache', 'and then stays');
+    is($client->del('rl:{z:reload}:sliding_log:600000'), 1, 'Redis forgets');
+    is($after->(1, z => 'zone=z:2m deny_cache=1ms'), '200 redis', 'a shorter deny_cache holds for old denials, too');
 
     my $other = RateLimit::Redis->start_new(databases => 2);
     my @other = (z => 'zone=z:2m', redis => $other->address);
@@ -297,7 +322,9 @@ subtest 'several rules' => sub {
 
     is(told($nginx, '/both?key=none&b=c'), '200 redis', 'another client');
     is(told($nginx, '/both?key=none&b=c'), '429 redis', 'is denied by both');
-    is($nginx->get('/both?key=none&b=c')->{headers}{'ratelimit-policy'}, '"longer";q=1;w=900', 'the one that denies for longer counts');
+    my $both = $nginx->get('/both?key=none&b=c')->{headers};
+    is($both->{'ratelimit-policy'}, '"own";q=1;w=600, "longer";q=1;w=900', 'which are both known to');
+    cmp_ok($both->{'retry-after'}, '>', 600, 'the one that denies for longer counts');
 
     is(told($nginx, '/limit?key=v&limit=1'), $_, "a limit of 1: $_") for '200 redis', '429 redis', '429 deny_cache';
     is(told($nginx, '/limit?key=v&limit=2'), $_, "a limit of 2: $_") for '200 redis', '429 redis', '429 deny_cache';
@@ -340,6 +367,26 @@ end
 END
 }
 
+# What the one grants is given back when the other denies: for a moment its counter stands too high.
+subtest 'rules of two backends' => sub {
+    my $other = RateLimit::Redis->start_new;
+    my $own   = 'zone=z algorithm=gcra limit=1 window=600 name=own';
+    my $nginx = start_nginx(join('',
+        location('/mixed', $own, 'zone=o algorithm=sliding_log limit=9 window=600'),
+        location('/own', $own),
+        location('/another', 'zone=z algorithm=gcra limit=1 window=600 name=another'),
+        location('/phases', 'zone=z algorithm=gcra limit=1 window=600 name=first', 'zone=o algorithm=sliding_log limit=9 window=600 phase=precontent'),
+    ), http => <<"END");
+redis_rate_limit_backend other { server ${\$other->address}; }
+redis_rate_limit_zone \$arg_key zone=o:1m backend=other;
+END
+    is(told($nginx, '/mixed?key=mixed'), $_, "together: $_") for '200 redis', '429 redis', '429 redis';
+    is(told($nginx, '/own?key=mixed'), '429 redis', 'nor is it known where that rule stands alone') for 1, 2;
+    is(told($nginx, '/another?key=mixed'), $_, "another one of the zone: $_") for '200 redis', '429 redis', '429 deny_cache';
+    is(told($nginx, '/phases?key=mixed'), $_, "in different phases: $_") for '200 redis', '429 redis', '429 deny_cache';
+    $nginx->stop;
+};
+
 subtest '200,000 clients in a zone of 32m' => sub {
     my $count = 200_000;
     my $nginx = start_nginx("$quiet error_log %DIR%/error.log notice;" . location('/', 'zone=z algorithm=gcra limit=1 window=600'), z => 'zone=z:32m');
@@ -365,7 +412,7 @@ subtest 'a full zone gives up old denials' => sub {
     $nginx->stop;
 };
 
-subtest 'workers are killed while they write' => sub {
+subtest 'workers are killed' => sub {
     my $nginx = start_nginx(<<'END' . location('/one', 'zone=z algorithm=gcra limit=1 window=600'), workers => 2);
 location / {
     access_log off; redis_rate_limit_log_level info;

@@ -30,8 +30,7 @@ struct Applied {
     std::string_view key; // the client's
     redis_client::Charge *charge;
     Result result;
-    Source source;           // of a verdict
-    rate_limit::Hash denial; // what it would be known by
+    Source source; // of a verdict
     Applied *next;
 
     const rate_limit::Verdict *verdict() const {

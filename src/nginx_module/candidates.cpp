@@ -6,6 +6,7 @@
 #include "util.hpp"
 
 #include <algorithm>
+#include <new>
 #include <string>
 
 namespace nginx_module {
@@ -116,9 +117,12 @@ ngx_int_t Candidates::collect(ngx_http_request_t *r, Phase phase, const RequestS
         if (rule->phase != phase || (state != nullptr && state->has_applied(*rule))) {
             continue;
         }
-        Candidate &candidate = candidates_[count_];
-        candidate.rule = rule;
-        candidate.dry_run = location.is_dry_run(*rule);
+        Candidate &candidate =
+            *new (&memory_.candidates[count_]) Candidate{.rule = rule,
+                                                         .dry_run = location.is_dry_run(*rule),
+                                                         .is_invalid = false,
+                                                         .key = {},
+                                                         .quota = {}};
         const Evaluated evaluated = evaluate(r, *rule, candidate);
         if (evaluated == Evaluated::no_memory) {
             return NGX_ERROR;
@@ -135,8 +139,8 @@ ngx_int_t Candidates::collect(ngx_http_request_t *r, Phase phase, const RequestS
 /// Takes the candidate after the last one, and moves it to its place: behind others that are
 /// decided, or behind others of its backend.
 void Candidates::take_last() {
-    auto *const last = candidates_.begin() + count_;
-    auto *place = candidates_.begin() + decided_;
+    auto *const last = memory_.candidates + count_;
+    auto *place = memory_.candidates + decided_;
     if (last->is_open()) {
         const auto is_beside = [&](const Candidate &one) {
             return one.backend() == last->backend();

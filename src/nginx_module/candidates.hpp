@@ -5,7 +5,6 @@
 
 #include "conf.hpp"
 
-#include <array>
 #include <span>
 #include <string_view>
 
@@ -31,16 +30,22 @@ class Candidates {
     ngx_int_t collect(ngx_http_request_t *r, Phase phase, const RequestState *state);
 
     /// Those that it does not take Redis to decide.
-    std::span<const Candidate> decided() const { return {candidates_.data(), decided_}; }
+    std::span<const Candidate> decided() const { return {memory_.candidates, decided_}; }
     /// Those of one backend stand together.
     std::span<const Candidate> open() const {
-        return {candidates_.data() + decided_, count_ - decided_};
+        return {memory_.candidates + decided_, count_ - decided_};
     }
 
   private:
     void take_last();
 
-    std::array<Candidate, redis_client::most_rules> candidates_;
+    /// Room for many rules, where most requests have few: only those are initialized.
+    union Memory {
+        Memory() {}
+        Candidate candidates[redis_client::most_rules];
+    };
+
+    Memory memory_;
     size_t count_ = 0;
     size_t decided_ = 0;
 };

@@ -89,6 +89,21 @@ bool check_names(ngx_conf_t *cf, const MainConf &conf) {
     return true;
 }
 
+/// Whether what the rule charges may be given back, since a rule of another backend denies.
+bool is_refunded(const RuleList &level, const RuleConf &rule) {
+    return std::ranges::any_of(level, [&](const RuleConf *other) {
+        return other->phase == rule.phase && other->zone->backend != rule.zone->backend;
+    });
+}
+
+void mark_refunded(const MainConf &conf, RuleConf &marked) {
+    marked.is_refunded = std::ranges::any_of(conf.rule_lists, [&](const auto &level) {
+        return std::ranges::any_of(*level, [&](const RuleConf *rule) {
+            return rule->rule.same_counter(marked.rule) && is_refunded(*level, *rule);
+        });
+    });
+}
+
 /// The scripts that a location's requests will ask for when all of its rules apply.
 void add_scripts(const MainConf &conf, const LocationConf &location) {
     for (const auto &backend : conf.backends) {
@@ -160,6 +175,9 @@ bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
     if (!std::ranges::all_of(conf.zones, link_zones) ||
         !std::ranges::all_of(conf.rules, link_rules) || !check_names(cf, conf)) {
         return false;
+    }
+    for (const auto &rule : conf.rules) {
+        mark_refunded(conf, *rule);
     }
     for (const LocationConf *location : conf.locations) {
         add_scripts(conf, *location);

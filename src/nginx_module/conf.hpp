@@ -79,6 +79,7 @@ struct RuleConf {
     std::optional<rate_limit::KeyFormat> key_format;
     redis_client::WireWords arguments; // of a rule without variables
     std::string name;
+    bool is_refunded = false; // what its counter was charged with may be given back a moment later
 
     bool has_variables() const { return limit != nullptr || burst != nullptr || cost != nullptr; }
 };

@@ -8,9 +8,10 @@ namespace nginx_module {
 
 namespace {
 
-/// A slot may come back at any time, and a rule on trial denies nothing.
+/// A slot, and what is refunded, may come back at any time, and a rule on trial denies nothing.
 bool is_cacheable(const Applied &applied) {
-    return !applied.dry_run && applied.rule->zone->deny_cache.count() > 0 &&
+    return !applied.dry_run && !applied.rule->is_refunded &&
+           applied.rule->zone->deny_cache.count() > 0 &&
            applied.charge->quota.algorithm != rate_limit::Algorithm::concurrency;
 }
 
@@ -30,11 +31,12 @@ rate_limit::Hash hash_of(const Applied &applied) {
 } // namespace
 
 bool find_denial(Applied &applied, std::chrono::microseconds now) {
-    if (!is_cacheable(applied)) {
+    const ZoneConf &zone = *applied.rule->zone;
+    const rate_limit::DenyTable table = zone.memory.deny_table();
+    if (!table.may_hold(now) || !is_cacheable(applied)) {
         return false;
     }
-    applied.denial = hash_of(applied);
-    const auto denied = applied.rule->zone->memory.deny_table().find(applied.denial, now);
+    const auto denied = table.find(hash_of(applied), now, zone.deny_cache);
     if (!denied) {
         return false;
     }
@@ -43,14 +45,14 @@ bool find_denial(Applied &applied, std::chrono::microseconds now) {
     return true;
 }
 
-void remember_denial(const Applied &applied, std::chrono::microseconds asked) {
+void remember_denial(const Applied &applied, const rate_limit::DenyTable::CheckTimes &times) {
     const rate_limit::Verdict *verdict = applied.verdict();
     if (verdict == nullptr || verdict->decision != rate_limit::Decision::denied ||
         !is_cacheable(applied)) {
         return;
     }
     const ZoneConf &zone = *applied.rule->zone;
-    zone.memory.deny_table().add(applied.denial, *verdict, asked, zone.deny_cache);
+    zone.memory.deny_table().add(hash_of(applied), *verdict, times);
 }
 
 } // namespace nginx_module

@@ -12,7 +12,7 @@ namespace nginx_module {
 /// Gives the rule the verdict that is known, if it is; the charge has its Redis key.
 bool find_denial(Applied &applied, std::chrono::microseconds now);
 
-/// Remembers a denial by Redis, which was asked for at that time. Times are precise_now().
-void remember_denial(const Applied &applied, std::chrono::microseconds asked);
+/// Remembers a denial by Redis. Times are precise_now().
+void remember_denial(const Applied &applied, const rate_limit::DenyTable::CheckTimes &times);
 
 } // namespace nginx_module

@@ -89,7 +89,7 @@ ngx_int_t take_answers(ngx_http_request_t *r, RequestState &state) {
         question->note_failure();
     }
     for (const Applied &applied : state.asked()) {
-        remember_denial(applied, state.asked_at());
+        remember_denial(applied, state.times());
     }
     const Outcome outcome = outcome_of(r, state, state.asked());
     if (outcome.rejects()) {
@@ -137,16 +137,15 @@ Question *make_questions(ngx_http_request_t *r, RequestState &state, std::span<A
     return questions;
 }
 
-/// A rule that is known to deny; null where it takes Redis to know.
-Applied *known_denial(std::span<Applied> rules) {
-    const auto now = precise_now();
-    Applied *tightest = nullptr;
+/// Moves the rules that are known to deny to the front, and returns them.
+std::span<Applied> known_denials(std::span<Applied> rules, microseconds now) {
+    size_t known = 0;
     for (Applied &applied : rules) {
-        if (find_denial(applied, now) && (tightest == nullptr || applied.is_tighter(*tightest))) {
-            tightest = &applied;
+        if (find_denial(applied, now)) {
+            std::swap(rules[known++], applied);
         }
     }
-    return tightest;
+    return rules.first(known);
 }
 
 ngx_int_t ask(ngx_http_request_t *r, RequestState &state, std::span<const Candidate> open) {
@@ -156,8 +155,9 @@ ngx_int_t ask(ngx_http_request_t *r, RequestState &state, std::span<const Candid
     if (applied == nullptr || !std::ranges::all_of(rules, has_key)) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    if (Applied *denying = known_denial(rules)) {
-        return conclude(r, state, outcome_of(r, state, {denying, 1}));
+    const microseconds now = precise_now();
+    if (const auto denying = known_denials(rules, now); !denying.empty()) {
+        return conclude(r, state, outcome_of(r, state, denying));
     }
     const auto has_arguments = [&](const Applied &one) { return set_arguments(r, one); };
     Question *questions =
@@ -165,7 +165,7 @@ ngx_int_t ask(ngx_http_request_t *r, RequestState &state, std::span<const Candid
     if (questions == nullptr) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    switch (state.ask(questions, rules)) {
+    switch (state.ask(questions, rules, now)) {
     case NGX_OK:
         return take_answers(r, state);
     case NGX_AGAIN:

@@ -58,10 +58,11 @@ RequestState::RequestState(ngx_http_request_t *r) : r_(r) {
     };
 }
 
-ngx_int_t RequestState::ask(Question *questions, std::span<Applied> rules) {
+ngx_int_t RequestState::ask(Question *questions, std::span<Applied> rules,
+                            std::chrono::microseconds now) {
     questions_ = questions;
     asked_ = rules;
-    asked_at_ = precise_now();
+    times_.asked = times_.answered = now;
     for (Question *question = questions; question != nullptr; question = question->next) {
         unanswered_ += question->ask() ? 1 : 0;
     }
@@ -80,7 +81,8 @@ ngx_int_t RequestState::ask(Question *questions, std::span<Applied> rules) {
 /// the session still reads its replies.
 void RequestState::on_answer() {
     if (--unanswered_ == 0) {
-        time_asking_ += precise_now() - asked_at_;
+        times_.answered = precise_now();
+        time_asking_ += times_.answered - times_.asked;
         ngx_post_event(&resume_, &ngx_posted_events);
     }
 }
@@ -195,7 +197,7 @@ bool RequestState::has_applied(const RuleConf &rule) const {
             return true;
         }
     }
-    return std::ranges::any_of(asked_, is_same); // and forgotten: charged all the same
+    return std::ranges::any_of(asked_, is_same); // and forgotten: it may be charged all the same
 }
 
 } // namespace nginx_module

@@ -30,9 +30,9 @@ class RequestState {
     };
     Stage stage() const { return stage_; }
 
-    /// Asks all questions of a chain, and suspends the request where answers have to be waited for.
-    /// NGX_OK: all are answered; NGX_AGAIN: suspended; NGX_ERROR.
-    ngx_int_t ask(Question *questions, std::span<Applied> rules);
+    /// Asks all questions of a chain, and suspends the request where answers have to be waited for;
+    /// `now` is precise_now(). NGX_OK: all are answered; NGX_AGAIN: suspended; NGX_ERROR.
+    ngx_int_t ask(Question *questions, std::span<Applied> rules, std::chrono::microseconds now);
     Question *questions() { return questions_; }
     std::span<Applied> asked() const { return asked_; } // the rules of all questions
     /// The answers, or the end of a delay, have been taken note of.
@@ -58,7 +58,8 @@ class RequestState {
     void reject() { is_rejected_ = true; }
     bool is_rejected() const { return is_rejected_; }
     bool was_delayed() const { return was_delayed_; }
-    std::chrono::microseconds asked_at() const { return asked_at_; } // precise_now()
+    /// Of what was asked last, precise_now().
+    const rate_limit::DenyTable::CheckTimes &times() const { return times_; }
     std::chrono::microseconds time_asking() const { return time_asking_; }
 
   private:
@@ -78,7 +79,7 @@ class RequestState {
     bool cleans_up_ = false;
     bool is_rejected_ = false;
     bool was_delayed_ = false;
-    std::chrono::microseconds asked_at_{0};
+    rate_limit::DenyTable::CheckTimes times_{};
     std::chrono::microseconds time_asking_{0};
     Applied *applied_ = nullptr; // in the order in which they were
     Applied **next_applied_ = &applied_;

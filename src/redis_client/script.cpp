@@ -99,7 +99,7 @@ class Renumbering {
     Name names_[3];
 };
 
-/// `reply_1, reply_2`
+/// `KEYS[i + 0], KEYS[i + 1]`
 std::string list(std::string_view before, size_t first, size_t count, std::string_view after = {}) {
     std::string names;
     for (size_t i = first; i < first + count; ++i) {

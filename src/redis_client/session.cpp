@@ -128,6 +128,7 @@ void Session::abandon(Call &check, Time now) {
 void Session::connected() {
     state_ = State::logging_in;
     login_replies_ = 0;
+    shares_runs_ = true;
     problem_ = {};
     reader_.reset();
     output_.clear();
@@ -231,6 +232,10 @@ Session::Progress Session::take_verdicts(Call &first, const Reply &reply, Time n
 Session::Progress Session::take_error(Call &call, std::string_view error, Time now) {
     if (error.starts_with("NOSCRIPT") && !call.sent_in_full) {
         send_in_full(call, error, now);
+        return Progress::more;
+    }
+    if (error.starts_with("CROSSSLOT") && call.next_in_run != nullptr) {
+        send_apart(call, error, now);
         return Progress::more;
     }
     problem_ = {.what = "error reply", .redis_said = std::string(error)};

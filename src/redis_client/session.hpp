@@ -147,6 +147,9 @@ class Session {
     Call &take_run();
     bool send(Call &first, Time now);
     void send_in_full(Call &first, std::string_view error, Time now);
+    void send_apart(Call &first, std::string_view error, Time now);
+    Call *keep_wanted(Call &first, std::string_view error, Time now);
+    void send_or_fail(Call &first, Time now);
     void queue(Call &first, Time now);
 
     // session_errands.cpp
@@ -177,6 +180,7 @@ class Session {
     size_t refunds_ = 0; // of them
     bool refuses_errands_ = false;
     ObjectPool<Call> calls_;
+    bool shares_runs_ = true; // Redis takes keys of several checks in one command
     IntrusiveList<Call, &Call::waiting_hook> waiting_;
     IntrusiveList<Call, &Call::sending_hook> to_send_;
     IntrusiveList<Call, &Call::sending_hook> to_answer_; // the first calls of runs

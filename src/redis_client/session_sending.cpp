@@ -20,16 +20,26 @@ bool can_share_run(const Call &check, const Call &other) {
     return std::ranges::equal(check.charges, other.charges, same);
 }
 
-/// A run is to stay far below a millisecond, and its answers within a reply.
+/// How long Redis works for a charge, in charges of one unit: a log has an entry for each.
+size_t work_of(const Charge &charge) {
+    constexpr uint64_t entries_like_one_charge = 16;
+    const bool is_log = charge.quota.algorithm == rate_limit::Algorithm::sliding_log;
+    return 1 + (is_log ? charge.quota.cost / entries_like_one_charge : 0);
+}
+
+/// A run is to stay below a millisecond, and its answers within a reply.
 size_t longest_run(const Call &check) {
-    constexpr size_t most_charges = 64;
+    constexpr size_t most_work = 64;
     constexpr size_t room_for_failure = 512;
     if (std::ranges::any_of(check.charges, &Charge::slot)) {
         return 1;
     }
-    return std::max<size_t>(std::min(most_charges / check.charges.size(),
-                                     (Reply::longest_text - room_for_failure) / check.reply_size),
-                            1);
+    size_t work = 0;
+    for (const Charge &charge : check.charges) {
+        work += work_of(charge);
+    }
+    return std::max<size_t>(
+        std::min(most_work / work, (Reply::longest_text - room_for_failure) / check.reply_size), 1);
 }
 
 ScriptShape shape_of(const Call &check) {
@@ -79,11 +89,14 @@ void Session::send_waiting() {
 
 void Session::flush(Time now) {
     while (!to_send_.empty()) {
-        Call &first = take_run();
-        if (!send(first, now)) {
-            problem_ = {.what = "out of memory", .redis_said = {}};
-            fail(first, Failure::overload, now);
-        }
+        send_or_fail(take_run(), now);
+    }
+}
+
+void Session::send_or_fail(Call &first, Time now) {
+    if (!send(first, now)) {
+        problem_ = {.what = "out of memory", .redis_said = {}};
+        fail(first, Failure::overload, now);
     }
 }
 
@@ -91,7 +104,7 @@ void Session::flush(Time now) {
 Call &Session::take_run() {
     Call &first = *to_send_.front();
     forget_to_send(first);
-    size_t room = longest_run(first) - 1;
+    size_t room = shares_runs_ ? longest_run(first) - 1 : 0;
     size_t looks = 256; // so that many that share nothing do not each look at all others
     Call *last = &first;
     for (Call *check = to_send_.front(); check != nullptr && room > 0 && looks > 0; --looks) {
@@ -125,9 +138,28 @@ bool Session::send(Call &first, Time now) {
     return written;
 }
 
-/// Redis does not know the script, so nothing was charged: those calls for which somebody still
-/// waits go again.
+/// Redis does not know the script: it goes with the checks, or the release.
 void Session::send_in_full(Call &first, std::string_view error, Time now) {
+    if (Call *wanted = keep_wanted(first, error, now)) {
+        wanted->sent_in_full = true;
+        send_or_fail(*wanted, now);
+    }
+}
+
+/// The keys of different checks are in different slots: each check goes alone, and so do later
+/// ones.
+void Session::send_apart(Call &first, std::string_view error, Time now) {
+    shares_runs_ = false;
+    for (Call *wanted = keep_wanted(first, error, now); wanted != nullptr;) {
+        Call &alone = *std::exchange(wanted, wanted->next_in_run);
+        alone.next_in_run = nullptr;
+        send_or_fail(alone, now);
+    }
+}
+
+/// Redis refused to run the script, so nothing was charged: those calls for which somebody still
+/// waits may go again.
+Call *Session::keep_wanted(Call &first, std::string_view error, Time now) {
     Call *wanted = nullptr;
     Call **next_wanted = &wanted;
     Call *unwanted = nullptr;
@@ -139,17 +171,11 @@ void Session::send_in_full(Call &first, std::string_view error, Time now) {
         next_wanted = is_wanted ? &one.next_in_run : next_wanted;
         *place = &one;
     }
-    if (wanted != nullptr) {
-        wanted->sent_in_full = true;
-        if (!send(*wanted, now)) {
-            problem_ = {.what = "out of memory", .redis_said = {}};
-            fail(*wanted, Failure::overload, now);
-        }
-    }
     if (unwanted != nullptr) {
         problem_ = {.what = "error reply", .redis_said = std::string(error)};
         fail(*unwanted, Failure::reply, now);
     }
+    return wanted;
 }
 
 /// The command has been written to the output.

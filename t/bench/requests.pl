@@ -1,92 +1,140 @@
-# What a limiter costs a request: one nginx worker, 64 keep-alive connections on empty_gif, all
-# allowed. Rounds are interleaved, so that a machine that gets slower does so for all; figures are
-# medians, ratios are against nginx without a limiter.
+# What a limiter costs a request, beside nginx without one and beside limit_req: see Bench/Cells.pm
+# for what is measured. Rounds are outermost, each measures every cell once, so that a machine that
+# gets slower does so for all; the first round warms up. Leaves the figures of all rounds in
+# build/bench/requests.json for report.pl.
+#
+# Environment: ROUNDS (5), SECONDS of one cell in one round (1), and CELLS, a pattern of cells' names
+# where not all are wanted.
 
 use v5.36;
-use lib 't/lib';
-use RateLimit::Measure qw(cpu_ns wrk median print_table);
+use lib qw(t/lib t/bench);
+use Bench::Cells qw(cells start_servers);
+use Bench::Machine qw(cores machine);
+use Cwd qw(abs_path);
+use JSON::PP;
+use List::Util qw(sum0);
+use RateLimit::Measure qw(cpu_ns machine_seconds hold_on median wrk visit ping_us);
 use RateLimit::Nginx;
 use RateLimit::Redis;
 use Test::More;
+use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
-my ($rounds, $seconds) = ($ENV{ROUNDS} // 5, $ENV{SECONDS} // 2);
+my ($rounds, $seconds) = ($ENV{ROUNDS} // 5, $ENV{SECONDS} // 1);
+my $wanted = $ENV{CELLS} // '';
 
-my $redis = RateLimit::Redis->start_new;
-my $nginx = RateLimit::Nginx->start_new(<<"END", log_level => 'error');
-access_log off;
-keepalive_requests 1000000000;
-limit_req_zone \$connection zone=per_connection:10m rate=1000000r/s;
-redis_rate_limit_backend default { server ${\$redis->address}; }
-redis_rate_limit_zone \$connection zone=per_connection:10m;
-redis_rate_limit_zone \$remote_addr zone=per_ip:10m;
-server {
-    listen %PORT% backlog=1024;
-    location /bare { empty_gif; }
-    location /limit_req { limit_req zone=per_connection burst=1000000 nodelay; empty_gif; }
-    location /ours {
-        redis_rate_limit_headers off;
-        redis_rate_limit zone=per_connection algorithm=sliding_log limit=1000000 window=1;
-        empty_gif;
-    }
-    location /gcra {
-        redis_rate_limit_headers off;
-        redis_rate_limit zone=per_connection algorithm=gcra limit=1000000 window=1 burst=1000000 name=even;
-        empty_gif;
-    }
-    location /three {
-        redis_rate_limit_headers off;
-        redis_rate_limit zone=per_connection algorithm=gcra limit=1000000 window=1 burst=1000000 name=even;
-        redis_rate_limit zone=per_connection algorithm=sliding_log limit=1000000 window=1;
-        redis_rate_limit zone=per_ip algorithm=fixed_window limit=1000000000 window=60;
-        empty_gif;
-    }
-    location /headers {
-        redis_rate_limit zone=per_connection algorithm=sliding_log limit=1000000 window=1;
-        empty_gif;
-    }
+# Denials hold for a minute, by limit_req as by the deny cache: cells of one load that follow each
+# other may use the same ones.
+$seconds =~ /^[1-9]\d*$/ && $seconds <= 15 or die "SECONDS is a number from 1 to 15\n";
+$rounds =~ /^[1-9]\d*$/ or die "ROUNDS is a number from 1\n";
+
+STDOUT->autoflush;
+my $machine = machine();
+my $cores   = cores();
+my $redis   = RateLimit::Redis->start_new;
+my $client  = $redis->client;
+my %servers = start_servers($redis, abs_path('build/empty_script/build/ngx_http_redis_rate_limit_module.so'));
+my %workers = map { $_ => [$servers{$_}->workers] } keys %servers;
+
+sub script_calls () {
+    my $stats = $client->info('commandstats');
+    return sum0(map { ($stats->{"cmdstat_$_"} // '') =~ /calls=(\d+)/ ? $1 : 0 } qw(eval evalsha));
 }
-END
-my ($worker) = $nginx->workers;
 
-my @variants = (
-    ['nginx alone'                   => '/bare'],
-    ['limit_req'                     => '/limit_req'],
-    ['sliding_log, headers off'      => '/ours'],
-    ['sliding_log, default headers'  => '/headers'],
-    ['gcra, headers off'             => '/gcra'],
-    ['three rules, two keys'         => '/three'],
-);
+# Each client is known before, as in a site that has been up for a while, and denied where it is to
+# be. Nothing is left in Redis of cells with other clients, where it would expire meanwhile.
+sub prepare ($cell, $server, $path, $run) {
+    state $kept = '';
+    my $keeps = $cell->{variant}{denies} ? $run : '';
+    $client->flushall if !$keeps || $keeps ne $kept;
+    $kept = $keeps;
+    my $expected = $cell->{variant}{denies} ? 429 : 200;
+    my $statuses = {};
+    for my $visit (1 .. 3) { # the first one of a client that is to be denied may pass
+        $statuses = visit($server->port, $path, clients => $cell->{clients}, run => $run);
+        return if !grep { $_ != $expected } keys %$statuses;
+    }
+    die "$cell->{name}: ", join(', ', map { "$statuses->{$_} of $_" } sort keys %$statuses), " in the place of $expected\n";
+}
 
-my %figures;
+# With one connection nothing has to run at the same time, and where the scheduler puts the processes
+# would change latency more than what they do: waking another core up takes longer than a PING. So
+# all are held on one; with more connections all are free. wrk inherits it.
+sub hold_together ($together) {
+    state $are_together = 0;
+    return if $together == $are_together;
+    hold_on($together ? 0 : '0-' . ($cores - 1), $$, $redis->pid, map { @$_ } values %workers);
+    $are_together = $together;
+}
+
+# Figures of one cell in one round. `others` is what neither wrk nor nginx nor Redis used: the share of
+# the machine that was not ours.
+sub measure ($cell, $run, $time) {
+    my ($name, $denies) = $cell->{variant}->@{qw(name denies)};
+    my $served_by = $cell->{variant}{server} // $cell->{workers};
+    my ($server, $path) = ($servers{$served_by}, "/$name?client=");
+    prepare($cell, $server, $path, $run);
+    hold_together($cell->{connections} == 1);
+    my $spent    = counters($served_by);
+    my $result   = wrk($server->url($path), connections => $cell->{connections}, seconds => $time, clients => $cell->{clients}, run => $run);
+    my $now      = counters($served_by);
+    my $requests = $result->{requests};
+    $result->{refused} == ($denies ? $requests : 0) or die "$cell->{name}: $result->{refused} of $requests refused\n";
+    $spent->{$_} = $now->{$_} - $spent->{$_} for keys %$now;
+    check_calls($cell, $spent->{calls} / $requests);
+    return {
+        rate   => $requests / $result->{seconds},
+        nginx  => $spent->{nginx} / $requests * 1_000_000,
+        redis  => $spent->{redis} / $requests * 1_000_000,
+        wrk    => $result->{cpu} / $requests * 1_000_000,
+        calls  => $spent->{calls} / $requests,
+        others => ($spent->{machine} - $spent->{nginx} - $spent->{redis} - $result->{cpu}) / $spent->{time} / $cores,
+        map { $_ => 0 + $result->{$_} } qw(p50 p99 p999),
+    };
+}
+
+# wrk does not count what is under way when it ends.
+sub check_calls ($cell, $calls) {
+    my $expected = $cell->{variant}{calls} // return;
+    die "$cell->{name}: $calls calls for each request, expected $expected\n" if abs($calls - $expected) > 0.02;
+}
+
+# Seconds, and calls of scripts.
+sub counters ($served_by) {
+    my $calls = script_calls;
+    return {
+        calls   => $calls,
+        nginx   => sum0(map { cpu_ns($_) } $workers{$served_by}->@*) / 1e9,
+        redis   => cpu_ns($redis->pid) / 1e9,
+        machine => machine_seconds,
+        time    => clock_gettime(CLOCK_MONOTONIC),
+    };
+}
+
+my @cells = grep { $_->{name} =~ /(?:$wanted)/ } cells();
+@cells or die "CELLS names no cell\n";
+my (%figures, @ping);
 for my $round (0 .. $rounds) {
-    for my $variant (@variants) {
-        my ($name, $path) = @$variant;
-        my ($nginx_before, $redis_before) = (cpu_ns($worker), cpu_ns($redis->pid));
-        my $run = wrk($nginx->url($path), connections => 64, seconds => $round ? $seconds : 1);
-        die "$name: $run->{refused} of $run->{requests} refused" if $run->{refused};
-        next if !$round; # warms up
-        push $figures{$name}{rate}->@*,  $run->{requests} / $run->{seconds};
-        push $figures{$name}{nginx}->@*, (cpu_ns($worker) - $nginx_before) / $run->{requests} / 1000;
-        push $figures{$name}{redis}->@*, (cpu_ns($redis->pid) - $redis_before) / $run->{requests} / 1000;
-        push $figures{$name}{$_}->@*,    $run->{$_} for qw(p50 p99);
+    my $began = time;
+    hold_together(1);
+    my $ping  = ping_us($redis->conf->{port});
+    my %of    = map { $_->{name} => measure($_, "r$round-$_->{load}", $round ? $seconds : 1) } @cells;
+    printf "round %d of %d: %d cells in %d s, others used %.0f%% of the CPU\n", $round, $rounds, scalar @cells, time - $began,
+        100 * median(map { $_->{others} } values %of);
+    next if !$round;
+    push @ping, $ping;
+    for my $name (keys %of) {
+        push $figures{$name}{$_}->@*, $of{$name}{$_} for keys $of{$name}->%*;
     }
 }
 
-my @rows = (['64 connections, 1 worker', 'requests/s', 'ratio', 'nginx CPU us', 'ratio', 'Redis CPU us', 'p50 us', 'p99 us']);
-my %bare = map { $_ => median($figures{'nginx alone'}{$_}->@*) } qw(rate nginx);
-for my $name (map { $_->[0] } @variants) {
-    my %of = map { $_ => median($figures{$name}{$_}->@*) } qw(rate nginx redis p50 p99);
-    push @rows, [
-        $name,
-        sprintf('%.0f', $of{rate}),
-        sprintf('%.2f', $of{rate} / $bare{rate}),
-        sprintf('%.2f', $of{nginx}),
-        sprintf('%.2f', $of{nginx} / $bare{nginx}),
-        sprintf('%.2f', $of{redis}),
-        sprintf('%.0f', $of{p50}),
-        sprintf('%.0f', $of{p99}),
-    ];
-}
-print_table(@rows);
-$nginx->stop;
+mkdir 'build/bench';
+RateLimit::Nginx::write_file('build/bench/requests.json', JSON::PP->new->canonical->indent->encode({
+    machine => $machine,
+    rounds  => $rounds,
+    seconds => $seconds,
+    is_full => $wanted eq '' ? JSON::PP::true : JSON::PP::false,
+    ping    => \@ping,
+    cells   => \%figures,
+}));
+$_->stop for values %servers;
 done_testing;

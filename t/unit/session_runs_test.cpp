@@ -203,6 +203,21 @@ TEST_F(SessionRunsTest, AreShortAndTheirReplyFits) {
     }
 }
 
+// Redis writes an entry for each unit of a log.
+TEST_F(SessionRunsTest, AreShorterWhereEachCheckIsLong) {
+    log_in();
+    Asked costly = asked("costly");
+    costly.quota.cost = 1000;
+    costly.quota.limit = 10000;
+    const WireWords arguments = check_arguments(costly.quota, false);
+    costly.arguments = &arguments;
+    ask_in_turn(a_, {costly});
+    ask_in_turn(b_, {costly});
+    EXPECT_EQ(sent().size(), 2u);
+    receive(grant(1) + grant(2));
+    EXPECT_EQ(b_.results, Results{granted(2)});
+}
+
 TEST_F(SessionRunsTest, TakeSixtyFourWindows) {
     log_in();
     std::vector<Listener> listeners(65);
@@ -343,6 +358,44 @@ TEST_F(SessionRunsTest, SendNoScriptForNobody) {
     EXPECT_EQ(sent(), Commands{});
     EXPECT_EQ(session_->pending(), 0u);
     EXPECT_EQ(session_->counters().failures, 3u);
+}
+
+// Keys of several slots
+
+constexpr std::string_view cross_slot =
+    "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
+
+TEST_F(SessionRunsTest, ComeApartWhereRedisTakesKeysOfOneSlotOnly) {
+    ask_three();
+    sent();
+    session_->abandon(*checks_[1], now_);
+    EXPECT_EQ(receive(cross_slot), Progress::more);
+    EXPECT_EQ(sent(), (Commands{evalsha("a"), evalsha("c")}));
+    receive(grant(1) + grant(3));
+    EXPECT_EQ(a_.results, Results{granted(1)});
+    EXPECT_EQ(b_.results, Results{});
+    EXPECT_EQ(c_.results, Results{granted(3)});
+    EXPECT_EQ(session_->counters().verdicts, 2u);
+    EXPECT_EQ(session_->counters().failures, 1u);
+
+    ask_log(a_, "a");
+    ask_log(c_, "c");
+    EXPECT_EQ(sent(), (Commands{evalsha("a"), evalsha("c")}));
+    receive(grant(1) + grant(3));
+
+    session_->disconnected(Lost::in_use, now_);
+    ask_three(); // by a connection to what may be another Redis
+    EXPECT_EQ(sent(), Commands{run_of_logs({"a", "b", "c"})});
+    receive(bulk_string(with_left(1) + with_left(2) + with_left(3)));
+}
+
+TEST_F(SessionRunsTest, DoNotComeApartAgainAndAgain) {
+    log_in();
+    ask_log(a_, "a");
+    sent();
+    receive(cross_slot); // one check's own keys
+    EXPECT_EQ(a_.results, Results{Failure::reply});
+    EXPECT_EQ(sent(), Commands{});
 }
 
 // Failures

@@ -1,0 +1,134 @@
+package Bench::Cells;
+
+# What is measured: variants of one location, and the cells, a variant under one load each.
+
+use v5.36;
+use Exporter 'import';
+use RateLimit::Nginx;
+
+our @EXPORT_OK = qw(variant_named cells cell_name loads start_servers);
+
+my $no_headers   = 'redis_rate_limit_headers off;';
+my $gcra         = 'algorithm=gcra limit=1000000 window=1 burst=1000000 name=even';
+my $denying_gcra = 'algorithm=gcra limit=1 window=1h name=denying';
+my @two_more     = ('zone=per_client algorithm=sliding_log limit=1000000 window=1 name=log', 'zone=per_address algorithm=fixed_window limit=1000000000 window=60');
+
+sub rules (@rules) { return join ' ', map { "redis_rate_limit $_;" } @rules }
+
+# Limits that allow are never reached, those that deny allow a client one request at first.
+sub variant ($name, $label, $conf, %options) {
+    return { name => $name, label => $label, conf => $conf, denies => 0, %options };
+}
+
+my @variants = (
+    variant('bare', 'nginx bare', ''),
+    variant('limit_req', 'limit_req', 'limit_req zone=allowing burst=1000000 nodelay;'),
+    variant('gcra', 'gcra, headers off', $no_headers . rules("zone=per_client $gcra")),
+    variant('gcra_headers', 'gcra, default headers', rules("zone=per_client $gcra")),
+    variant('three', 'three rules, headers off', $no_headers . rules("zone=per_client $gcra", @two_more)),
+    (map { variant($_->[0], "$_->[0], headers off", $no_headers . rules("zone=per_client algorithm=$_->[0] $_->[1] name=$_->[0]")) }
+        ['fixed_window',   'limit=1000000000 window=60'],
+        ['sliding_window', 'limit=1000000000 window=60'],
+        ['sliding_log',    'limit=1000000 window=60'],
+        ['token_bucket',   'limit=1000000 window=1'],
+        ['leaky_bucket',   'limit=1000000 window=1 burst=1000000 delay=1000000'],
+        ['concurrency',    'limit=1000000']),
+    variant('limit_req_denied', 'limit_req, denied', 'limit_req zone=denying;', denies => 1),
+    variant('denied', 'gcra, denied, headers off', $no_headers . rules("zone=per_client $denying_gcra"), denies => 1),
+    variant('denied_headers', 'gcra, denied, default headers', rules("zone=per_client $denying_gcra"), denies => 1),
+    variant('three_denied', 'three rules, denied, headers off', $no_headers . rules("zone=per_client $denying_gcra", @two_more), denies => 1),
+    variant('limit_req_flood', 'limit_req, denied', 'limit_req zone=flood;', denies => 1),
+    variant('flood', 'gcra, denied, headers off', $no_headers . rules("zone=flood $denying_gcra"), denies => 1),
+    variant('flood_headers', 'gcra, denied, default headers', rules("zone=flood $denying_gcra"), denies => 1),
+    # Rules with variables never share a run of a script.
+    variant('empty_script', 'a script that does nothing, once for each request',
+        $no_headers . rules('zone=per_client algorithm=gcra limit=$million window=1 burst=1000000'), server => 'empty_script', calls => 1),
+);
+
+my %variant_named = map { $_->{name} => $_ } @variants;
+sub variant_named ($name) { return $variant_named{$name} // die "no variant $name" }
+
+# The core at every load, the others where they tell something of their own.
+my @core    = qw(bare limit_req gcra limit_req_denied denied);
+my @headers = qw(gcra_headers denied_headers);
+my @flood   = qw(bare limit_req_flood flood flood_headers);
+my @others  = qw(three fixed_window sliding_window sliding_log token_bucket leaky_bucket concurrency three_denied);
+my @loads   = (
+    [1, 1,   50_000,  @core, @headers],
+    [1, 64,  50_000,  @core, @headers, @others, 'empty_script'],
+    [1, 256, 50_000,  @core],
+    [1, 1,   1,       @core],
+    [1, 64,  1,       @core, @headers],
+    [1, 256, 1,       @core],
+    [1, 64,  200_000, @flood],
+    [2, 64,  50_000,  @core, @headers, qw(three three_denied)],
+    [2, 256, 50_000,  @core],
+    [2, 64,  1,       @core, @headers],
+    [2, 256, 1,       @core],
+);
+
+# Like `gcra/1 worker/64 connections/50000 clients`.
+sub cell_name ($variant, $workers, $connections, $clients) {
+    return "$variant/$workers worker/$connections connections/$clients clients";
+}
+
+# Of one load those that deny come last, for they have the same clients denied.
+sub cells () {
+    my @cells;
+    for my $load (0 .. $#loads) {
+        my ($workers, $connections, $clients, @names) = $loads[$load]->@*;
+        push @cells, map { {
+            name        => cell_name($_, $workers, $connections, $clients),
+            variant     => variant_named($_),
+            load        => $load,
+            workers     => $workers,
+            connections => $connections,
+            clients     => $clients,
+        } } @names;
+    }
+    return sort { $a->{load} <=> $b->{load} || $a->{variant}{denies} <=> $b->{variant}{denies} } @cells;
+}
+
+# The cells of each load.
+sub loads () {
+    my @cells = cells;
+    return map { my $load = $_; [grep { $_->{load} == $load } @cells] } 0 .. $#loads;
+}
+
+# Neither limiter writes to the log. A limit_req zone of 8 MB has room for 64,000 clients, and is kept
+# small so that its tree is not one of clients long gone.
+sub configuration ($redis, @of) {
+    my $locations = join "\n", map { "location /$_->{name} { $_->{conf} empty_gif; }" } @of;
+    return <<"END";
+access_log off;
+keepalive_requests 1000000000;
+limit_req_zone \$arg_client zone=allowing:8m rate=1000000r/s;
+limit_req_zone \$arg_client zone=denying:8m rate=1r/m;
+limit_req_zone \$arg_client zone=flood:32m rate=1r/m;
+limit_req_status 429;
+limit_req_log_level info;
+map \$host \$million { default 1000000; }
+redis_rate_limit_backend default { server ${\$redis->address}; timeout 10s; }
+redis_rate_limit_zone \$arg_client  zone=per_client:10m on_error=closed;
+redis_rate_limit_zone \$arg_client  zone=flood:32m      on_error=closed;
+redis_rate_limit_zone \$remote_addr zone=per_address:1m on_error=closed;
+redis_rate_limit_log_level info;
+server {
+    listen %PORT% backlog=1024 reuseport;
+    $locations
+}
+END
+}
+
+# An nginx with one worker, one with two, and one whose gcra does nothing.
+sub start_servers ($redis, $empty_module) {
+    my @usual = grep { !$_->{server} } @variants;
+    my %servers = map { $_ => RateLimit::Nginx->start_new(configuration($redis, @usual), workers => $_, log_level => 'error') } 1, 2;
+    my $empty = RateLimit::Nginx->new(configuration($redis, variant_named('empty_script')), log_level => 'error');
+    my $file  = $empty->dir . '/nginx.conf';
+    RateLimit::Nginx::write_file($file, RateLimit::Nginx::slurp($file) =~ s/^load_module .*$/load_module $empty_module;/mr);
+    $empty->start;
+    return (%servers, empty_script => $empty);
+}
+
+1;

@@ -1,0 +1,166 @@
+# Writes docs/benchmark.md, docs/benchmark.svg and the README's section from what requests.pl and
+# scripts.pl have left in build/bench, and prints the tables. After a run of some cells only, or with
+# DRAFT set, all of it goes to build/bench.
+
+use v5.36;
+use lib qw(t/lib t/bench);
+use Bench::Cells qw(cell_name loads);
+use Bench::Figures;
+use Bench::Goals qw(goals);
+use Bench::Picture qw(draw);
+use List::Util qw(max);
+use RateLimit::Measure qw(median table);
+use RateLimit::Nginx;
+
+my $figures = Bench::Figures->load('build/bench/requests.json');
+my $scripts = RateLimit::Nginx::slurp('build/bench/scripts.md');
+my $is_real = $figures->{is_full} && !$ENV{DRAFT};
+my $docs    = $is_real ? 'docs' : 'build/bench';
+
+sub number ($number) { return $number =~ s/(?<=\d)(?=(?:\d{3})+$)/,/gr }
+
+sub plural ($number, $what) { return number($number) . " $what" . ($number == 1 ? '' : 's') }
+
+sub percent ($share) { return sprintf '%.0f %%', 100 * $share }
+
+# What limit_req does of the same kind: the cell of the load that it is compared with.
+sub limit_req_of ($cell, $measured) {
+    my ($found) = grep { $_->{variant}{name} =~ /^limit_req/ && $_->{variant}{denies} == $cell->{variant}{denies} } @$measured;
+    return $found && $found->{name};
+}
+
+sub ratio ($cell, $to, $figure) {
+    return $to && $figures->has($to) ? sprintf '%.2f', $figures->ratio($cell->{name}, $to, $figure) : '-';
+}
+
+sub row ($cell, $measured) {
+    my ($bare) = map { $_->{name} } grep { $_->{variant}{name} eq 'bare' } @$measured;
+    my %of = map { $_ => $figures->median_of($cell->{name}, $_) } qw(rate nginx redis calls p50 p99 p999);
+    return [
+        $cell->{variant}{label},
+        number(sprintf '%.0f', $of{rate}),
+        ratio($cell, $bare, 'rate'),
+        ratio($cell, limit_req_of($cell, $measured), 'rate'),
+        (map { sprintf '%.0f', $of{$_} } qw(p50 p99 p999)),
+        sprintf('%.2f', $of{nginx}),
+        ratio($cell, $bare, 'nginx'),
+        sprintf('%.2f', $of{redis}),
+        sprintf('%.4f', $of{calls}) =~ s/\.?0+$//r,
+    ];
+}
+
+sub load_tables () {
+    my $text = '';
+    for my $load (loads()) {
+        my @measured = grep { $figures->has($_->{name}) } @$load or next;
+        my %of = $measured[0]->%*;
+        $text .= '### ' . join(', ', plural($of{connections}, 'connection'), plural($of{workers}, 'worker'), plural($of{clients}, 'client')) . "\n\n";
+        $text .= table(['variant', 'requests/s', 'of bare', 'of limit_req', 'p50 us', 'p99 us', 'p99.9 us', 'nginx CPU us', 'of bare', 'Redis CPU us', 'Redis calls'],
+            map { row($_, \@measured) } @measured) . "\n";
+    }
+    return $text;
+}
+
+sub noise () {
+    my @others = map { $figures->median_of($_, 'others') } keys $figures->{cells}->%*;
+    return sprintf 'Other processes used %s of the CPU (the median of all cells, at most %s).', percent(max(0, median(@others))), percent(max(0, @others));
+}
+
+# The load generator's own cost is the bound of what can be measured.
+sub generator () {
+    my $bare = cell_name('bare', 1, 64, 50_000);
+    return '' if !$figures->has($bare);
+    my %us = map { $_ => $figures->median_of($bare, $_) } qw(wrk nginx);
+    return sprintf "wrk takes %.1f us of CPU\nfor a request, nginx alone %.1f: what costs nginx little shows in its CPU, and hardly in requests/s.", @us{qw(wrk nginx)};
+}
+
+sub document () {
+    my ($rounds, $seconds, $ping) = ($figures->{rounds}, $figures->{seconds}, $figures->ping);
+    my $machine = join '', map { "- $_->[0]: $_->[1]\n" } $figures->{machine}->@*;
+    return <<"END";
+# What it costs
+
+Written by `make bench`; no number here was entered by hand.
+
+![Requests per second beside nginx alone, and 99th percentiles](benchmark.svg)
+
+One worker, 50,000 clients, headers off.
+
+## Goals
+
+${\table(goals($figures))}
+One worker, and 64 connections unless it says otherwise. A round trip of a PING took @{[ sprintf '%.1f', $ping ]} us
+at p50. The empty EVALSHA is sent by this module, one for each request, with the same keys and
+arguments.
+
+## How it was measured
+
+$machine
+**The load generator, nginx and Redis share these cores.** Where Redis has a host of its own, nginx has
+the CPU that Redis takes here, and a check takes a round trip over the network. ${\generator()}
+${\noise()}
+
+Each variant is a location with `empty_gif`, in one nginx; access_log is off, and neither limiter logs its
+refusals. wrk sends requests of so many clients by keep-alive connections, one client after another,
+by the same script in all cells. Each client is known to the limiter before, and denied where it is
+to be: one that is allowed never reaches its limit, one that is denied may send one request an hour
+(`limit_req`: a minute), so denials come out of the deny cache. A cell with a single wrong status ends
+the run. `limit_req` counts on this host alone, in shared memory; this module counts for all hosts.
+
+With one connection all processes, and those of the PING, are held on one core: nothing has to run at
+the same time, and waking another core up takes longer than a PING. With more connections the kernel
+places them.
+
+Figures are medians of @{[ plural($rounds, 'round') ]}; a round measures each cell once, for @{[ plural($seconds, 'second') ]}. Ratios are the
+medians of the rounds' ratios: `of bare` to the same nginx without a limiter, `of limit_req` to
+`limit_req` allowing or denying the same load. CPU is that of all workers, and of Redis, for one
+request. `Redis calls` are runs of scripts for one request; checks of one turn of nginx's event loop
+share a run.
+
+## Requests
+
+${\load_tables()}## Scripts
+
+Redis alone: CPU of one pipelined check, beside a script that takes the same keys and arguments and
+returns one integer, beside the sorted-set log of the textbooks, and of three rules beside one. `live
+entries` are those that a key holds already.
+
+$scripts
+END
+}
+
+# What the README tells: rows of one load.
+sub key_ratios () {
+    my ($load) = grep { my %of = $_->[0]->%*; $of{workers} == 1 && $of{connections} == 64 && $of{clients} == 50_000 } loads();
+    my @rows = map { row($_, $load) } grep { $_->{variant}{name} =~ /^(?:bare|limit_req|gcra|three|denied)/ } @$load;
+    return table(map { [@$_[0, 1, 2, 3, 8, 4, 5]] } ['64 connections, 1 worker', 'requests/s', 'of bare', 'of limit_req', 'p50 us', 'p99 us', '', '', 'nginx CPU of bare'], @rows);
+}
+
+sub readme_section () {
+    my ($cpu) = $figures->{machine}[0][1];
+    my %version = map { @$_ } $figures->{machine}->@*;
+    return <<"END";
+## What it costs
+
+![Requests per second beside nginx alone, and 99th percentiles](docs/benchmark.svg)
+
+`make bench` on an $cpu, with nginx $version{nginx} and Redis $version{Redis}: keep-alive
+connections on `empty_gif`, 50,000 clients. nginx, Redis and the load generator share the cores.
+
+${\key_ratios()}
+How it was measured, other loads, all algorithms and the scripts alone: [docs/benchmark.md](docs/benchmark.md).
+
+END
+}
+
+print 'Goals', "\n\n", table(goals($figures)), "\n", load_tables(), $scripts;
+mkdir $docs;
+draw($figures, "$docs/benchmark.svg") or say 'No picture: its cells were not measured.';
+RateLimit::Nginx::write_file("$docs/benchmark.md", document() =~ s/\n+\z/\n/r);
+if ($is_real) {
+    my $section = readme_section();
+    my $readme  = RateLimit::Nginx::slurp('README.md');
+    $readme =~ s/^## What it costs\n.*?(?=^## )/$section/ms or die "README.md has no section \"What it costs\"\n";
+    RateLimit::Nginx::write_file('README.md', $readme);
+}
+say "$docs/benchmark.md and $docs/benchmark.svg are written.";
