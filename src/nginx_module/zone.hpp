@@ -25,7 +25,7 @@ class ZoneMemory {
     struct Layout {
         rate_limit::HashSeed seed;
         size_t deny_table_size;
-        alignas(rate_limit::DenyTable::Tags) std::byte deny_table[];
+        alignas(rate_limit::SharedTable::Tags) std::byte deny_table[];
     };
 
     void map(Layout *layout);

@@ -8,41 +8,16 @@ namespace {
 
 using std::chrono::microseconds;
 
-__extension__ using Wide = unsigned __int128;
-
-/// An entry's words, times in microseconds.
-enum Word : size_t {
-    seal,      // the hash's low half, mixed with all other words
-    hash_high, //
-    asked,     // when
-    holds_for, // from then on
-    retry_after,
-    next_unit,
-    reset,
-    remaining, // units
-    word_count,
-};
-using Words = std::array<uint64_t, word_count>;
-
-constexpr auto relaxed = std::memory_order_relaxed;
-
-/// Any change of a word changes the sum; who writes it knows no secret to be kept.
-uint64_t sum_of(const Words &words) {
-    uint64_t sum = 0;
-    for (size_t i = hash_high; i < word_count; ++i) {
-        sum = (sum ^ words[i]) * 0x9e3779b97f4a7c15;
-        sum ^= sum >> 32;
-    }
-    return sum;
-}
+/// A record's values, times in microseconds from when the denial was asked for.
+enum Value : size_t { retry_after, next_unit, reset, remaining };
 
 uint64_t count(microseconds time) {
     return static_cast<uint64_t>(time.count());
 }
 
-/// What is left of a time that was told at `asked`.
-microseconds left_of(uint64_t time, uint64_t passed) {
-    return microseconds(static_cast<int64_t>(time > passed ? time - passed : 0));
+/// What is left of a time that was told so long ago.
+microseconds left_of(uint64_t time, microseconds passed) {
+    return std::max(microseconds(static_cast<int64_t>(time)) - passed, microseconds::zero());
 }
 
 /// Two clocks may differ in their rates by 500 parts in a million, where both are being adjusted.
@@ -50,86 +25,34 @@ microseconds less_drift(microseconds time) {
     return time - time / 1024 - microseconds{1};
 }
 
-/// Not of the bits that choose the bucket.
-uint16_t tag_of(const Hash &hash) {
-    return static_cast<uint16_t>(hash.low);
-}
-
-/// The denial that an entry holds, if it is of this hash, whole, and still holds.
-std::optional<Verdict> read(const DenyTable::Entry &entry, const Hash &hash, microseconds now) {
-    Words words;
-    for (size_t i = 0; i < word_count; ++i) {
-        words[i] = entry.words[i].load(relaxed);
-    }
-    const uint64_t passed = count(now) - words[asked]; // huge where it lies ahead
-    if (words[hash_high] != hash.high || (words[seal] ^ sum_of(words)) != hash.low ||
-        passed >= words[holds_for]) {
-        return std::nullopt;
-    }
-    return Verdict{.decision = Decision::denied,
-                   .remaining = words[remaining],
-                   .retry_after = left_of(words[retry_after], passed),
-                   .next_unit = left_of(words[next_unit], passed),
-                   .reset = left_of(words[reset], passed)};
-}
-
 } // namespace
 
-DenyTable::DenyTable(std::span<std::byte> memory) {
-    const size_t buckets = memory.size() / (sizeof(Tags) + sizeof(Entries));
-    tags_ = {reinterpret_cast<Tags *>(memory.data()), buckets};
-    entries_ = {reinterpret_cast<Entries *>(tags_.data() + buckets), buckets};
-}
-
-size_t DenyTable::bucket_of(const Hash &hash) const {
-    return static_cast<size_t>(Wide{hash.high} * tags_.size() >> 64);
-}
-
-void DenyTable::add(const Hash &hash, const Verdict &denied, microseconds time_asked,
+void DenyTable::add(const Hash &hash, const Verdict &denied, microseconds asked,
                     microseconds longest) {
-    const microseconds known_for = std::min(less_drift(denied.retry_after), longest);
-    if (known_for <= microseconds::zero()) {
+    const microseconds holds_for = std::min(less_drift(denied.retry_after), longest);
+    if (holds_for <= microseconds::zero()) {
         return;
     }
-    Words words{};
-    words[hash_high] = hash.high;
-    words[asked] = count(time_asked);
-    words[holds_for] = count(known_for);
-    words[retry_after] = count(denied.retry_after);
-    words[next_unit] = count(denied.next_unit);
-    words[reset] = count(denied.reset);
-    words[remaining] = denied.remaining;
-    words[seal] = hash.low ^ sum_of(words);
-
-    // In the place of the same key, of one that no longer holds, or of the oldest.
-    const auto age_rank = [&](const Entry &entry) {
-        if (entry.words[hash_high].load(relaxed) == hash.high) {
-            return uint64_t{0};
-        }
-        const uint64_t since = entry.words[asked].load(relaxed);
-        const bool holds = since + entry.words[holds_for].load(relaxed) > words[asked];
-        return holds ? since + 2 : uint64_t{1};
-    };
-    const size_t bucket = bucket_of(hash);
-    Entries &entries = entries_[bucket];
-    auto *const entry = std::ranges::min_element(entries, {}, age_rank);
-    for (size_t i = 0; i < word_count; ++i) {
-        entry->words[i].store(words[i], relaxed);
-    }
-    tags_[bucket][static_cast<size_t>(entry - entries.begin())].store(tag_of(hash), relaxed);
+    Record record{.time = asked, .holds_for = holds_for, .values = {}};
+    record.values[retry_after] = count(denied.retry_after);
+    record.values[next_unit] = count(denied.next_unit);
+    record.values[reset] = count(denied.reset);
+    record.values[remaining] = denied.remaining;
+    table_.store(hash, record);
 }
 
 std::optional<Verdict> DenyTable::find(const Hash &hash, microseconds now) const {
-    const size_t bucket = bucket_of(hash);
-    const uint16_t tag = tag_of(hash);
-    for (size_t i = 0; i < entries_of_bucket; ++i) {
-        if (tags_[bucket][i].load(relaxed) == tag) {
-            if (const auto denied = read(entries_[bucket][i], hash, now)) {
-                return denied;
-            }
-        }
+    const auto record = table_.find(hash, now);
+    if (!record || record->time > now) {
+        return std::nullopt;
     }
-    return std::nullopt;
+    const microseconds passed = now - record->time;
+    const auto &values = record->values;
+    return Verdict{.decision = Decision::denied,
+                   .remaining = values[remaining],
+                   .retry_after = left_of(values[retry_after], passed),
+                   .next_unit = left_of(values[next_unit], passed),
+                   .reset = left_of(values[reset], passed)};
 }
 
 } // namespace rate_limit

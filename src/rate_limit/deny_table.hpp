@@ -1,20 +1,12 @@
 // What Redis denied until some time, kept in memory that many processes share: a client that was
 // denied until then need not be asked for again.
-//
-// The table is laid out once, as buckets of a few entries, and never changes its shape. Nobody
-// takes a lock: an entry's first word is its hash mixed with all its other words, so that a reader
-// who meets an entry that is half written, by a process that still writes, was killed while it
-// wrote, or wrote at the same time as another, takes it for none.
 #pragma once
 
-#include "hash.hpp"
+#include "shared_table.hpp"
 #include "verdict.hpp"
 
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
 
@@ -22,21 +14,9 @@ namespace rate_limit {
 
 class DenyTable {
   public:
-    static constexpr size_t entries_of_bucket = 32;
-
-    /// Parts of the hashes of a bucket's entries, and all that a reader looks at where nothing is
-    /// known. Those of all buckets stand together, in front, so that they stay in the processor's
-    /// caches: a client who is granted pays for no more.
-    struct alignas(64) Tags : std::array<std::atomic<uint16_t>, entries_of_bucket> {};
-    struct Entry {
-        std::array<std::atomic<uint64_t>, 8> words; // see deny_table.cpp
-    };
-    using Entries = std::array<Entry, entries_of_bucket>;
-
     DenyTable() = default;
-    /// Over memory for one bucket at least, aligned as Tags, that is all zeros at first, or that
-    /// another table was over.
-    explicit DenyTable(std::span<std::byte> memory);
+    /// Over memory as SharedTable takes it.
+    explicit DenyTable(std::span<std::byte> memory) : table_(memory) {}
 
     /// A denial that was asked for at `asked` and is to be known for `longest` at most. Times are
     /// of one clock that all processes share and that never steps back. What the hash stands for is
@@ -48,15 +28,7 @@ class DenyTable {
     std::optional<Verdict> find(const Hash &hash, std::chrono::microseconds now) const;
 
   private:
-    size_t bucket_of(const Hash &hash) const;
-
-    std::span<Tags> tags_;
-    std::span<Entries> entries_;
+    SharedTable table_;
 };
-
-static_assert(sizeof(DenyTable::Tags) == 64 && sizeof(DenyTable::Entry) == 64,
-              "one line of the cache each");
-static_assert(std::atomic<uint64_t>::is_always_lock_free &&
-              std::atomic<uint16_t>::is_always_lock_free);
 
 } // namespace rate_limit

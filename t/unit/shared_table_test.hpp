@@ -1,7 +1,7 @@
-// What tests of the deny table share.
+// What tests of tables in shared memory share.
 #pragma once
 
-#include "rate_limit/deny_table.hpp"
+#include "rate_limit/shared_table.hpp"
 
 namespace rate_limit {
 
@@ -10,10 +10,11 @@ constexpr std::chrono::microseconds start = std::chrono::seconds{1'000'000};
 
 /// The memory of a table with one bucket, in which all hashes meet.
 struct OneBucket {
-    DenyTable::Tags tags;
-    DenyTable::Entries entries;
+    SharedTable::Tags tags;
+    SharedTable::Entries entries;
 
-    DenyTable table() { return DenyTable(std::as_writable_bytes(std::span(this, 1))); }
+    std::span<std::byte> memory() { return std::as_writable_bytes(std::span(this, 1)); }
+    SharedTable table() { return SharedTable(memory()); }
 };
 
 inline Hash hash(uint64_t number) {

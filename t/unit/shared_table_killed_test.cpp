@@ -1,7 +1,7 @@
-// A process that is killed at any instruction of DenyTable::add(): it is stepped through by
+// A process that is killed at any instruction of SharedTable::store(): it is stepped through by
 // ptrace(2), and what it has stored so far is looked at as another process would find it.
 
-#include "deny_table_test.hpp"
+#include "shared_table_test.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,16 +20,14 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::microseconds;
 
-Verdict denied(uint64_t number) {
-    const microseconds wait = 100s + microseconds(number);
-    return {.decision = Decision::denied,
-            .remaining = number,
-            .retry_after = wait,
-            .next_unit = wait,
-            .reset = wait};
+/// Of that number, with no word like that of another.
+Record record(uint64_t number, microseconds time) {
+    return {.time = time,
+            .holds_for = 100s + microseconds(number),
+            .values = {number, ~number, number << 32, number * number}};
 }
 
-using Words = std::array<uint64_t, std::tuple_size_v<decltype(DenyTable::Entry::words)>>;
+using Words = std::array<uint64_t, std::tuple_size_v<decltype(SharedTable::Entry::words)>>;
 
 struct Unmap {
     void operator()(OneBucket *bucket) const { munmap(bucket, sizeof(*bucket)); }
@@ -42,7 +40,7 @@ SharedBucket share_bucket() {
     return SharedBucket(memory == MAP_FAILED ? nullptr : new (memory) OneBucket{});
 }
 
-using Image = std::array<Words, DenyTable::entries_of_bucket>;
+using Image = std::array<Words, SharedTable::entries_of_bucket>;
 
 Image image_of(const OneBucket &bucket) {
     Image image{};
@@ -54,7 +52,7 @@ Image image_of(const OneBucket &bucket) {
     return image;
 }
 
-/// Whether a table that looks like this takes and gives denials.
+/// Whether a table that looks like this takes and gives records.
 bool is_usable(const Image &image) {
     OneBucket bucket{};
     for (size_t entry = 0; entry < image.size(); ++entry) {
@@ -62,9 +60,10 @@ bool is_usable(const Image &image) {
             bucket.entries[entry].words[word] = image[entry][word];
         }
     }
-    DenyTable table = bucket.table();
-    table.add(hash(1000), denied(1000), start + 1s, an_hour);
-    return table.find(hash(1000), start + 1s) == denied(1000);
+    SharedTable table = bucket.table();
+    const Record another = record(1000, start + 1s);
+    table.store(hash(1000), another);
+    return table.find(hash(1000), start + 1s) == another;
 }
 
 /// A child that stops before it does the work.
@@ -88,17 +87,17 @@ bool is_stopped(pid_t child) {
     return waitpid(child, &status, 0) == child && WIFSTOPPED(status);
 }
 
-TEST(DenyTableKilledTest, LeavesTheTableUsable) {
+TEST(SharedTableKilledTest, LeavesTheTableUsable) {
     const SharedBucket bucket = share_bucket();
     ASSERT_NE(bucket, nullptr);
-    DenyTable table = bucket->table();
+    SharedTable table = bucket->table();
     constexpr uint64_t oldest = 0;
-    constexpr uint64_t added = DenyTable::entries_of_bucket;
+    constexpr uint64_t added = SharedTable::entries_of_bucket;
     for (uint64_t i = oldest; i < added; ++i) {
-        table.add(hash(i), denied(i), start + microseconds(i), an_hour);
+        table.store(hash(i), record(i, start + microseconds(i)));
     }
-    const microseconds now = start + 1ms;
-    const pid_t child = start_traced([&] { table.add(hash(added), denied(added), now, an_hour); });
+    const Record last = record(added, start + 1ms);
+    const pid_t child = start_traced([&] { table.store(hash(added), last); });
     ASSERT_GT(child, 0);
     if (!is_stopped(child)) {
         GTEST_SKIP() << "no process may be traced here";
@@ -114,16 +113,16 @@ TEST(DenyTableKilledTest, LeavesTheTableUsable) {
         seen = image;
         ++states;
         for (uint64_t i = oldest + 1; i < added; ++i) {
-            EXPECT_EQ(table.find(hash(i), start + microseconds(i)), denied(i)) << states;
+            EXPECT_EQ(table.find(hash(i), start), record(i, start + microseconds(i))) << states;
         }
         const auto replaced = table.find(hash(oldest), start);
-        EXPECT_TRUE(!replaced || replaced == denied(oldest)) << states;
-        const auto half = table.find(hash(added), now);
-        EXPECT_TRUE(!half || half == denied(added)) << states;
+        EXPECT_TRUE(!replaced || replaced == record(oldest, start)) << states;
+        const auto half = table.find(hash(added), start);
+        EXPECT_TRUE(!half || half == last) << states;
         EXPECT_TRUE(is_usable(image)) << states;
     }
     EXPECT_GT(states, 7u); // a store for each word that differs
-    EXPECT_EQ(table.find(hash(added), now), denied(added));
+    EXPECT_EQ(table.find(hash(added), start), last);
 }
 
 } // namespace

@@ -1,0 +1,132 @@
+#include "shared_table.hpp"
+
+#include <algorithm>
+
+namespace rate_limit {
+
+namespace {
+
+using std::chrono::microseconds;
+
+__extension__ using Wide = unsigned __int128;
+
+/// An entry's words, times in microseconds.
+enum Word : size_t {
+    seal,      // the hash's low half, mixed with all other words
+    hash_high, //
+    time_stored,
+    holds_for,
+    first_value,
+    word_count = first_value + std::tuple_size_v<decltype(Record::values)>,
+};
+using Words = std::array<uint64_t, word_count>;
+static_assert(sizeof(Words) == sizeof(SharedTable::Entry));
+
+constexpr auto relaxed = std::memory_order_relaxed;
+
+/// Any change of a word changes the sum; who writes it knows no secret to be kept.
+uint64_t sum_of(const Words &words) {
+    uint64_t sum = 0;
+    for (size_t i = hash_high; i < word_count; ++i) {
+        sum = (sum ^ words[i]) * 0x9e3779b97f4a7c15;
+        sum ^= sum >> 32;
+    }
+    return sum;
+}
+
+uint64_t count(microseconds time) {
+    return static_cast<uint64_t>(time.count());
+}
+
+microseconds time_of(uint64_t word) {
+    return microseconds(static_cast<int64_t>(word));
+}
+
+/// Not of the bits that choose the bucket.
+uint16_t tag_of(const Hash &hash) {
+    return static_cast<uint16_t>(hash.low);
+}
+
+Words words_of(const Hash &hash, const Record &record) {
+    Words words{};
+    words[hash_high] = hash.high;
+    words[time_stored] = count(record.time);
+    words[holds_for] = count(record.holds_for);
+    std::ranges::copy(record.values, words.begin() + first_value);
+    words[seal] = hash.low ^ sum_of(words);
+    return words;
+}
+
+/// What an entry holds, if it is of this hash, whole, and still holds.
+std::optional<Record> read(const SharedTable::Entry &entry, const Hash &hash, microseconds now) {
+    Words words;
+    for (size_t i = 0; i < word_count; ++i) {
+        words[i] = entry.words[i].load(relaxed);
+    }
+    if (words[hash_high] != hash.high || (words[seal] ^ sum_of(words)) != hash.low ||
+        count(now) >= words[time_stored] + words[holds_for]) {
+        return std::nullopt;
+    }
+    Record record{
+        .time = time_of(words[time_stored]), .holds_for = time_of(words[holds_for]), .values = {}};
+    std::copy_n(words.begin() + first_value, record.values.size(), record.values.begin());
+    return record;
+}
+
+} // namespace
+
+SharedTable::SharedTable(std::span<std::byte> memory) {
+    const size_t buckets = memory.size() / (sizeof(Tags) + sizeof(Entries));
+    tags_ = {reinterpret_cast<Tags *>(memory.data()), buckets};
+    entries_ = {reinterpret_cast<Entries *>(tags_.data() + buckets), buckets};
+}
+
+size_t SharedTable::bucket_of(const Hash &hash) const {
+    return static_cast<size_t>(Wide{hash.high} * tags_.size() >> 64);
+}
+
+std::optional<Record> SharedTable::find(const Hash &hash, microseconds now) const {
+    const size_t bucket = bucket_of(hash);
+    const uint16_t tag = tag_of(hash);
+    for (size_t i = 0; i < entries_of_bucket; ++i) {
+        if (tags_[bucket][i].load(relaxed) == tag) {
+            if (const auto record = read(entries_[bucket][i], hash, now)) {
+                return record;
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+size_t SharedTable::place_for(size_t bucket, const Hash &hash, microseconds now) const {
+    const Entries &entries = entries_[bucket];
+    const auto is_of_hash = [&](const Entry &entry) {
+        return entry.words[hash_high].load(relaxed) == hash.high;
+    };
+    for (size_t i = 0; i < entries_of_bucket; ++i) { // mostly it is there: no other entry is read
+        if (tags_[bucket][i].load(relaxed) == tag_of(hash) && is_of_hash(entries[i])) {
+            return i;
+        }
+    }
+    const auto age_rank = [&](const Entry &entry) {
+        if (is_of_hash(entry)) { // whose tag was not written any more
+            return uint64_t{0};
+        }
+        const uint64_t since = entry.words[time_stored].load(relaxed);
+        const bool holds = since + entry.words[holds_for].load(relaxed) > count(now);
+        return holds ? since + 2 : uint64_t{1};
+    };
+    return static_cast<size_t>(std::ranges::min_element(entries, {}, age_rank) - entries.begin());
+}
+
+void SharedTable::store(const Hash &hash, const Record &record) {
+    const Words words = words_of(hash, record);
+    const size_t bucket = bucket_of(hash);
+    const size_t place = place_for(bucket, hash, record.time);
+    for (size_t i = 0; i < word_count; ++i) {
+        entries_[bucket][place].words[i].store(words[i], relaxed);
+    }
+    tags_[bucket][place].store(tag_of(hash), relaxed);
+}
+
+} // namespace rate_limit

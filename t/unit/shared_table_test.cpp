@@ -1,0 +1,240 @@
+#include "shared_table_test.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace rate_limit {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::microseconds;
+
+class SharedTableTest : public testing::Test {
+  protected:
+    OneBucket bucket_{};
+    SharedTable table_ = bucket_.table();
+};
+
+Record record(microseconds time, microseconds holds_for, uint64_t number = 1) {
+    return {.time = time,
+            .holds_for = holds_for,
+            .values = {number, ~number, number << 32, number * number}};
+}
+
+TEST_F(SharedTableTest, FindsNothingAtFirst) {
+    for (const Hash &any : {Hash{0, 0}, Hash{1, 0}, Hash{0, 1}, hash(1)}) {
+        EXPECT_EQ(table_.find(any, microseconds{0}), std::nullopt);
+        EXPECT_EQ(table_.find(any, start), std::nullopt);
+    }
+}
+
+TEST_F(SharedTableTest, FindsWhatWasStoredWhileItHolds) {
+    for (const microseconds holds_for : {1us, 1500us, microseconds{1s}, microseconds{an_hour}}) {
+        const Record stored = record(start, holds_for);
+        table_.store(hash(1), stored);
+        EXPECT_EQ(table_.find(hash(1), start), stored);
+        EXPECT_EQ(table_.find(hash(1), start + holds_for - 1us), stored);
+        EXPECT_EQ(table_.find(hash(1), start + holds_for), std::nullopt) << holds_for.count();
+        EXPECT_EQ(table_.find(hash(1), start + 1000h), std::nullopt);
+    }
+}
+
+// Who reads the clock and is then overtaken finds what was stored meanwhile.
+TEST_F(SharedTableTest, FindsWhatWasStoredALittleLater) {
+    const Record stored = record(start, 1s);
+    table_.store(hash(1), stored);
+    EXPECT_EQ(table_.find(hash(1), start - 1us), stored);
+}
+
+TEST_F(SharedTableTest, ForgetsWhatHoldsNoLonger) {
+    table_.store(hash(1), record(start, an_hour));
+    table_.store(hash(1), record(start, 0us));
+    EXPECT_EQ(table_.find(hash(1), start), std::nullopt);
+}
+
+TEST_F(SharedTableTest, FindsNoOtherHash) {
+    table_.store(hash(1), record(start, an_hour));
+    const auto [low, high] = hash(1);
+    for (int bit = 0; bit < 64; ++bit) {
+        EXPECT_FALSE(table_.find({low ^ uint64_t{1} << bit, high}, start));
+        EXPECT_FALSE(table_.find({low, high ^ uint64_t{1} << bit}, start));
+    }
+}
+
+TEST_F(SharedTableTest, KeepsTheLastRecordOfAHash) {
+    for (uint64_t number = 1; number <= 8; ++number) {
+        table_.store(hash(number), record(start, an_hour, number));
+    }
+    table_.store(hash(5), record(start + 1s, an_hour, 7));
+    for (uint64_t number = 1; number <= 8; ++number) {
+        EXPECT_EQ(table_.find(hash(number), start),
+                  number == 5 ? record(start + 1s, an_hour, 7) : record(start, an_hour, number));
+    }
+}
+
+TEST_F(SharedTableTest, ReplacesTheRecordOfAHashWhoseTagWasNotWritten) {
+    for (uint64_t number = 1; number <= SharedTable::entries_of_bucket; ++number) {
+        table_.store(hash(number), record(start, an_hour, number));
+    }
+    for (auto &tag : bucket_.tags) {
+        tag = tag == static_cast<uint16_t>(hash(5).low) ? 0 : tag.load();
+    }
+    table_.store(hash(5), record(start, an_hour, 7));
+    for (uint64_t number = 1; number <= SharedTable::entries_of_bucket; ++number) {
+        EXPECT_EQ(table_.find(hash(number), start),
+                  record(start, an_hour, number == 5 ? 7 : number));
+    }
+}
+
+TEST_F(SharedTableTest, GivesUpTheOldestOfABucket) {
+    constexpr uint64_t full = SharedTable::entries_of_bucket;
+    // 5 is no factor of full + 1, so that the times are 1 to full in another order.
+    const auto time_of = [](uint64_t number) { return microseconds(number * 5 % (full + 1)); };
+    for (uint64_t number = 1; number <= full; ++number) {
+        table_.store(hash(number), record(start + time_of(number), 100s));
+    }
+    for (uint64_t gone = 1; gone <= full; ++gone) {
+        table_.store(hash(100 + gone), record(start + 1s + microseconds(gone), 100s));
+        for (uint64_t number = 1; number <= full; ++number) {
+            EXPECT_EQ(table_.find(hash(number), start + 2s).has_value(),
+                      time_of(number) > microseconds(gone))
+                << gone;
+        }
+    }
+}
+
+TEST_F(SharedTableTest, GivesUpWhatHasEndedBeforeTheOldest) {
+    constexpr uint64_t full = SharedTable::entries_of_bucket;
+    for (uint64_t number = 1; number <= full; ++number) {
+        const microseconds holds_for = number == 6 ? 1s : 100s;
+        table_.store(hash(number), record(start + microseconds(number), holds_for));
+    }
+    table_.store(hash(full + 1), record(start + 2s, 100s));
+    for (uint64_t number = 1; number <= full + 1; ++number) {
+        EXPECT_EQ(table_.find(hash(number), start + 2s).has_value(), number != 6) << number;
+    }
+}
+
+TEST_F(SharedTableTest, UsesAllItsBuckets) {
+    std::vector<OneBucket> buckets(100);
+    SharedTable table{std::as_writable_bytes(std::span(buckets))};
+    std::mt19937_64 random{1};
+    std::vector<Hash> hashes;
+    for (uint64_t i = 0; i < buckets.size() * 4; ++i) {
+        hashes.push_back({random(), random()});
+    }
+    hashes.push_back({1, 0}); // the first bucket, and the last
+    hashes.push_back({1, UINT64_MAX});
+    for (const Hash &one : hashes) {
+        table.store(one, record(start, 10s));
+    }
+    size_t found = 0;
+    for (const Hash &one : hashes) {
+        found += table.find(one, start) ? 1 : 0;
+    }
+    EXPECT_GT(found, hashes.size() * 95 / 100);
+    EXPECT_TRUE(table.find(hashes.back(), start));
+}
+
+TEST_F(SharedTableTest, FindsNothingInGarbage) {
+    std::mt19937_64 random{1};
+    const uint64_t known[] = {
+        0, 1, UINT64_MAX, static_cast<uint64_t>(start.count()), hash(1).low, hash(1).high};
+    for (int round = 0; round < 20'000; ++round) {
+        const Hash other{random(), hash(1).high};
+        for (size_t i = 0; i < SharedTable::entries_of_bucket; ++i) { // so that each is looked at
+            bucket_.tags[i] = static_cast<uint16_t>((i % 2 == 0 ? hash(1) : other).low);
+        }
+        for (SharedTable::Entry &entry : bucket_.entries) {
+            for (auto &word : entry.words) {
+                word = random() % 2 == 0 ? random() : known[random() % std::size(known)];
+            }
+            entry.words[1] = hash(1).high;
+        }
+        EXPECT_FALSE(table_.find(hash(1), start));
+        EXPECT_FALSE(table_.find(other, start));
+        table_.store(hash(2), record(start, 1s)); // does no harm
+        EXPECT_EQ(table_.find(hash(2), start), record(start, 1s));
+    }
+}
+
+/// The words of an entry of its own.
+std::array<uint64_t, 8> words_of(const Hash &its_hash, const Record &stored) {
+    OneBucket bucket{};
+    bucket.table().store(its_hash, stored);
+    std::array<uint64_t, 8> words{};
+    for (const SharedTable::Entry &entry : bucket.entries) {
+        if (entry.words[1] == its_hash.high) {
+            for (size_t i = 0; i < words.size(); ++i) {
+                words[i] = entry.words[i];
+            }
+        }
+    }
+    return words;
+}
+
+// Whoever writes may be killed, or overtaken by a reader or by another who writes, after any store.
+TEST_F(SharedTableTest, FindsNoEntryThatIsTorn) {
+    const Hash first = hash(1);
+    const Hash others[] = {hash(2), {hash(2).low, first.high}, first};
+    const Record old_record = record(start, 100s, 1);
+    const Record new_record = record(start + 1s, 50s, 2);
+    const auto old_words = words_of(first, old_record);
+    for (const Hash &second : others) {
+        const auto new_words = words_of(second, new_record);
+        for (unsigned mask = 1; mask < 255; ++mask) { // any words of the one, the rest of the other
+            std::array<uint64_t, 8> mixed{};
+            for (size_t i = 0; i < mixed.size(); ++i) {
+                mixed[i] = (mask >> i & 1) != 0 ? new_words[i] : old_words[i];
+                bucket_.entries[3].words[i] = mixed[i];
+            }
+            for (const Hash &wanted : {first, second}) {
+                bucket_.tags[3] = static_cast<uint16_t>(wanted.low);
+                if (const auto found = table_.find(wanted, start + 1s)) {
+                    // then the words that were mixed are the same in both
+                    EXPECT_EQ(mixed, found == old_record ? old_words : new_words) << mask;
+                    EXPECT_TRUE(found == old_record || found == new_record) << mask;
+                }
+            }
+        }
+    }
+}
+
+TEST_F(SharedTableTest, FindsOnlyWhatWasStoredAsAWholeWhileOthersWrite) {
+    constexpr uint64_t keys = SharedTable::entries_of_bucket + 4; // more than the bucket holds
+    std::atomic<bool> is_over{false};
+    const auto record_of = [](uint64_t key, uint64_t number) {
+        return record(start + microseconds(number), 1000s, number * keys + key);
+    };
+    const auto write = [&](uint64_t seed) {
+        std::mt19937_64 random{seed};
+        for (int i = 0; i < 200'000; ++i) {
+            const uint64_t key = random() % keys;
+            table_.store(hash(key), record_of(key, random() % 1000));
+        }
+        is_over = true;
+    };
+    uint64_t found = 0;
+    uint64_t wrong = 0;
+    std::thread one(write, 1);
+    std::thread other(write, 2);
+    std::mt19937_64 random{3};
+    while (!is_over) {
+        const uint64_t key = random() % keys;
+        if (const auto record = table_.find(hash(key), start)) {
+            ++found;
+            wrong += record == record_of(key, record->values[0] / keys) ? 0 : 1;
+        }
+    }
+    one.join();
+    other.join();
+    EXPECT_EQ(wrong, 0u);
+    EXPECT_GT(found, 100u);
+}
+
+} // namespace
+} // namespace rate_limit
