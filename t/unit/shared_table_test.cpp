@@ -76,6 +76,14 @@ TEST_F(SharedTableTest, KeepsTheLastRecordOfAHash) {
     }
 }
 
+TEST_F(SharedTableTest, KeepsRecordsOfHashesWithTheSameTagApart) {
+    const Hash other{hash(1).low, hash(2).high};
+    table_.store(hash(1), record(start, an_hour, 1));
+    table_.store(other, record(start, an_hour, 2));
+    EXPECT_EQ(table_.find(hash(1), start), record(start, an_hour, 1));
+    EXPECT_EQ(table_.find(other, start), record(start, an_hour, 2));
+}
+
 TEST_F(SharedTableTest, ReplacesTheRecordOfAHashWhoseTagWasNotWritten) {
     for (uint64_t number = 1; number <= SharedTable::entries_of_bucket; ++number) {
         table_.store(hash(number), record(start, an_hour, number));
