@@ -1,0 +1,149 @@
+#include "local.hpp"
+
+#include "local_algorithms.hpp"
+
+#include <algorithm>
+
+namespace rate_limit {
+
+namespace {
+
+using std::chrono::microseconds;
+
+uint64_t part_of(uint64_t number, uint64_t percent) {
+    return number == 0 ? 0 : std::max<uint64_t>(number * percent / 100, 1);
+}
+
+/// In flight, and since when there is nothing of them that was forgotten.
+struct Slots {
+    uint64_t units;
+    microseconds since;
+};
+
+Slots slots_of(const std::optional<Record> &known, microseconds now) {
+    return known ? Slots{known->values[0], time_of(known->values[1])} : Slots{0, now};
+}
+
+Record record_of(const Slots &slots, const Quota &quota, microseconds now) {
+    return {.time = now,
+            .holds_for = slots.units > 0 ? quota.window : microseconds::zero(),
+            .values = {slots.units, word_of(slots.since)}};
+}
+
+Record taken(Slots slots, const Quota &quota, microseconds now) {
+    slots.units += quota.cost;
+    slots.since = std::min(slots.since, now);
+    return record_of(slots, quota, now);
+}
+
+/// There are no more here than are `used` on all hosts: the slots of a worker that died end here
+/// when they end in Redis.
+std::optional<Record> note_slots(const std::optional<Record> &known, const Quota &quota,
+                                 const Verdict &verdict, uint64_t used, microseconds asked) {
+    if (verdict.decision != Decision::granted || quota.cost == 0) {
+        return std::nullopt;
+    }
+    Slots slots = slots_of(known, asked);
+    slots.units = std::min(slots.units, used - std::min(used, quota.cost));
+    return taken(slots, quota, asked);
+}
+
+} // namespace
+
+LocalDecision decision_of(const Quota &quota, RuleReply reply, microseconds now,
+                          const Values &values) {
+    const bool granted = is_granted(reply);
+    LocalDecision decision{
+        .verdict = verdict_of_reply(quota, reply, granted).value_or(Verdict{}), // always one
+        .after = std::nullopt};
+    if (granted && quota.cost > 0) {
+        decision.after = {.time = now, .holds_for = decision.verdict.reset, .values = values};
+    }
+    return decision;
+}
+
+LocalDecision decide_concurrency(const std::optional<Record> &known, const Quota &quota,
+                                 microseconds now) {
+    const Slots slots = slots_of(known, now);
+    const Wide left = Wide{quota.limit} - quota.cost - slots.units;
+    const std::array<int64_t, 1> reply = {static_cast<int64_t>(left)};
+    LocalDecision decision = decision_of(quota, reply, now, {});
+    if (decision.after) {
+        decision.after = taken(slots, quota, now);
+    }
+    return decision;
+}
+
+LocalDecision decide_locally(const std::optional<Record> &known, const Quota &quota, bool aligned,
+                             const Now &now) {
+    if (const auto verdict = verdict_without_counter(quota)) {
+        return {.verdict = *verdict, .after = std::nullopt};
+    }
+    switch (quota.algorithm) {
+    case Algorithm::fixed_window:
+        return decide_fixed_window(known, quota, aligned, now);
+    case Algorithm::sliding_window:
+        return decide_sliding_window(known, quota, now);
+    case Algorithm::sliding_log:
+        return decide_sliding_log(known, quota, now.monotonic);
+    case Algorithm::concurrency:
+        return decide_concurrency(known, quota, now.monotonic);
+    case Algorithm::token_bucket:
+    case Algorithm::gcra:
+    case Algorithm::leaky_bucket:
+        break;
+    }
+    return decide_bucket(known, quota, now.monotonic);
+}
+
+Quota scaled(const Quota &quota, uint64_t percent) {
+    Quota part = quota;
+    part.limit = part_of(quota.limit, percent);
+    part.delay = quota.delay * percent / 100;
+    if (quota.algorithm == Algorithm::token_bucket) {
+        if (quota.burst) {
+            part.burst = part_of(*quota.burst, percent);
+        }
+    } else if (is_bucket(quota.algorithm)) { // whose capacity is one more
+        part.burst = part_of(quota.burst.value_or(0) + 1, percent) - 1;
+    }
+    return part;
+}
+
+std::optional<Record> note_verdict(const std::optional<Record> &known, const Quota &quota,
+                                   const Verdict &verdict, uint64_t percent, microseconds asked) {
+    const uint64_t used = quota.capacity() - std::min(verdict.remaining, quota.capacity());
+    if (used == 0 || verdict.reset <= microseconds::zero()) {
+        return std::nullopt;
+    }
+    const auto part_taken = [&](uint64_t units) { return (units * percent + 99) / 100; };
+    Quota part = scaled(quota, percent);
+    part.cost = part_taken(quota.cost);
+    switch (quota.algorithm) {
+    case Algorithm::fixed_window:
+        return note_fixed_window(known, part, verdict, part_taken(used), asked);
+    case Algorithm::sliding_window:
+        return note_sliding_window(known, part, verdict, part_taken(used), asked);
+    case Algorithm::sliding_log:
+        return note_sliding_log(known, part, verdict, part_taken(used), asked);
+    case Algorithm::token_bucket:
+    case Algorithm::gcra:
+    case Algorithm::leaky_bucket:
+        return note_bucket(known, verdict, asked);
+    case Algorithm::concurrency:
+        return note_slots(known, quota, verdict, used, asked);
+    }
+    return std::nullopt;
+}
+
+std::optional<Record> release_slots(const std::optional<Record> &known, const Quota &quota,
+                                    microseconds taken_at, microseconds now) {
+    Slots slots = slots_of(known, now);
+    if (slots.units == 0 || taken_at < slots.since) { // it was forgotten
+        return std::nullopt;
+    }
+    slots.units -= std::min(slots.units, quota.cost);
+    return record_of(slots, quota, now);
+}
+
+} // namespace rate_limit

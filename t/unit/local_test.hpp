@@ -1,0 +1,69 @@
+// What tests of the local fallback share.
+#pragma once
+
+#include "rate_limit/local.hpp"
+#include "shared_table_test.hpp"
+
+#include "model/traffic.hpp"
+
+#include <cstdint>
+#include <cstdlib>
+
+namespace rate_limit {
+
+constexpr int64_t second = 1'000'000;             // as all times here
+constexpr int64_t begin = 1'700'000'000 * second; // of all aligned windows here
+
+inline Quota asking(Quota quota, uint64_t cost) {
+    quota.cost = cost;
+    return quota;
+}
+
+/// Traffic wants a seed.
+inline model::Traffic make_traffic() {
+    setenv("RATE_LIMIT_SEED", "1", 0);
+    return {};
+}
+
+/// One key on one host, whose clock is set in microseconds of Unix time.
+class Host {
+  public:
+    /// The host has been up for a moment when its time is that.
+    explicit Host(int64_t time = 0) : booted_(time - 5) {}
+
+    Now at(int64_t time) const {
+        return {.monotonic = std::chrono::microseconds(time - booted_),
+                .unix_time = std::chrono::microseconds(time)};
+    }
+
+    std::optional<Record> known(int64_t time) { return table().find(key, at(time).monotonic); }
+
+    Verdict ask(const Quota &quota, int64_t time, bool aligned = false) {
+        const auto decision = decide_locally(known(time), quota, aligned, at(time));
+        keep(decision.after);
+        return decision.verdict;
+    }
+
+    /// As a verdict of Redis, of a check that was sent some time before it was decided.
+    void note(const Quota &quota, const Verdict &verdict, int64_t time, uint64_t percent = 100,
+              int64_t sent_before = 0) {
+        const auto asked = at(time - sent_before).monotonic;
+        keep(note_verdict(table().find(key, asked), quota, verdict, percent, asked));
+    }
+
+    void keep(const std::optional<Record> &record) {
+        if (record) {
+            table().store(key, *record);
+        }
+    }
+
+  private:
+    static constexpr Hash key{.low = 7, .high = 9};
+
+    SharedTable table() { return bucket_.table(); }
+
+    OneBucket bucket_{};
+    int64_t booted_;
+};
+
+} // namespace rate_limit
