@@ -117,12 +117,9 @@ ngx_int_t Candidates::collect(ngx_http_request_t *r, Phase phase, const RequestS
         if (rule->phase != phase || (state != nullptr && state->has_applied(*rule))) {
             continue;
         }
-        Candidate &candidate =
-            *new (&memory_.candidates[count_]) Candidate{.rule = rule,
-                                                         .dry_run = location.is_dry_run(*rule),
-                                                         .is_invalid = false,
-                                                         .key = {},
-                                                         .quota = {}};
+        Candidate &candidate = *new (&memory_.candidates[count_]) Candidate;
+        candidate.rule = rule;
+        candidate.dry_run = location.is_dry_run(*rule);
         const Evaluated evaluated = evaluate(r, *rule, candidate);
         if (evaluated == Evaluated::no_memory) {
             return NGX_ERROR;

@@ -41,7 +41,7 @@ class Candidates {
 
     /// Room for many rules, where most requests have few: only those are initialized.
     union Memory {
-        Memory() {}
+        Memory() {} // NOLINT(modernize-use-equals-default): that would initialize
         Candidate candidates[redis_client::most_rules];
     };
 

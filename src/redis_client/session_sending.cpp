@@ -38,8 +38,9 @@ size_t longest_run(const Call &check) {
     for (const Charge &charge : check.charges) {
         work += work_of(charge);
     }
-    return std::max<size_t>(
-        std::min(most_work / work, (Reply::longest_text - room_for_failure) / check.reply_size), 1);
+    const size_t checks = std::min(most_work / std::max<size_t>(work, 1),
+                                   (Reply::longest_text - room_for_failure) / check.reply_size);
+    return std::max<size_t>(checks, 1);
 }
 
 ScriptShape shape_of(const Call &check) {
