@@ -229,8 +229,9 @@ refuse_all(
         '$arg_key zone=:1m'            => invalid('redis_rate_limit_zone', 'zone', ':1m', $of_names),
         '$arg_key zone=z:1m backend='  => invalid('redis_rate_limit_zone', 'backend', '', $of_names),
         '$arg_key zone=z:1m backend=a:b' => invalid('redis_rate_limit_zone', 'backend', 'a:b', $of_names),
-        '$arg_key zone=z:1m on_error=' => invalid('redis_rate_limit_zone', 'on_error', '', 'open or closed'),
-        '$arg_key zone=z:1m on_error=local' => invalid('redis_rate_limit_zone', 'on_error', 'local', 'open or closed'),
+        '$arg_key zone=z:1m on_error=' => invalid('redis_rate_limit_zone', 'on_error', '', 'local, open or closed'),
+        '$arg_key zone=z:1m on_error=Open' => invalid('redis_rate_limit_zone', 'on_error', 'Open', 'local, open or closed'),
+        (map { ("\$arg_key zone=z:1m local_limit=$_" => invalid('redis_rate_limit_zone', 'local_limit', $_, '1% to 100%')) } '', '%', '0%', '101%', '50', '-1%', '1.5%'),
         '$arg_key zone=z:1m rate=1r/s' => invalid('redis_rate_limit_zone', 'parameter', 'rate', 'a known one'),
         '$arg_key zone=z:1m sync'      => invalid('redis_rate_limit_zone', 'parameter', 'sync', 'name=value'),
         'zone=z:1m $arg_key'           => invalid('redis_rate_limit_zone', 'parameter', '$arg_key', 'name=value'),
@@ -277,7 +278,7 @@ for my $time ('""', qw(0 0ms abc -1 1.5s 61m 9223372036854775807ms)) {
         refuses('block', "$name $time;", invalid($backend, $name, $value, 'a time from 1ms to 1h, such as 100ms'));
     }
 }
-for my $name (qw(mode sentinel_master sentinel_password breaker ssl ssl_verify ssl_name)) {
+for my $name (qw(mode sentinel_master sentinel_password ssl ssl_verify ssl_name)) {
     refuses('block', "$name $secret;", invalid($backend, 'parameter', $name, 'a known one'));
 }
 
@@ -311,6 +312,14 @@ refuse_all(
         'prefix "{rl}:";'            => invalid($backend, 'prefix', '{rl}:', 'at most 64 printable characters without spaces and braces'),
         'prefix "r l:";'             => invalid($backend, 'prefix', 'r l:', 'at most 64 printable'),
         "prefix ${long_name}:;"      => invalid($backend, 'prefix', "${long_name}:", 'at most 64 printable'),
+        'breaker;'                   => invalid($backend, 'number of values of', 'breaker', 'one'),
+        'breaker on;'                => invalid($backend, 'parameter', 'on', 'name=value'),
+        'breaker off failures=1;'    => invalid($backend, 'parameter', 'off', 'name=value'),
+        'breaker failures=0;'        => invalid($backend, 'failures', '0', 'a whole number from 1 to 1000000'),
+        'breaker cooldown=0;'        => invalid($backend, 'cooldown', '0', 'a time from 1ms to 1h'),
+        'breaker failures=1 failures=2;' => invalid($backend, 'failures', '2', 'it only once'),
+        'breaker failures=1; breaker off;' => invalid($backend, 'breaker', 'off', 'it only once'),
+        'breaker retries=1;'         => invalid($backend, 'parameter', 'retries', 'a known one'),
         'max_pending 0;'             => invalid($backend, 'max_pending', '0', 'a whole number from 1 to 1000000'),
         'max_pending 1000001;'       => invalid($backend, 'max_pending', '1000001', 'a whole number from 1 to 1000000'),
     )
@@ -402,6 +411,9 @@ accepts('rule', "window=60 limit=1 algorithm=sliding_log zone=z");
 accepts('rule', 'off');
 accepts('zone', '$arg_key zone=z:32k');
 accepts('zone', '$arg_key zone=z:1m backend=default on_error=closed');
+accepts('zone', '$arg_key zone=z:1m on_error=local local_limit=1%');
+accepts('zone', '$arg_key zone=z:1m local_limit=100% on_error=open');
+accepts('block', "breaker $_;") for 'off', 'failures=1', 'cooldown=100ms', 'cooldown=1h failures=1000000';
 accepts('zone', "\$arg_key zone=z:1m; redis_rate_limit_zone \$uri zone=$long_name:64k");
 accepts('http', 'redis_rate_limit_zone $arg_key zone=z:1m; limit_req_zone $arg_key zone=z:1m rate=1r/s;');
 accepts('block', '');

@@ -24,6 +24,7 @@ Applied *make_applied(ngx_http_request_t *r, std::span<const Candidate> candidat
             .charge = &charges[i],
             .result = candidate.is_invalid ? Applied::Result::invalid : Applied::Result::verdict,
             .source = candidate.is_open() ? Applied::Source::redis : Applied::Source::none,
+            .local_slots_since = {},
             .next = nullptr};
     }
     return applied;

@@ -6,6 +6,7 @@
 #include "candidates.hpp"
 #include "conf.hpp"
 
+#include <chrono>
 #include <span>
 
 namespace nginx_module {
@@ -23,6 +24,7 @@ struct Applied {
         none,       // it takes nobody to know it
         redis,      //
         deny_cache, // the zone's memory of what Redis denied
+        local,      // this host, since Redis gave no verdict
     };
 
     const RuleConf *rule;
@@ -30,7 +32,8 @@ struct Applied {
     std::string_view key; // the client's
     redis_client::Charge *charge;
     Result result;
-    Source source; // of a verdict
+    Source source;                                  // of a verdict
+    std::chrono::microseconds local_slots_since{0}; // when this host counted them; 0: it did not
     Applied *next;
 
     const rate_limit::Verdict *verdict() const {
@@ -43,6 +46,11 @@ struct Applied {
     bool denies() const {
         return result == Result::verdict &&
                charge->verdict.decision != rate_limit::Decision::granted;
+    }
+    /// Whether the request ends for it.
+    bool rejects() const {
+        return !dry_run &&
+               (denies() || (result != Result::verdict && rule->zone->on_error == OnError::closed));
     }
 };
 

@@ -32,7 +32,7 @@ struct BackendConf {
 };
 
 /// What a rule does to a request for which Redis gave no verdict in time.
-enum class OnError { open, closed };
+enum class OnError { local, open, closed };
 
 /// Where a directive stands, for messages about it that come only after all has been read.
 struct Position {
@@ -52,7 +52,8 @@ struct ZoneConf {
     bool key_is_binary_address = false; // $binary_remote_addr: bytes that logs show as an address
     std::string backend_name = "default";
     BackendConf *backend = nullptr; // set when all has been read
-    OnError on_error = OnError::open;
+    OnError on_error = OnError::local;
+    uint64_t local_limit_percent = 100; // this host's part of limits while Redis gives no verdict
     std::chrono::milliseconds deny_cache{60'000}; // how long a denial is known; 0: not at all
     ZoneMemory memory;
 };

@@ -56,8 +56,19 @@ const Parameter<ZoneConf> zone_parameters[] = {
      }},
     {"on_error",
      [](ngx_conf_t *, ZoneConf &zone, std::string_view value) -> const char * {
-         zone.on_error = value == "closed" ? OnError::closed : OnError::open;
-         return value == "open" || value == "closed" ? nullptr : "open or closed";
+         zone.on_error = value == "closed" ? OnError::closed
+                         : value == "open" ? OnError::open
+                                           : OnError::local;
+         const bool is_known = value == "local" || value == "open" || value == "closed";
+         return is_known ? nullptr : "local, open or closed";
+     }},
+    {"local_limit",
+     [](ngx_conf_t *, ZoneConf &zone, std::string_view value) -> const char * {
+         const bool has_sign = value.ends_with('%');
+         const auto number =
+             rate_limit::parse_whole_number(value.substr(0, value.size() - has_sign), 100);
+         zone.local_limit_percent = number.value_or(0);
+         return has_sign && number && *number > 0 ? nullptr : "1% to 100%";
      }},
     {"deny_cache",
      [](ngx_conf_t *, ZoneConf &zone, std::string_view value) -> const char * {

@@ -3,6 +3,7 @@
 #include "backend.hpp"
 #include "candidates.hpp"
 #include "denials.hpp"
+#include "fallback.hpp"
 #include "reports.hpp"
 #include "request.hpp"
 #include "util.hpp"
@@ -50,7 +51,7 @@ Outcome outcome_of(ngx_http_request_t *r, RequestState &state, std::span<Applied
         state.add(applied);
         if (applied.result == Applied::Result::verdict) {
             consider_verdict(r, applied, outcome);
-        } else if (!applied.dry_run && applied.rule->zone->on_error == OnError::closed) {
+        } else if (applied.rejects()) {
             outcome.is_closed = true;
         }
     }
@@ -91,6 +92,7 @@ ngx_int_t take_answers(ngx_http_request_t *r, RequestState &state) {
     for (const Applied &applied : state.asked()) {
         remember_denial(applied, state.times());
     }
+    decide_on_this_host(state.asked());
     const Outcome outcome = outcome_of(r, state, state.asked());
     if (outcome.rejects()) {
         for (Question *question = state.questions(); question != nullptr;
@@ -98,6 +100,7 @@ ngx_int_t take_answers(ngx_http_request_t *r, RequestState &state) {
             question->refund();
         }
     }
+    note_verdicts(state.asked(), state.times().asked);
     state.settle();
     return conclude(r, state, outcome);
 }

@@ -1,5 +1,6 @@
 #include "request.hpp"
 
+#include "fallback.hpp"
 #include "util.hpp"
 
 #include <algorithm>
@@ -166,6 +167,7 @@ void RequestState::end() {
     for (Question *question = settled_questions_; question != nullptr; question = question->next) {
         question->release_slots();
     }
+    release_slots_of_this_host(applied_);
 }
 
 void RequestState::add(Applied &applied) {

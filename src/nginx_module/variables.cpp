@@ -98,6 +98,8 @@ ngx_int_t get_source(ngx_http_request_t * /*r*/, Value &value, const RequestStat
         return set_static(value, "redis");
     case Applied::Source::deny_cache:
         return set_static(value, "deny_cache");
+    case Applied::Source::local:
+        return set_static(value, "local");
     case Applied::Source::none:
         break;
     }

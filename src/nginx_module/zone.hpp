@@ -5,6 +5,7 @@
 
 #include "../rate_limit/deny_table.hpp"
 #include "../rate_limit/hash.hpp"
+#include "../rate_limit/shared_table.hpp"
 
 #include <cstddef>
 
@@ -20,18 +21,27 @@ class ZoneMemory {
     const rate_limit::HashSeed &seed() const { return layout_->seed; }
     rate_limit::DenyTable deny_table() const { return deny_table_; }
 
+    /// What clients have taken, for when Redis gives no verdict. To be read and written under the
+    /// lock. nginx takes a lock from a worker that dies.
+    rate_limit::SharedTable local_table() const { return local_table_; }
+    void lock() const { ngx_shmtx_lock(&pool_->mutex); }
+    void unlock() const { ngx_shmtx_unlock(&pool_->mutex); }
+
   private:
     /// At the beginning of the memory.
     struct Layout {
         rate_limit::HashSeed seed;
         size_t deny_table_size;
-        alignas(rate_limit::SharedTable::Tags) std::byte deny_table[];
+        size_t local_table_size;
+        alignas(rate_limit::SharedTable::Tags) std::byte tables[];
     };
 
-    void map(Layout *layout);
+    void map(ngx_slab_pool_t *pool, Layout *layout);
 
+    ngx_slab_pool_t *pool_ = nullptr;
     Layout *layout_ = nullptr;
     rate_limit::DenyTable deny_table_;
+    rate_limit::SharedTable local_table_;
 };
 
 } // namespace nginx_module

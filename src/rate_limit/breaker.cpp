@@ -13,6 +13,14 @@ bool Breaker::is_probe(Time now) {
 void Breaker::succeed() {
     failures_in_a_row_ = 0;
     is_open_ = false;
+    has_caught_up_ = false;
+}
+
+void Breaker::caught_up() {
+    if (is_open_ && !has_caught_up_) {
+        has_caught_up_ = true;
+        probe_next();
+    }
 }
 
 void Breaker::fail(Time now) {

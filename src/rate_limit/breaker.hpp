@@ -31,8 +31,11 @@ class Breaker {
     void succeed();
     void fail(Time now);
 
-    /// Redis shows signs of life: the next check is the probe.
+    /// There is a new connection: the next check is the probe.
     void probe_next() { next_probe_ = Time::min(); }
+    /// All answers came, if late: so is it, but once until it closes. A Redis that is slow for good
+    /// is not asked more often for that.
+    void caught_up();
 
     bool is_open() const { return is_open_; }
 
@@ -44,6 +47,7 @@ class Breaker {
     std::minstd_rand random_;
     uint64_t failures_in_a_row_ = 0;
     bool is_open_ = false;
+    bool has_caught_up_ = false;
     Time next_probe_{0};
 };
 

@@ -226,6 +226,9 @@ Session::Progress Session::take_verdicts(Call &first, const Reply &reply, Time n
         settle_slots(answered);
         finish(answered, answered.has_failed ? std::optional(Failure::reply) : std::nullopt, now);
     }
+    if (to_answer_.empty()) {
+        breaker_.caught_up();
+    }
     return is_replica ? Progress::broken : Progress::more;
 }
 

@@ -79,11 +79,26 @@ TEST_F(BreakerTest, IsNotHeldOpenByChecksThatWereAskedBefore) {
     expect_cooldown(0ms, next_admitted(breaker_, 0ms));
 }
 
-TEST_F(BreakerTest, ProbesAtOnceAfterSignsOfLife) {
+TEST_F(BreakerTest, ProbesAtOnceOnANewConnection) {
     fail(breaker_, 3, 0ms);
-    breaker_.probe_next();
-    EXPECT_TRUE(breaker_.admits(10ms));
-    expect_cooldown(10ms, next_admitted(breaker_, 10ms));
+    for (const Time connected : {10ms, 20ms}) {
+        breaker_.probe_next();
+        EXPECT_TRUE(breaker_.admits(connected));
+        EXPECT_FALSE(breaker_.admits(connected));
+    }
+    expect_cooldown(20ms, next_admitted(breaker_, 20ms));
+}
+
+TEST_F(BreakerTest, ProbesAtOnceWhenRedisHasCaughtUpButNotAgainAndAgain) {
+    breaker_.caught_up();
+    for (const Time opened : {0ms, 5000ms}) {
+        fail(breaker_, 3, opened);
+        breaker_.caught_up();
+        EXPECT_TRUE(breaker_.admits(opened + 10ms));
+        breaker_.caught_up(); // that probe was late, too
+        expect_cooldown(opened + 10ms, next_admitted(breaker_, opened + 10ms));
+        breaker_.succeed();
+    }
 }
 
 TEST(Breaker, SpreadsProbesByAFifth) {
