@@ -240,7 +240,7 @@ refuse_all(
             invalid('redis_rate_limit_zone', 'zone', 'z', 'each zone once'),
     )
 );
-for my $name (qw(local_limit top_keys)) {
+for my $name (qw(top_keys)) {
     refuses('zone', "\$arg_key zone=z:1m $name=on", invalid('redis_rate_limit_zone', 'parameter', $name, 'a known one'));
 }
 for my $value ('', qw(x 0 0ms -1 -1s 1.5s 367d ON)) {
