@@ -26,7 +26,7 @@ my @names = sort keys %rule;
 # With one worker.
 sub start_nginx ($redis) {
     return RateLimit::Nginx->start_new(<<"END");
-redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; breaker off; }
 redis_rate_limit_zone \$arg_key zone=z:1m on_error=closed deny_cache=off;
 redis_rate_limit_log_level info;
 server {

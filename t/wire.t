@@ -24,7 +24,7 @@ location /$_ {
 }
 END
     return RateLimit::Nginx->start_new(<<"END", %options);
-redis_rate_limit_backend default { $backend }
+redis_rate_limit_backend default { $backend breaker off; }
 redis_rate_limit_zone \$arg_key zone=open:1m   on_error=open;
 redis_rate_limit_zone \$arg_key zone=closed:1m on_error=closed;
 redis_rate_limit_log_level info;

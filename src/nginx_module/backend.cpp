@@ -168,6 +168,9 @@ void Backend::disconnected(Session::Lost lost) {
 void Backend::on_connection_timer() {
     if (session_.is_ready()) {
         end_episode();
+        if (episode_.is_lasting()) { // not quiet for long enough
+            start_timer(connection_timer_, rate_limit::Episode::quiet);
+        }
     } else if (connection_.is_open()) {
         connection_.close();
         begin_episode({"connecting took too long"});
@@ -191,6 +194,9 @@ void Backend::on_deadline() {
 /// connection may go.
 void Backend::settle() {
     const auto &counters = session_.counters();
+    if (counters.not_asked != told_.not_asked && episode_.is_lasting()) {
+        (void)episode_.fail(now(), counters.not_asked - told_.not_asked);
+    }
     if (counters.failures != told_.failures) {
         begin_episode({session_.problem().what, session_.problem().redis_said});
     } else if (counters.verdicts != told_.verdicts) {

@@ -49,7 +49,8 @@ class ZoneLock {
     rate_limit::Hash hash_;
 };
 
-/// The zones of all rules, locked in an order that all workers keep.
+/// The zones of all rules, locked in an order that all workers keep, those from before a reload
+/// too.
 class ZoneLocks {
   public:
     explicit ZoneLocks(std::span<Applied *const> rules) {
@@ -57,8 +58,8 @@ class ZoneLocks {
             zones_[count_++] = &applied->rule->zone->memory;
         }
         const auto zones = std::span(zones_).first(count_);
-        std::ranges::sort(zones, std::less<>());
-        count_ -= std::ranges::unique(zones).size();
+        std::ranges::sort(zones, std::less<>(), &ZoneMemory::lock_order);
+        count_ = static_cast<size_t>(std::unique(zones.begin(), zones.end()) - zones.begin());
         for (const ZoneMemory *zone : std::span(zones_).first(count_)) {
             zone->lock();
         }
@@ -129,6 +130,12 @@ bool is_hardly_touched(const redis_client::Charge &charge) {
     return (capacity - std::min(charge.verdict.remaining, capacity)) * hardly < capacity;
 }
 
+/// A bucket whose charge was given back: its verdict does not tell when it is full.
+bool is_refunded(const redis_client::Charge &charge) {
+    return rate_limit::is_bucket(charge.quota.algorithm) && !charge.is_charged &&
+           charge.quota.cost > 0 && charge.verdict.decision == rate_limit::Decision::granted;
+}
+
 void note(Applied &applied, std::chrono::microseconds asked) {
     const redis_client::Charge &charge = *applied.charge;
     rate_limit::Quota quota = charge.quota;
@@ -179,7 +186,8 @@ void decide_on_this_host(std::span<Applied> rules) {
 void note_verdicts(std::span<Applied> rules, std::chrono::microseconds asked) {
     for (Applied &applied : rules) {
         if (applied.source == Applied::Source::redis && applied.verdict() != nullptr &&
-            is_local(applied) && !is_hardly_touched(*applied.charge)) {
+            is_local(applied) && !is_hardly_touched(*applied.charge) &&
+            !is_refunded(*applied.charge)) {
             note(applied, asked);
         }
     }

@@ -24,6 +24,8 @@ class ZoneMemory {
     /// What clients have taken, for when Redis gives no verdict. To be read and written under the
     /// lock. nginx takes a lock from a worker that dies.
     rate_limit::SharedTable local_table() const { return local_table_; }
+    /// Several are locked in the order of this, which is the same in all processes of the host.
+    const void *lock_order() const { return pool_; }
     void lock() const { ngx_shmtx_lock(&pool_->mutex); }
     void unlock() const { ngx_shmtx_unlock(&pool_->mutex); }
 

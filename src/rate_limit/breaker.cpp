@@ -19,7 +19,7 @@ void Breaker::succeed() {
 void Breaker::caught_up() {
     if (is_open_ && !has_caught_up_) {
         has_caught_up_ = true;
-        probe_next();
+        next_probe_ = Time::min();
     }
 }
 

@@ -27,14 +27,12 @@ class Breaker {
     /// one whose outcome nobody tells holds up the next one no longer than that.
     bool admits(Time now) { return !is_open_ || is_probe(now); }
 
-    /// What became of a check.
+    /// What became of a check, or of a login.
     void succeed();
     void fail(Time now);
 
-    /// There is a new connection: the next check is the probe.
-    void probe_next() { next_probe_ = Time::min(); }
-    /// All answers came, if late: so is it, but once until it closes. A Redis that is slow for good
-    /// is not asked more often for that.
+    /// All answers came, if late: the next check is the probe, but only once until it closes. A
+    /// Redis that is slow for good is not asked more often for that.
     void caught_up();
 
     bool is_open() const { return is_open_; }

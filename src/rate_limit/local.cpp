@@ -36,16 +36,12 @@ Record taken(Slots slots, const Quota &quota, microseconds now) {
     return record_of(slots, quota, now);
 }
 
-/// There are no more here than are `used` on all hosts: the slots of a worker that died end here
-/// when they end in Redis.
 std::optional<Record> note_slots(const std::optional<Record> &known, const Quota &quota,
-                                 const Verdict &verdict, uint64_t used, microseconds asked) {
+                                 const Verdict &verdict, microseconds asked) {
     if (verdict.decision != Decision::granted || quota.cost == 0) {
         return std::nullopt;
     }
-    Slots slots = slots_of(known, asked);
-    slots.units = std::min(slots.units, used - std::min(used, quota.cost));
-    return taken(slots, quota, asked);
+    return taken(slots_of(known, asked), quota, asked);
 }
 
 } // namespace
@@ -98,14 +94,16 @@ LocalDecision decide_locally(const std::optional<Record> &known, const Quota &qu
 
 Quota scaled(const Quota &quota, uint64_t percent) {
     Quota part = quota;
+    const uint64_t at_least = std::min(quota.cost, quota.capacity());
+    const auto room = [&](uint64_t whole) { return std::max(part_of(whole, percent), at_least); };
     part.limit = part_of(quota.limit, percent);
     part.delay = quota.delay * percent / 100;
     if (quota.algorithm == Algorithm::token_bucket) {
-        if (quota.burst) {
-            part.burst = part_of(*quota.burst, percent);
-        }
+        part.burst = room(quota.capacity());
     } else if (is_bucket(quota.algorithm)) { // whose capacity is one more
-        part.burst = part_of(quota.burst.value_or(0) + 1, percent) - 1;
+        part.burst = room(quota.capacity()) - 1;
+    } else {
+        part.limit = room(quota.limit);
     }
     return part;
 }
@@ -131,7 +129,7 @@ std::optional<Record> note_verdict(const std::optional<Record> &known, const Quo
     case Algorithm::leaky_bucket:
         return note_bucket(known, verdict, asked);
     case Algorithm::concurrency:
-        return note_slots(known, quota, verdict, used, asked);
+        return note_slots(known, quota, verdict, asked);
     }
     return std::nullopt;
 }

@@ -47,7 +47,8 @@ LocalDecision decide_locally(const std::optional<Record> &known, const Quota &qu
                              const Now &now);
 
 /// The numbers of a rule on one of several hosts: the limit and the capacity times percent / 100,
-/// rounded down, but at least 1 where they were; `percent` is from 1 to 100.
+/// rounded down, but at least 1 where they were, and at least what the request costs where the
+/// whole could grant it; `percent` is from 1 to 100.
 Quota scaled(const Quota &quota, uint64_t percent);
 
 /// What is to be known after a verdict of Redis that was asked for at `asked`, so that an outage
@@ -66,8 +67,8 @@ Quota scaled(const Quota &quota, uint64_t percent);
 ///  - sliding_log: how many count now. Those that are not known here come back when the last one
 ///    does. What other hosts took in place of what came back within the last two eighths of a
 ///    window may be missed.
-///  - concurrency: which of the slots are of this host it does not tell, but there are no more: the
-///    request's own is counted, and what workers took that died ends here when it ends in Redis.
+///  - concurrency: which of the slots are of this host it does not tell; the request's own is
+///    counted.
 std::optional<Record> note_verdict(const std::optional<Record> &known, const Quota &quota,
                                    const Verdict &verdict, uint64_t percent,
                                    std::chrono::microseconds asked);

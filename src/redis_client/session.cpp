@@ -19,21 +19,6 @@ size_t run_length(const Call &first) {
     return length;
 }
 
-/// What the worker itself did not do, or one key of another type, says nothing of Redis.
-bool tells_of_redis(Failure failure, const Session::Problem &problem) {
-    switch (failure) {
-    case Failure::timeout:
-    case Failure::connect:
-        return true;
-    case Failure::reply:
-        return problem.redis_said.find("WRONGTYPE") == std::string::npos;
-    case Failure::overload:
-    case Failure::breaker:
-        return false;
-    }
-    return false;
-}
-
 } // namespace
 
 Session::Session(SessionSettings settings, uint32_t seed)
@@ -78,15 +63,16 @@ void Session::log_in() {
 
 std::variant<Call *, Failure> Session::ask(std::span<Charge> charges, CheckListener &listener,
                                            Time now) {
-    if (!breaker_.admits(now)) {
-        return refuse(Failure::breaker, now);
-    }
-    if (unreachable_) {
-        return refuse(Failure::connect, now);
-    }
     if (pending() - errands_ >= settings_.max_pending) {
         problem_ = {.what = "too many pending checks", .redis_said = {}};
         return refuse(Failure::overload, now);
+    }
+    if (!breaker_.admits(now)) {
+        ++counters_.not_asked;
+        return Failure::breaker;
+    }
+    if (unreachable_) {
+        return refuse(Failure::connect, now);
     }
     Call *check = new_call(Call::Kind::check);
     if (check == nullptr || !prepare(*check, charges)) {
@@ -154,6 +140,9 @@ Session::Progress Session::received(std::string_view bytes, Time now) {
         if (step == Progress::broken) {
             return step;
         }
+        if (to_answer_.empty() && reader_.reply().type() != Reply::Type::error) {
+            breaker_.caught_up();
+        }
         progress = step == Progress::ready ? step : progress;
     }
 }
@@ -171,7 +160,7 @@ Session::Progress Session::take_login_reply(const Reply &reply, Time now) {
     }
     state_ = State::ready;
     unreachable_ = false;
-    breaker_.probe_next();
+    breaker_.succeed();
     send_waiting();
     tend_slots(now);
     return Progress::ready;
@@ -225,9 +214,6 @@ Session::Progress Session::take_verdicts(Call &first, const Reply &reply, Time n
         Call &answered = *std::exchange(check, check->next_in_run);
         settle_slots(answered);
         finish(answered, answered.has_failed ? std::optional(Failure::reply) : std::nullopt, now);
-    }
-    if (to_answer_.empty()) {
-        breaker_.caught_up();
     }
     return is_replica ? Progress::broken : Progress::more;
 }
@@ -346,9 +332,11 @@ void Session::tell(CheckListener *listener, std::optional<Failure> failure, Time
 
 void Session::count(std::optional<Failure> failure, Time now) {
     ++(failure ? counters_.failures : counters_.verdicts);
-    if (!failure) {
+    const bool is_of_one_key =
+        failure == Failure::reply && problem_.redis_said.find("WRONGTYPE") != std::string::npos;
+    if (!failure || is_of_one_key) {
         breaker_.succeed();
-    } else if (tells_of_redis(*failure, problem_)) {
+    } else if (*failure != Failure::overload) { // which is this worker's own
         breaker_.fail(now);
     }
 }

@@ -38,6 +38,7 @@ struct SessionSettings {
 struct Counters {
     uint64_t verdicts = 0;
     uint64_t failures = 0;
+    uint64_t not_asked = 0; // since too many had failed before
 };
 
 class Session {

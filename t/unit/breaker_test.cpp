@@ -79,16 +79,6 @@ TEST_F(BreakerTest, IsNotHeldOpenByChecksThatWereAskedBefore) {
     expect_cooldown(0ms, next_admitted(breaker_, 0ms));
 }
 
-TEST_F(BreakerTest, ProbesAtOnceOnANewConnection) {
-    fail(breaker_, 3, 0ms);
-    for (const Time connected : {10ms, 20ms}) {
-        breaker_.probe_next();
-        EXPECT_TRUE(breaker_.admits(connected));
-        EXPECT_FALSE(breaker_.admits(connected));
-    }
-    expect_cooldown(20ms, next_admitted(breaker_, 20ms));
-}
-
 TEST_F(BreakerTest, ProbesAtOnceWhenRedisHasCaughtUpButNotAgainAndAgain) {
     breaker_.caught_up();
     for (const Time opened : {0ms, 5000ms}) {

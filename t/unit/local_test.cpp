@@ -389,9 +389,20 @@ TEST(LocalPart, OfABucketIsOfItsCapacity) {
         }
     }
     const Quota tokens{.algorithm = Algorithm::token_bucket, .limit = 10};
-    EXPECT_EQ(scaled(tokens, 50).burst, std::nullopt);
+    EXPECT_EQ(scaled(tokens, 50).capacity(), 5u);
     const Quota gcra{.algorithm = Algorithm::gcra, .limit = 10};
     EXPECT_EQ(scaled(gcra, 50).capacity(), 1u);
+}
+
+// Else the request would be denied for as long as the outage lasts.
+TEST(LocalPart, HasRoomForACostThatTheWholeCouldGrant) {
+    for (const Algorithm algorithm : all_algorithms) {
+        const Quota whole{.algorithm = algorithm, .limit = 100, .burst = 99, .cost = 20};
+        EXPECT_EQ(scaled(whole, 10).capacity(), 20u);
+        Quota costly = whole;
+        costly.cost = 1000;
+        EXPECT_EQ(scaled(costly, 10).capacity(), whole.capacity());
+    }
 }
 
 TEST(LocalPart, LeavesABurstUndelayedThatWas) {

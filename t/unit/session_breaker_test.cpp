@@ -14,7 +14,7 @@ class SessionBreakerTest : public SessionTest {
     void SetUp() override {
         SessionSettings settings = default_settings();
         settings.breaker = {.failures = 3, .cooldown = 1000ms};
-        settings.max_pending = 4;
+        settings.max_pending = 5;
         start(settings);
         log_in();
     }
@@ -67,7 +67,8 @@ TEST_F(SessionBreakerTest, AsksNothingAfterSoManyFailuresInARow) {
     const uint64_t failures = session_->counters().failures;
     EXPECT_EQ(refusal(), Failure::breaker);
     EXPECT_EQ(refusal(), Failure::breaker);
-    EXPECT_EQ(session_->counters().failures, failures + 2);
+    EXPECT_EQ(session_->counters().failures, failures);
+    EXPECT_EQ(session_->counters().not_asked, 2u);
     EXPECT_EQ(sent(), Commands{});
 }
 
@@ -138,7 +139,7 @@ TEST_F(SessionBreakerTest, TakesNoKeyOfAnotherTypeForAFaultOfRedis) {
 
 TEST_F(SessionBreakerTest, TakesNoOverloadForAFaultOfRedis) {
     std::string answers;
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 5; ++i) {
         ask(a_, "a");
         answers += grant(1);
     }
@@ -149,13 +150,26 @@ TEST_F(SessionBreakerTest, TakesNoOverloadForAFaultOfRedis) {
     expect_to_grant("b");
 }
 
-TEST_F(SessionBreakerTest, ProbesAsSoonAsThereIsAConnection) {
+TEST_F(SessionBreakerTest, ClosesWhenThereIsAConnection) {
     session_->disconnected(Lost::unreachable, now_);
     for (int i = 0; i < 3; ++i) {
         EXPECT_EQ(refusal(), Failure::connect);
     }
     EXPECT_EQ(refusal(), Failure::breaker);
     log_in();
+    ask(a_, "a");
+    ask(b_, "b");
+    receive(grant(1) + grant(7));
+    EXPECT_EQ(b_.results, Results{granted(7)});
+}
+
+TEST_F(SessionBreakerTest, TakesAKeyOfAnotherTypeForALifeSign) {
+    let_time_out(3);
+    now_ += longest_cooldown;
+    ask(b_, "b");
+    answer_late();
+    receive("-WRONGTYPE Operation against a key holding the wrong kind of value\r\n");
+    b_.results.clear();
     expect_to_grant("b");
 }
 
