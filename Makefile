@@ -59,7 +59,7 @@ test:
 .PHONY: unit-tests
 unit-tests:
 	cmake -S . -B build/cmake
-	cmake --build build/cmake --parallel
+	cmake --build build/cmake --parallel $$(nproc)
 
 # nginx is not built with a sanitizer: its runtime is loaded before it.
 SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
@@ -78,7 +78,7 @@ bench:
 	tools/install-packages bench
 	$(MAKE) all $(EMPTY_SCRIPT)/$(MODULE)
 	cmake -S . -B build/cmake
-	cmake --build build/cmake --parallel --target print_script
+	cmake --build build/cmake --parallel $$(nproc) --target print_script
 	@mkdir -p build/bench
 	perl t/bench/requests.pl
 	perl t/bench/scripts.pl >build/bench/scripts.md
