@@ -26,7 +26,7 @@ sub configuration ($locations, %options) {
     my $server = $options{redis} // $redis->address;
     my $z      = $options{z}     // 'zone=z:1m';
     return <<"END";
-redis_rate_limit_backend default { server $server; timeout 10s; @{[ $options{backend} // '' ]} }
+redis_rate_limit_backend default { server $server; connect_timeout 10s; timeout 10s; @{[ $options{backend} // '' ]} }
 redis_rate_limit_zone \$arg_key $z      on_error=closed;
 redis_rate_limit_zone \$arg_b   zone=b:1m on_error=closed;
 redis_rate_limit_zone \$arg_key zone=off:1m   on_error=closed deny_cache=off;
