@@ -240,9 +240,7 @@ refuse_all(
             invalid('redis_rate_limit_zone', 'zone', 'z', 'each zone once'),
     )
 );
-for my $name (qw(top_keys)) {
-    refuses('zone', "\$arg_key zone=z:1m $name=on", invalid('redis_rate_limit_zone', 'parameter', $name, 'a known one'));
-}
+refuses('zone', '$arg_key zone=z:1m top_keys=on', invalid('redis_rate_limit_zone', 'parameter', 'top_keys', 'a known one'));
 for my $value ('', qw(x 0 0ms -1 -1s 1.5s 367d ON)) {
     refuses('zone', "\$arg_key zone=z:1m deny_cache=$value", invalid('redis_rate_limit_zone', 'deny_cache', $value, 'on, off or a time from 1ms to 366d'));
 }

@@ -367,6 +367,13 @@ end
 END
 }
 
+# An nginx whose zone is that, and the paths of so many clients that are denied.
+sub start_with_denied ($zone, $count) {
+    my $nginx = start_nginx("$quiet error_log %DIR%/error.log notice;" . location('/', 'zone=z algorithm=gcra limit=1 window=600'), z => $zone);
+    deny_from_the_start('z', $count);
+    return ($nginx, map { "/?key=$_" } 1 .. $count);
+}
+
 # What the one grants is given back when the other denies: for a moment its counter stands too high.
 subtest 'rules of two backends' => sub {
     my $other = RateLimit::Redis->start_new;
@@ -389,9 +396,7 @@ END
 
 subtest '200,000 clients in a zone of 32m' => sub {
     my $count = 200_000;
-    my $nginx = start_nginx("$quiet error_log %DIR%/error.log notice;" . location('/', 'zone=z algorithm=gcra limit=1 window=600'), z => 'zone=z:32m');
-    deny_from_the_start('z', $count);
-    my @paths = map { "/?key=$_" } 1 .. $count;
+    my ($nginx, @paths) = start_with_denied('zone=z:32m', $count);
     is_deeply(flood($nginx, @paths), { 429 => $count }, 'each is denied');
     calls();
     my $began = time;
@@ -403,9 +408,7 @@ subtest '200,000 clients in a zone of 32m' => sub {
 
 subtest 'a full zone gives up old denials' => sub {
     my $count = 5000;
-    my $nginx = start_nginx("$quiet error_log %DIR%/error.log notice;" . location('/', 'zone=z algorithm=gcra limit=1 window=600'), z => 'zone=z:32k');
-    deny_from_the_start('z', $count);
-    my @paths = map { "/?key=$_" } 1 .. $count;
+    my ($nginx, @paths) = start_with_denied('zone=z:32k', $count);
     is_deeply(flood($nginx, @paths), { 429 => $count }, 'each is denied');
     is(told($nginx, "/?key=$count"), '429 deny_cache', 'the last one is known');
     is(told($nginx, '/?key=1'), '429 redis', 'the first one no longer');

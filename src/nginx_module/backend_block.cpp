@@ -22,6 +22,13 @@ struct Block {
     GivenParameters given;
 };
 
+/// Null, or what was expected instead.
+const char *set_count(std::string_view value, uint64_t &target) {
+    const auto number = rate_limit::parse_whole_number(value, 1'000'000);
+    target = number.value_or(0);
+    return target > 0 ? nullptr : "a whole number from 1 to 1000000";
+}
+
 /// The named time; `target` is left alone where it is none.
 bool set_time(std::string_view value, std::chrono::milliseconds &target) {
     ngx_str_t text = to_ngx(value);
@@ -90,9 +97,7 @@ using rate_limit::Breaker;
 const Parameter<Breaker::Settings> breaker_parameters[] = {
     {"failures",
      [](ngx_conf_t *, Breaker::Settings &breaker, std::string_view value) -> const char * {
-         const auto number = rate_limit::parse_whole_number(value, 1'000'000);
-         breaker.failures = number.value_or(0);
-         return number && *number > 0 ? nullptr : "a whole number from 1 to 1000000";
+         return set_count(value, breaker.failures);
      }},
     {"cooldown",
      [](ngx_conf_t *, Breaker::Settings &breaker, std::string_view value) -> const char * {
@@ -148,9 +153,7 @@ const Parameter<Block> parameters[] = {
      }},
     {"max_pending",
      [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
-         const auto number = rate_limit::parse_whole_number(value, 1'000'000);
-         block.backend.session.max_pending = number.value_or(0);
-         return number && *number > 0 ? nullptr : "a whole number from 1 to 1000000";
+         return set_count(value, block.backend.session.max_pending);
      }},
     {breaker_line, set_breaker},
 };
