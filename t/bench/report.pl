@@ -54,7 +54,8 @@ sub load_tables () {
     for my $load (loads()) {
         my @measured = grep { $figures->has($_->{name}) } @$load or next;
         my %of = $measured[0]->%*;
-        $text .= '### ' . join(', ', plural($of{connections}, 'connection'), plural($of{workers}, 'worker'), plural($of{clients}, 'client')) . "\n\n";
+        $text .= '### ' . join(', ', plural($of{connections}, 'connection'), plural($of{workers}, 'worker'), plural($of{clients}, 'client'),
+            $of{is_held} ? 'all on one core' : ()) . "\n\n";
         $text .= table(['variant', 'requests/s', 'of bare', 'of limit_req', 'p50 us', 'p99 us', 'p99.9 us', 'nginx CPU us', 'of bare', 'Redis CPU us', 'Redis calls'],
             map { row($_, \@measured) } @measured) . "\n";
     }
@@ -74,8 +75,16 @@ sub generator () {
     return sprintf "wrk takes %.1f us of CPU\nfor a request, nginx alone %.1f: what costs nginx little shows in its CPU, and hardly in requests/s.", @us{qw(wrk nginx)};
 }
 
+# What shows of the work itself.
+sub pings_added_on_one_core () {
+    my ($bare, $gcra) = map { cell_name($_, 'held', 1, 50_000) } qw(bare gcra);
+    return '' if !$figures->has($bare, $gcra);
+    return sprintf ', and `gcra` added %.2f times that to p50', $figures->pings_added('held', $gcra, $bare);
+}
+
 sub document () {
-    my ($rounds, $seconds, $ping) = ($figures->{rounds}, $figures->{seconds}, $figures->ping);
+    my ($rounds, $seconds) = $figures->@{qw(rounds seconds)};
+    my %ping = map { $_ => sprintf '%.1f', $figures->ping($_) } qw(free held);
     my $machine = join '', map { "- $_->[0]: $_->[1]\n" } $figures->{machine}->@*;
     return <<"END";
 # What it costs
@@ -89,8 +98,8 @@ One worker, 50,000 clients, headers off.
 ## Goals
 
 ${\table(goals($figures))}
-One worker, and 64 connections unless it says otherwise. A round trip of a PING took @{[ sprintf '%.1f', $ping ]} us
-at p50. The empty EVALSHA is sent by this module, one for each request, with the same keys and
+One worker, and 64 connections unless it says otherwise. A round trip of a PING took $ping{free} us at
+p50. The empty EVALSHA is sent by this module, one for each request, with the same keys and
 arguments.
 
 ## How it was measured
@@ -107,9 +116,9 @@ to be: one that is allowed never reaches its limit, one that is denied may send 
 (`limit_req`: a minute), so denials come out of the deny cache. A cell with a single wrong status ends
 the run. `limit_req` counts on this host alone, in shared memory; this module counts for all hosts.
 
-With one connection all processes, and those of the PING, are held on one core: nothing has to run at
-the same time, and waking another core up takes longer than a PING. With more connections the kernel
-places them.
+The kernel places the processes. With one connection most of what a PING takes, and a request, is
+waking another core up; so there is a table with all processes held on one core, too, where a PING
+took $ping{held} us@{[ pings_added_on_one_core() ]}.
 
 Figures are medians of @{[ plural($rounds, 'round') ]}; a round measures each cell once, for @{[ plural($seconds, 'second') ]}. Ratios are the
 medians of the rounds' ratios: `of bare` to the same nginx without a limiter, `of limit_req` to

@@ -56,9 +56,7 @@ sub prepare ($cell, $server, $path, $run) {
     die "$cell->{name}: ", join(', ', map { "$statuses->{$_} of $_" } sort keys %$statuses), " in the place of $expected\n";
 }
 
-# With one connection nothing has to run at the same time, and where the scheduler puts the processes
-# would change latency more than what they do: waking another core up takes longer than a PING. So
-# all are held on one; with more connections all are free. wrk inherits it.
+# Elsewhere the kernel places the processes. wrk inherits it.
 sub hold_together ($together) {
     state $are_together = 0;
     return if $together == $are_together;
@@ -73,7 +71,7 @@ sub measure ($cell, $run, $time) {
     my $served_by = $cell->{variant}{server} // $cell->{workers};
     my ($server, $path) = ($servers{$served_by}, "/$name?client=");
     prepare($cell, $server, $path, $run);
-    hold_together($cell->{connections} == 1);
+    hold_together($cell->{is_held});
     my $spent    = counters($served_by);
     my $result   = wrk($server->url($path), connections => $cell->{connections}, seconds => $time, clients => $cell->{clients}, run => $run);
     my $now      = counters($served_by);
@@ -112,16 +110,19 @@ sub counters ($served_by) {
 
 my @cells = grep { $_->{name} =~ /(?:$wanted)/ } cells();
 @cells or die "CELLS names no cell\n";
-my (%figures, @ping);
+my (%figures, %ping);
 for my $round (0 .. $rounds) {
     my $began = time;
-    hold_together(1);
-    my $ping  = ping_us($redis->conf->{port});
+    my %round_trip;
+    for my $held (0, 1) {
+        hold_together($held);
+        $round_trip{$held ? 'held' : 'free'} = ping_us($redis->conf->{port});
+    }
     my %of    = map { $_->{name} => measure($_, "r$round-$_->{load}", $round ? $seconds : 1) } @cells;
     printf "round %d of %d: %d cells in %d s, others used %.0f%% of the CPU\n", $round, $rounds, scalar @cells, time - $began,
         100 * median(map { $_->{others} } values %of);
     next if !$round;
-    push @ping, $ping;
+    push $ping{$_}->@*, $round_trip{$_} for keys %round_trip;
     for my $name (keys %of) {
         push $figures{$name}{$_}->@*, $of{$name}{$_} for keys $of{$name}->%*;
     }
@@ -133,7 +134,7 @@ RateLimit::Nginx::write_file('build/bench/requests.json', JSON::PP->new->canonic
     rounds  => $rounds,
     seconds => $seconds,
     is_full => $wanted eq '' ? JSON::PP::true : JSON::PP::false,
-    ping    => \@ping,
+    ping    => \%ping,
     cells   => \%figures,
 }));
 $_->stop for values %servers;

@@ -55,6 +55,7 @@ my @flood   = qw(bare limit_req_flood flood flood_headers);
 my @others  = qw(three fixed_window sliding_window sliding_log token_bucket leaky_bucket concurrency three_denied);
 my @loads   = (
     [1, 1,   50_000,  @core, @headers],
+    ['held', 1, 50_000, @core, @headers],
     [1, 64,  50_000,  @core, @headers, @others, 'empty_script'],
     [1, 256, 50_000,  @core],
     [1, 1,   1,       @core],
@@ -67,7 +68,8 @@ my @loads   = (
     [2, 256, 1,       @core],
 );
 
-# Like `gcra/1 worker/64 connections/50000 clients`.
+# Like `gcra/1 worker/64 connections/50000 clients`. In the place of a number of workers `held` is one
+# worker, with which all other processes share a core.
 sub cell_name ($variant, $workers, $connections, $clients) {
     return "$variant/$workers worker/$connections connections/$clients clients";
 }
@@ -81,7 +83,8 @@ sub cells () {
             name        => cell_name($_, $workers, $connections, $clients),
             variant     => variant_named($_),
             load        => $load,
-            workers     => $workers,
+            is_held     => $workers eq 'held',
+            workers     => $workers eq 'held' ? 1 : $workers,
             connections => $connections,
             clients     => $clients,
         } } @names;

@@ -22,13 +22,13 @@ sub ratio ($self, $cell, $to, $figure) {
     return median(map { $of[$_] / ($to[$_] || 1) } 0 .. $#of);
 }
 
-# What a cell's p50 lies above another's, in round trips of a PING.
-sub pings_added ($self, $cell, $to) {
+# What a cell's p50 lies above another's, in round trips of a PING, `free` or `held` as they are.
+sub pings_added ($self, $placed, $cell, $to) {
     my @of = $self->of($cell, 'p50');
     my @to = $self->of($to, 'p50');
-    return median(map { ($of[$_] - $to[$_]) / $self->{ping}[$_] } 0 .. $#of);
+    return median(map { ($of[$_] - $to[$_]) / $self->{ping}{$placed}[$_] } 0 .. $#of);
 }
 
-sub ping ($self) { return median($self->{ping}->@*) }
+sub ping ($self, $placed) { return median($self->{ping}{$placed}->@*) }
 
 1;
