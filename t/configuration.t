@@ -265,7 +265,8 @@ refuse_all(
         "$backend b { } $backend b { }" => invalid($backend, 'name', 'b', 'each backend once'),
     )
 );
-for my $name (qw(server username password password_file database prefix connect_timeout timeout max_pending)) {
+for my $name (qw(server username password password_file database prefix connect_timeout timeout max_pending ssl ssl_verify ssl_verify_depth
+    ssl_name ssl_trusted_certificate ssl_certificate ssl_certificate_key ssl_ciphers)) {
     my $message = invalid($backend, 'number of values of', $name, 'one');
     refuses('block', "$name;",     $message);
     refuses('block', "$name $secret $secret;", $message);
@@ -276,8 +277,15 @@ for my $time ('""', qw(0 0ms abc -1 1.5s 61m 9223372036854775807ms)) {
         refuses('block', "$name $time;", invalid($backend, $name, $value, 'a time from 1ms to 1h, such as 100ms'));
     }
 }
-for my $name (qw(mode sentinel_master sentinel_password ssl ssl_verify ssl_name)) {
+for my $name (qw(mode sentinel_master sentinel_password)) {
     refuses('block', "$name $secret;", invalid($backend, 'parameter', $name, 'a known one'));
+}
+
+for my $name (qw(ssl ssl_verify)) {
+    refuses('block', "$name yes;", invalid($backend, $name, 'yes', 'on or off'));
+}
+for my $name (qw(ssl_name ssl_trusted_certificate ssl_certificate ssl_certificate_key ssl_ciphers)) {
+    refuses('block', "$name '';", invalid($backend, $name, '', 'one that is not empty'));
 }
 
 my $no_file = $nginx->dir . '/no-such-file';
@@ -318,6 +326,16 @@ refuse_all(
         'breaker failures=1 failures=2;' => invalid($backend, 'failures', '2', 'it only once'),
         'breaker failures=1; breaker off;' => invalid($backend, 'breaker', 'off', 'it only once'),
         'breaker retries=1;'         => invalid($backend, 'parameter', 'retries', 'a known one'),
+        'ssl_verify_depth -1;'       => invalid($backend, 'ssl_verify_depth', '-1', 'a whole number from 0 to 100'),
+        'ssl_protocols;'             => invalid($backend, 'number of values of', 'ssl_protocols', 'one'),
+        'ssl_protocols TLSv1.2 SSLv3;' => invalid($backend, 'ssl_protocols', 'SSLv3', 'of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3'),
+        'ssl_protocols TLSv1.2; ssl_protocols TLSv1.3;' => invalid($backend, 'ssl_protocols', 'TLSv1.3', 'it only once'),
+        'ssl on; ssl_ciphers none;'  => invalid($backend, 'ssl_ciphers', 'none', 'a list of ciphers'),
+        "ssl on; ssl_trusted_certificate $no_file;" => invalid($backend, 'ssl_trusted_certificate', $no_file, 'a file of certificates'),
+        'ssl on; ssl_trusted_certificate nginx.conf;' => invalid($backend, 'ssl_trusted_certificate', 'nginx.conf', 'a file of certificates'),
+        'ssl on; ssl_certificate nginx.conf;' => invalid($backend, 'ssl_certificate', 'nginx.conf', 'an ssl_certificate and an ssl_certificate_key, or neither'),
+        "ssl on; ssl_certificate $no_file; ssl_certificate_key nginx.conf;" => invalid($backend, 'ssl_certificate', $no_file, 'a file of a certificate'),
+        'ssl on; server unix:/no/redis/yet;' => invalid($backend, 'ssl', 'on', 'an ssl_name with it'),
         'max_pending 0;'             => invalid($backend, 'max_pending', '0', 'a whole number from 1 to 1000000'),
         'max_pending 1000001;'       => invalid($backend, 'max_pending', '1000001', 'a whole number from 1 to 1000000'),
     )
@@ -415,6 +433,8 @@ accepts('block', "breaker $_;") for 'off', 'failures=1', 'cooldown=100ms', 'cool
 accepts('zone', "\$arg_key zone=z:1m; redis_rate_limit_zone \$uri zone=$long_name:64k");
 accepts('http', 'redis_rate_limit_zone $arg_key zone=z:1m; limit_req_zone $arg_key zone=z:1m rate=1r/s;');
 accepts('block', '');
+accepts('block', $_) for 'ssl off; ssl_certificate nowhere;', 'ssl on;', 'ssl on; ssl_verify off; ssl_protocols TLSv1 TLSv1.1 TLSv1.2 TLSv1.3; ssl_ciphers HIGH;',
+    'ssl on; server unix:/no/redis/yet; ssl_name redis.test; ssl_verify_depth 0;';
 accepts('block', 'server 127.0.0.1:6380; database 15; timeout 1; max_pending 1;');
 accepts('block', "username me; password $secret; prefix '';");
 accepts('block', 'server unix:/no/redis/yet; password_file nginx.conf; connect_timeout 1m30s; prefix a/%b:;');

@@ -2,9 +2,12 @@
 
 use v5.36;
 use lib 't/lib';
+use RateLimit::Certificates;
 use RateLimit::Nginx;
 use RateLimit::Redis;
 use Test::More;
+
+my $authority = RateLimit::Nginx::slurp(RateLimit::Certificates->new->certificate('authority'));
 
 # A name of an example resolves nowhere, its password is no secret.
 sub adapt ($example) {
@@ -30,6 +33,7 @@ for my $file (@files) {
             ? "redis_rate_limit_zone \$remote_addr zone=per_ip:10m;\n" : '';
         my $nginx = RateLimit::Nginx->new($zones . http_level($example));
         RateLimit::Nginx::write_file($nginx->dir . '/redis.password', "secret\n");
+        RateLimit::Nginx::write_file($nginx->dir . '/redis-ca.pem', $authority);
         my ($said, $accepted) = $nginx->test_configuration;
         ok($accepted, "$file:$line") or diag($said);
     }

@@ -39,7 +39,7 @@ Backend::Backend(const BackendConf &conf, ngx_log_t *log)
     : conf_(conf),
       log_(log),
       session_(conf.session, static_cast<uint32_t>(ngx_random())),
-      connection_(*this, log) {
+      connection_(*this, log, conf.tls != nullptr ? conf.tls->peer(conf.host) : nullptr) {
     set_up_timer(deadline_timer_, this, log, [](ngx_event_t *event) noexcept {
         static_cast<Backend *>(event->data)->on_deadline();
     });
@@ -125,10 +125,10 @@ void Backend::on_ready() {
     }
 }
 
-void Backend::on_lost(std::string_view what, ngx_err_t error) {
+void Backend::on_lost(const Connection::Loss &loss) {
     // A Redis, or what stands before it, may close what nobody used for a while.
     if (!has_served() || session_.pending() > 0) {
-        begin_episode({what, {}, error});
+        begin_episode({loss.what, loss.detail, loss.error});
     }
     disconnected(session_.is_ready() ? Session::Lost::in_use : Session::Lost::unreachable);
 }
@@ -172,8 +172,9 @@ void Backend::on_connection_timer() {
             start_timer(connection_timer_, rate_limit::Episode::quiet);
         }
     } else if (connection_.is_open()) {
+        const Fault fault{"no connection in time", stage()};
         connection_.close();
-        begin_episode({"connecting took too long"});
+        begin_episode(fault);
         disconnected(Session::Lost::unreachable);
     } else if (!is_leaving() || session_.has_waiting() || session_.has_errands()) {
         connect();
@@ -198,7 +199,8 @@ void Backend::settle() {
         (void)episode_.fail(now(), counters.not_asked - told_.not_asked);
     }
     if (counters.failures != told_.failures) {
-        begin_episode({session_.problem().what, session_.problem().redis_said});
+        const std::string_view said = session_.problem().redis_said;
+        begin_episode({session_.problem().what, said.empty() ? stage() : said});
     } else if (counters.verdicts != told_.verdicts) {
         end_episode();
     }
@@ -228,6 +230,22 @@ void Backend::set_deadline_timer() {
     deadline_timer_.cancelable = session_.has_waiting() || has_errands ? 0 : 1;
 }
 
+/// What stands between an open connection and its first check.
+std::string_view Backend::stage() const {
+    if (!connection_.is_open() || session_.is_ready()) {
+        return {};
+    }
+    switch (connection_.stage()) {
+    case Connection::Stage::connecting:
+        return "connecting";
+    case Connection::Stage::shaking_hands:
+        return "in the TLS handshake";
+    case Connection::Stage::connected:
+        return "logging in";
+    }
+    return {};
+}
+
 void Backend::begin_episode(const Fault &fault) {
     const uint64_t failed_checks = session_.counters().failures - told_.failures;
     told_.failures += failed_checks;
@@ -236,12 +254,12 @@ void Backend::begin_episode(const Fault &fault) {
     }
     ngx_str_t name = to_ngx(conf_.name);
     ngx_str_t what = to_ngx(fault.what);
-    LogText<160> redis_said(fault.redis_said);
+    LogText<160> detail(fault.detail);
     ngx_log_error(NGX_LOG_ERR, log_, fault.error,
                   "redis_rate_limit: backend \"%V\" at %V fails: %V%s%V, without a verdict "
                   "on_error holds",
                   &name, &conf_.addresses[next_address_].name, &what,
-                  fault.redis_said.empty() ? "" : ": ", redis_said.shown());
+                  fault.detail.empty() ? "" : ": ", detail.shown());
 }
 
 void Backend::end_episode() {

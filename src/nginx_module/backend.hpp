@@ -34,7 +34,7 @@ class Backend final : Connection::Owner {
   private:
     void on_connected() override;
     void on_bytes(std::string_view bytes) override;
-    void on_lost(std::string_view what, ngx_err_t error) override;
+    void on_lost(const Connection::Loss &loss) override;
     void on_dismissed() override;
     redis_client::ByteQueue &output() override;
 
@@ -50,9 +50,10 @@ class Backend final : Connection::Owner {
 
     struct Fault {
         std::string_view what;
-        std::string_view redis_said = {};
+        std::string_view detail = {}; // in the words of Redis, or of OpenSSL
         ngx_err_t error = 0;
     };
+    std::string_view stage() const;
     void begin_episode(const Fault &fault);
     void end_episode();
 

@@ -117,7 +117,34 @@ const char *set_breaker(ngx_conf_t *cf, Block &block, std::string_view value) {
     return result == NGX_CONF_OK ? nullptr : already_told;
 }
 
-constexpr std::string_view breaker_line = "breaker"; // the one with several values
+const char *set_switch(std::string_view value, bool &target) {
+    target = value == "on";
+    return target || value == "off" ? nullptr : "on or off";
+}
+
+const char *set_text(std::string_view value, std::string &target) {
+    target = value;
+    return value.empty() ? "one that is not empty" : nullptr;
+}
+
+const char *set_tls_versions(ngx_conf_t *cf, Block &block, std::string_view /*first*/) {
+    constexpr std::pair<std::string_view, TlsVersion> versions[] = {
+        {"TLSv1", tls_1_0}, {"TLSv1.1", tls_1_1}, {"TLSv1.2", tls_1_2}, {"TLSv1.3", tls_1_3}};
+    unsigned &given = block.backend.tls_settings.versions;
+    given = 0;
+    for (const ngx_str_t &word : words_of(cf).subspan(1)) {
+        const auto *known =
+            std::ranges::find(versions, view(word), [](auto &v) { return v.first; });
+        if (known == std::end(versions)) {
+            refuse(cf, directive, "ssl_protocols", view(word), "of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3");
+            return already_told;
+        }
+        given |= known->second;
+    }
+    return nullptr;
+}
+
+constexpr std::string_view lines_of_several_values[] = {"breaker", "ssl_protocols"};
 
 const Parameter<Block> parameters[] = {
     {"server", set_server},
@@ -155,14 +182,51 @@ const Parameter<Block> parameters[] = {
      [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
          return set_count(value, block.backend.session.max_pending);
      }},
-    {breaker_line, set_breaker},
+    {"breaker", set_breaker},
+    {"ssl",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_switch(value, block.backend.tls_settings.is_on);
+     }},
+    {"ssl_verify",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_switch(value, block.backend.tls_settings.verifies);
+     }},
+    {"ssl_verify_depth",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         const auto number = rate_limit::parse_whole_number(value, 100);
+         block.backend.tls_settings.verify_depth = number.value_or(0);
+         return number ? nullptr : "a whole number from 0 to 100";
+     }},
+    {"ssl_name",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_text(value, block.backend.tls_settings.name);
+     }},
+    {"ssl_trusted_certificate",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_text(value, block.backend.tls_settings.trusted_certificate);
+     }},
+    {"ssl_certificate",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_text(value, block.backend.tls_settings.certificate);
+     }},
+    {"ssl_certificate_key",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_text(value, block.backend.tls_settings.certificate_key);
+     }},
+    {"ssl_ciphers",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_text(value, block.backend.tls_settings.ciphers);
+     }},
+    {"ssl_protocols", set_tls_versions},
 };
 
 char *set_block_line(ngx_conf_t *cf, ngx_command_t *command, void *conf) {
     auto &block = *static_cast<Block *>(conf);
     const auto words = words_of(cf);
     const std::string_view name = view(words[0]);
-    if (words.size() != 2 && (words.size() < 2 || name != breaker_line)) {
+    const bool takes_several =
+        std::ranges::find(lines_of_several_values, name) != std::end(lines_of_several_values);
+    if (words.size() != 2 && (words.size() < 2 || !takes_several)) {
         return refuse(cf, directive, "number of values of", name, "one");
     }
     if (name == "include") {
@@ -181,6 +245,24 @@ char *parse_block(ngx_conf_t *cf, Block &block) {
     return result;
 }
 
+/// Once all lines of the block are known.
+char *set_up_tls(ngx_conf_t *cf, BackendConf &backend) {
+    const TlsSettings &settings = backend.tls_settings;
+    if (!settings.is_on) {
+        return NGX_CONF_OK;
+    }
+    if (settings.certificate.empty() != settings.certificate_key.empty()) {
+        return refuse(cf, directive, "ssl_certificate", settings.certificate,
+                      "an ssl_certificate and an ssl_certificate_key, or neither");
+    }
+    if (backend.host.empty() && settings.name.empty() && !backend.addresses.empty()) {
+        return refuse(cf, directive, "ssl", "on",
+                      "an ssl_name with it, for a unix socket has no name");
+    }
+    backend.tls = make_tls_context(cf, settings);
+    return backend.tls != nullptr ? NGX_CONF_OK : static_cast<char *>(NGX_CONF_ERROR);
+}
+
 } // namespace
 
 bool add_server(ngx_conf_t *cf, BackendConf &backend, std::string_view server) {
@@ -195,6 +277,7 @@ bool add_server(ngx_conf_t *cf, BackendConf &backend, std::string_view server) {
         return false;
     }
     backend.addresses.assign(url.addrs, url.addrs + url.naddrs);
+    backend.host = url.family == AF_UNIX ? std::string_view() : view(url.host);
     return true;
 }
 
@@ -218,7 +301,7 @@ char *set_backend(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexc
         return refuse(cf, directive, "username", session.username,
                       "a password or password_file with it");
     }
-    return NGX_CONF_OK;
+    return set_up_tls(cf, block.backend);
 }
 
 } // namespace nginx_module

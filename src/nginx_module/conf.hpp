@@ -4,6 +4,7 @@
 #include "ngx.hpp"
 
 #include "../redis_client/session.hpp"
+#include "tls.hpp"
 #include "zone.hpp"
 
 #include <chrono>
@@ -23,6 +24,9 @@ struct BackendConf {
 
     std::string name;
     std::vector<ngx_addr_t> addresses; // of its one server, in the order that the resolver gave
+    std::string host;                  // as it was written
+    TlsSettings tls_settings;
+    std::unique_ptr<TlsContext> tls; // null: plain TCP. Set when all has been read
     redis_client::SessionSettings session;
     std::string prefix = "rl:";
     std::chrono::milliseconds connect_timeout{250};

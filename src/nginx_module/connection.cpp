@@ -13,19 +13,10 @@ Connection &connection_of(const ngx_event_t *event) {
     return *static_cast<Connection *>(static_cast<ngx_connection_t *>(event->data)->data);
 }
 
-/// nginx's socket functions log each error that they meet, so each attempt to reconnect. Their
-/// debug lines stay.
-ngx_log_t quieter(const ngx_log_t &log) {
-    ngx_log_t quiet = log;
-    if ((log.log_level & NGX_LOG_DEBUG_ALL) == 0) {
-        quiet.log_level = ngx_min(log.log_level, static_cast<ngx_uint_t>(NGX_LOG_ALERT));
-    }
-    return quiet;
-}
-
 } // namespace
 
-Connection::Connection(Owner &owner, ngx_log_t *log) : owner_(owner), log_(quieter(*log)) {}
+Connection::Connection(Owner &owner, ngx_log_t *log, std::unique_ptr<TlsPeer> tls)
+    : owner_(owner), log_(*log), tls_(std::move(tls)) {}
 
 void Connection::open(const ngx_addr_t &address) {
     ngx_peer_connection_t peer{};
@@ -34,48 +25,63 @@ void Connection::open(const ngx_addr_t &address) {
     peer.socklen = to.socklen;
     peer.name = &to.name;
     peer.get = ngx_event_get_peer;
-    peer.log = &log_;
+    peer.log = log_.log();
     peer.so_keepalive = 1;
 
+    log_.forget();
     ngx_set_socket_errno(0);
     const ngx_int_t result = ngx_event_connect_peer(&peer);
     connection_ = peer.connection;
     if (connection_ == nullptr || (result != NGX_OK && result != NGX_AGAIN)) {
         const ngx_err_t error = ngx_socket_errno;
-        lose(error != 0 ? connecting_failed : "nginx has no free connection", error);
+        lose({.what = error != 0 ? connecting_failed : "nginx has no free connection",
+              .error = error});
         return;
     }
-    connected_ = false;
+    stage_ = Stage::connecting;
     local_ = address.sockaddr->sa_family == AF_UNIX;
     connection_->data = this;
-    connection_->log = connection_->read->log = connection_->write->log = &log_;
+    connection_->log = connection_->read->log = connection_->write->log = log_.log();
+    set_handlers();
+    if (result == NGX_OK) {
+        finish_connecting();
+    }
+}
+
+void Connection::set_handlers() {
     connection_->read->handler = [](ngx_event_t *event) noexcept {
         Connection &self = connection_of(event);
         if (self.connection_->close) {
             self.owner_.on_dismissed();
             return;
         }
-        if (!self.connected_) {
+        if (self.stage_ == Stage::connecting) {
             self.finish_connecting();
         }
         self.read();
     };
     connection_->write->handler = [](ngx_event_t *event) noexcept { connection_of(event).write(); };
-    if (result == NGX_OK) {
-        finish_connecting();
-    }
 }
 
 void Connection::close() {
     if (connection_ != nullptr) {
+        if (tls_ != nullptr) {
+            tls_->shut_down(*connection_);
+        }
         ngx_close_connection(connection_);
         connection_ = nullptr;
     }
 }
 
-void Connection::lose(std::string_view what, ngx_err_t error) {
+/// The errno is of the socket only where no TLS stands before it.
+Connection::Loss Connection::broken() const {
+    return tls_ == nullptr ? Loss{.what = broke, .error = ngx_socket_errno}
+                           : Loss{.what = broke, .detail = log_.last()};
+}
+
+void Connection::lose(const Loss &loss) {
     close();
-    owner_.on_lost(what, error);
+    owner_.on_lost(loss);
 }
 
 void Connection::finish_connecting() {
@@ -85,18 +91,46 @@ void Connection::finish_connecting() {
         error = ngx_socket_errno;
     }
     if (error != 0) {
-        lose(connecting_failed, error);
+        lose({.what = connecting_failed, .error = error});
         return;
     }
     if (!local_) {
         (void)ngx_tcp_nodelay(connection_); // a latency that is lost, no failure
     }
-    connected_ = true;
+    if (tls_ == nullptr) {
+        begin();
+        return;
+    }
+    stage_ = Stage::shaking_hands;
+    go_on(tls_->begin_handshake(*connection_, [](ngx_connection_t *connection) noexcept {
+        auto &self = *static_cast<Connection *>(connection->data);
+        self.go_on(self.tls_->end_handshake(*connection));
+    }));
+}
+
+void Connection::go_on(TlsPeer::Handshake handshake) {
+    if (handshake == TlsPeer::Handshake::going_on) {
+        return;
+    }
+    if (handshake == TlsPeer::Handshake::failed) {
+        lose({.what = "the TLS handshake failed", .detail = log_.last()});
+        return;
+    }
+    if (const std::string_view problem = tls_->distrust(*connection_); !problem.empty()) {
+        lose({.what = "TLS verification failed", .detail = problem});
+        return;
+    }
+    set_handlers();
+    begin();
+}
+
+void Connection::begin() {
+    stage_ = Stage::connected;
     owner_.on_connected();
 }
 
 void Connection::read() {
-    if (connection_ == nullptr || !connected_) {
+    if (connection_ == nullptr || stage_ != Stage::connected) {
         return; // a deadline may come before the connection does
     }
     std::array<u_char, 16384> buffer;
@@ -106,19 +140,22 @@ void Connection::read() {
             break;
         }
         if (size <= 0) {
-            lose(size == 0 ? "the connection was closed" : broke, size == 0 ? 0 : ngx_socket_errno);
+            lose(size == 0 ? Loss{.what = "the connection was closed"} : broken());
             return;
         }
         owner_.on_bytes({reinterpret_cast<const char *>(buffer.data()), static_cast<size_t>(size)});
     }
     if (connection_ != nullptr && ngx_handle_read_event(connection_->read, 0) != NGX_OK) {
-        lose(broke, NGX_ENOMEM);
+        lose({.what = broke, .error = NGX_ENOMEM});
     }
 }
 
 void Connection::write() {
-    if (!connected_) {
+    if (stage_ == Stage::connecting) {
         finish_connecting();
+    }
+    if (connection_ == nullptr || stage_ != Stage::connected) {
+        return; // nothing is said before it is known to whom
     }
     redis_client::ByteQueue &output = owner_.output();
     while (connection_ != nullptr && connection_->write->ready && !output.empty()) {
@@ -129,18 +166,23 @@ void Connection::write() {
             break;
         }
         if (sent == NGX_ERROR) {
-            lose(broke, ngx_socket_errno);
+            const Loss loss = broken();
+            connection_->read->ready = 1;
+            read(); // what the peer said before it closed tells more
+            if (connection_ != nullptr) {
+                lose(loss);
+            }
             return;
         }
         output.consume(static_cast<size_t>(sent));
     }
     if (connection_ != nullptr && ngx_handle_write_event(connection_->write, 0) != NGX_OK) {
-        lose(broke, NGX_ENOMEM);
+        lose({.what = broke, .error = NGX_ENOMEM});
     }
 }
 
 void Connection::send_soon() {
-    if (connection_ != nullptr && connected_ && connection_->write->ready) {
+    if (connection_ != nullptr && stage_ == Stage::connected && connection_->write->ready) {
         ngx_post_event(connection_->write, &ngx_posted_events);
     }
 }

@@ -1,23 +1,32 @@
-// One non-blocking connection to a Redis, on nginx's event loop.
+// One non-blocking connection to a Redis, plain or by TLS, on nginx's event loop.
 #pragma once
 
 #include "ngx.hpp"
 
 #include "../redis_client/byte_queue.hpp"
+#include "quiet_log.hpp"
+#include "tls.hpp"
 
+#include <memory>
 #include <string_view>
 
 namespace nginx_module {
 
 class Connection {
   public:
+    struct Loss {
+        std::string_view what;        // static text
+        std::string_view detail = {}; // of TLS; valid during the call
+        ngx_err_t error = 0;          // the socket's
+    };
+
     /// What happens to the connection is told here. During a call the connection may be closed.
     class Owner {
       public:
         virtual void on_connected() = 0;
         virtual void on_bytes(std::string_view bytes) = 0;
-        /// The connection is closed by now. `what` is static text; `error` is the socket's, or 0.
-        virtual void on_lost(std::string_view what, ngx_err_t error) = 0;
+        /// The connection is closed by now.
+        virtual void on_lost(const Loss &loss) = 0;
         /// nginx asks for an idle connection back, as the worker is to leave: close() it.
         virtual void on_dismissed() = 0;
         /// What is to be sent; the connection takes off what it has sent.
@@ -27,7 +36,8 @@ class Connection {
         ~Owner() = default;
     };
 
-    Connection(Owner &owner, ngx_log_t *log);
+    /// Without `tls` the connection is plain.
+    Connection(Owner &owner, ngx_log_t *log, std::unique_ptr<TlsPeer> tls);
     ~Connection() { close(); }
     Connection(const Connection &) = delete;
     Connection &operator=(const Connection &) = delete;
@@ -37,6 +47,14 @@ class Connection {
     void close(); // without a word to the owner
 
     bool is_open() const { return connection_ != nullptr; }
+
+    enum class Stage {
+        connecting,
+        shaking_hands, // of TLS
+        connected,     // ready for what the owner has to send
+    };
+    /// Of an open connection.
+    Stage stage() const { return stage_; }
 
     /// Sends the output at the end of this turn of the event loop, all that was asked by then in
     /// one piece.
@@ -50,14 +68,19 @@ class Connection {
     void set_idle(bool idle);
 
   private:
+    void set_handlers();
     void finish_connecting();
+    void go_on(TlsPeer::Handshake handshake);
+    void begin();
     void write();
-    void lose(std::string_view what, ngx_err_t error);
+    Loss broken() const;
+    void lose(const Loss &loss);
 
     Owner &owner_;
-    ngx_log_t log_; // quiet: the owner tells of faults, once an episode
+    QuietLog log_; // the owner tells of faults, once an episode
+    std::unique_ptr<TlsPeer> tls_;
     ngx_connection_t *connection_ = nullptr;
-    bool connected_ = false;
+    Stage stage_ = Stage::connecting;
     bool local_ = false; // a unix socket
 };
 

@@ -264,7 +264,8 @@ bool Session::expire(Time now) {
         CheckListener *listener = check.listener;
         check.timed_out = true;
         abandon(check, now);
-        problem_ = {.what = "no answer in time", .redis_said = {}};
+        problem_ = {.what = is_ready() ? "no answer in time" : "no connection in time",
+                    .redis_said = {}};
         tell(listener, Failure::timeout, now);
     }
     const auto look = slots_.next_look();

@@ -22,7 +22,7 @@ sub start_new ($class, $to) {
         local $SIG{PIPE} = 'IGNORE';
         my $relay = {
             to => $to, listener => $listener, select => IO::Select->new($listener, $theirs), control => $theirs,
-            pairs => {}, accepted => 0, reads => 0, requested => 0, hold => 0, split => 0, next => [],
+            pairs => {}, accepted => 0, reads => 0, requested => 0, replied => 0, hold => 0, split => 0, next => [],
         };
         1 while turn($relay);
     });
@@ -60,7 +60,7 @@ sub inject ($self, $bytes) { $self->command('inject', $bytes) }
 sub reset_all ($self) { $self->command('reset') }
 
 # accepted: connections so far; open: those there are; requested: bytes that came from nginx, in
-# so many `reads`; held: bytes of replies that wait.
+# so many `reads`; replied: bytes for nginx; held: those of them that wait.
 sub counts ($self) { return { $self->command('counts') } }
 
 # --- the relay's side
@@ -74,7 +74,7 @@ sub turn ($relay) {
             my $held = 0;
             $held += length $_->{held} for values $relay->{pairs}->%*;
             syswrite $socket, "accepted=$relay->{accepted} open=" . keys($relay->{pairs}->%*) / 2
-                . " requested=$relay->{requested} reads=$relay->{reads} held=$held\n";
+                . " requested=$relay->{requested} replied=$relay->{replied} reads=$relay->{reads} held=$held\n";
         } elsif ($socket == $relay->{listener}) {
             accept_pair($relay);
         } elsif (my $pair = $relay->{pairs}{$socket}) {
@@ -119,6 +119,7 @@ sub reply ($relay, $pair, $bytes) {
     $bytes = $argument                    if $what eq 'replace';
     $bytes = substr $bytes, 0, $argument  if $what eq 'cut';
     $pair->{held} .= $bytes;
+    $relay->{replied} += length $bytes;
     send_held($relay, $pair)  if !$relay->{hold};
     close_pair($relay, $pair) if $what eq 'cut';
 }
