@@ -15,8 +15,8 @@ my $timeout = 0.1; # seconds, the default
 
 # Two workers; /open and /closed are named after their zones' policy and far from their limit,
 # /exact has a limit of 5.
-sub start_nginx ($redis) {
-    my $nginx = RateLimit::Nginx->start_new(<<"END", workers => 2);
+sub start_nginx ($redis, %options) {
+    my $nginx = RateLimit::Nginx->start_new(<<"END", workers => 2, %options);
 $log_times
 redis_rate_limit_backend default { server ${\$redis->address}; }
 redis_rate_limit_zone \$uri     zone=open:1m   on_error=open;
@@ -189,8 +189,27 @@ subtest 'one check without a verdict' => sub {
     $redis->freeze;
     is($nginx->get('/closed')->{status}, 503, 'a check that gets none');
     $redis->thaw;
-    ok(wait_until(sub { works($nginx) && $nginx->error_log =~ /works again/ }), 'until Redis goes on');
-    like($nginx->error_log, qr/works again, .* 1 checks got no verdict/, 'is counted as one');
+    counts_exactly($redis, $nginx);
+    ok($nginx->wait_for_log(qr/works again, .* 1 checks got no verdict/), 'the end is told, though nobody asks any more');
+    $nginx->stop;
+};
+
+subtest 'a check with a verdict between two without one' => sub {
+    my $redis = RateLimit::Redis->start_new;
+    my $nginx = start_nginx($redis, workers => 1);
+    ok(works($nginx), 'connected');
+    my $client   = $redis->client;
+    my $statuses = '';
+    for my $refuses (1, 0, 1) {
+        $client->config('set', 'min-replicas-to-write', $refuses);
+        $statuses .= $nginx->get('/closed')->{status} . ' ';
+    }
+    is($statuses, '503 200 503 ', 'Redis refuses, works, refuses');
+    ok(!$nginx->wait_for_log(qr/works again/, 2.5), 'nobody says that it works');
+    $client->config('set', 'min-replicas-to-write', 0);
+    is($nginx->get('/closed')->{status}, 200, 'it does');
+    ok($nginx->wait_for_log(qr/works again, .* 2 checks got no verdict/), 'the end is told');
+    is(scalar(() = $nginx->error_log =~ / fails: /g), 1, 'of one outage');
     $nginx->stop;
 };
 

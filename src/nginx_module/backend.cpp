@@ -168,9 +168,6 @@ void Backend::disconnected(Session::Lost lost) {
 void Backend::on_connection_timer() {
     if (session_.is_ready()) {
         end_episode();
-        if (episode_.is_lasting()) { // not quiet for long enough
-            start_timer(connection_timer_, rate_limit::Episode::quiet);
-        }
     } else if (connection_.is_open()) {
         const Fault fault{"no connection in time", stage()};
         connection_.close();
@@ -196,7 +193,7 @@ void Backend::on_deadline() {
 void Backend::settle() {
     const auto &counters = session_.counters();
     if (counters.not_asked != told_.not_asked && episode_.is_lasting()) {
-        (void)episode_.fail(now(), counters.not_asked - told_.not_asked);
+        (void)fail(counters.not_asked - told_.not_asked);
     }
     if (counters.failures != told_.failures) {
         const std::string_view said = session_.problem().redis_said;
@@ -249,7 +246,7 @@ std::string_view Backend::stage() const {
 void Backend::begin_episode(const Fault &fault) {
     const uint64_t failed_checks = session_.counters().failures - told_.failures;
     told_.failures += failed_checks;
-    if (!episode_.fail(now(), failed_checks)) {
+    if (!fail(failed_checks)) {
         return;
     }
     ngx_str_t name = to_ngx(conf_.name);
@@ -262,6 +259,16 @@ void Backend::begin_episode(const Fault &fault) {
                   fault.detail.empty() ? "" : ": ", detail.shown());
 }
 
+/// True where an episode begins. Only a success after it can end one.
+bool Backend::fail(uint64_t checks) {
+    if (session_.is_ready()) {
+        stop_timer(connection_timer_);
+    }
+    return episode_.fail(now(), checks);
+}
+
+/// After a success. Where the last failure was a moment ago, the end is told when nothing else has
+/// failed for long enough, though nobody may ask any more.
 void Backend::end_episode() {
     if (const auto ended = episode_.succeed(now())) {
         ngx_str_t name = to_ngx(conf_.name);
@@ -269,6 +276,8 @@ void Backend::end_episode() {
                       "redis_rate_limit: backend \"%V\" works again, it failed for %M ms, "
                       "%uL checks got no verdict",
                       &name, static_cast<ngx_msec_t>(ended->lasted.count()), ended->failed_checks);
+    } else if (episode_.is_lasting() && !connection_timer_.timer_set) {
+        start_timer(connection_timer_, rate_limit::Episode::quiet);
     }
 }
 

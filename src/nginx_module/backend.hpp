@@ -55,6 +55,7 @@ class Backend final : Connection::Owner {
     };
     std::string_view stage() const;
     void begin_episode(const Fault &fault);
+    bool fail(uint64_t checks);
     void end_episode();
 
     const BackendConf &conf_;
