@@ -2,9 +2,10 @@
 
 use v5.36;
 use lib 't/lib';
-use RateLimit::AccessLog qw($log_times count_statuses requests_of);
+use RateLimit::AccessLog qw($log_times count_statuses requests_of wait_for_requests);
 use RateLimit::Load qw(start_load);
 use RateLimit::Nginx;
+use RateLimit::Processes qw(descriptors);
 use RateLimit::Redis;
 use RateLimit::Relay;
 use RateLimit::Wait qw(wait_until);
@@ -41,16 +42,16 @@ sub connections ($count, $when) {
     ok(wait_until(sub { $redis->nginx_clients == $count }), "$count connections $when");
 }
 
-subtest '50 reloads under load' => sub {
+subtest '100 reloads under load' => sub {
     my $nginx = start_nginx(workers => 2);
     connections(2, 'at first');
     my $clients = $redis->_redis->info('clients')->{connected_clients};
     my $key     = 'rl:{z:/}:sliding_log:60000';
     my $load    = start_load($nginx->url, connections => 4, close => 1);
-    for (1 .. 50) {
-        my $served = requests_of($nginx);
+    my $descriptors = descriptors($nginx->pid);
+    for (1 .. 100) {
         $nginx->reload;
-        wait_until(sub { requests_of($nginx) > $served });
+        wait_for_requests($nginx);
     }
     ok($load->is_running, 'the load lasted all the while');
     my $result = $load->finish;
@@ -58,6 +59,7 @@ subtest '50 reloads under load' => sub {
     is($result->{broken},  0, 'each got an answer');
     is($result->{refused}, 0, 'each passed');
     ok(wait_until(sub { !$nginx->leaving_workers }), 'the old workers leave');
+    is(descriptors($nginx->pid), $descriptors, 'the master has as many descriptors as at the start');
     connections(2, 'afterwards');
     is($redis->_redis->info('clients')->{connected_clients}, $clients, 'as many clients as at the start');
 
@@ -68,6 +70,46 @@ subtest '50 reloads under load' => sub {
     cmp_ok($counted, '<=', $result->{requests} + 4, 'once');
     $nginx->stop;
     connections(0, 'at the end');
+};
+
+# Rules of several zones, on a host that decides by itself: it locks the zones one after another, and
+# so do workers from before a reload that their requests still keep. Those of /held come to it a
+# while after they arrived.
+subtest 'reloads that turn the zones round' => sub {
+    my $gone = RateLimit::Redis->start_new;
+    my $http = sub (@zones) {
+        my $rules = join ' ', map { "redis_rate_limit zone=$_ algorithm=gcra limit=1000000000 window=1 phase=precontent;" } @zones;
+        return <<"END";
+$log_times
+redis_rate_limit_backend default { server ${\$gone->address}; }
+@{[ map { "redis_rate_limit_zone \$uri zone=$_:1m;" } @zones ]}
+redis_rate_limit_zone \$request_id zone=each:1m;
+server {
+    listen %PORT%;
+    location /now  { $rules empty_gif; }
+    location /held {
+        $rules
+        redis_rate_limit zone=each algorithm=leaky_bucket limit=1 window=200ms burst=1 cost=2;
+        empty_gif;
+    }
+}
+END
+    };
+    my @zones = map { "z$_" } 1 .. 8;
+    my $nginx = RateLimit::Nginx->start_new($http->(@zones), workers => 2);
+    $gone->kill_now;
+    my @load = map { start_load($nginx->url($_->[0]), connections => $_->[1], close => 1) } ['/now', 8], ['/held', 400];
+    for (1 .. 10) {
+        wait_for_requests($nginx, 1000);
+        $nginx->configure($http->(@zones = reverse @zones));
+        $nginx->reload;
+    }
+    ok(wait_until(sub { !$nginx->leaving_workers }), 'the old workers leave');
+    is(join(' ', map { $_->finish->{broken} } @load), '0 0', 'each request got an answer');
+    is_deeply([ keys count_statuses(requests_of($nginx))->%* ], [200], 'and passed');
+    cmp_ok(scalar(grep { $_->{path} eq '/held' } requests_of($nginx)), '>', 2000, 'many were held back');
+    is($nginx->statuses('/now', 20), join(' ', (200) x 20), 'nobody waits for a lock');
+    $nginx->stop;
 };
 
 subtest 'a graceful stop lets suspended requests finish' => sub {

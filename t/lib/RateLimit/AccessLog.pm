@@ -4,10 +4,12 @@ package RateLimit::AccessLog;
 
 use v5.36;
 use Exporter 'import';
+use Fcntl qw(SEEK_CUR SEEK_END);
 use List::Util qw(max);
 use RateLimit::Nginx;
+use RateLimit::Wait qw(wait_until);
 
-our @EXPORT_OK = qw($log_times requests_of count_statuses percentile);
+our @EXPORT_OK = qw($log_times requests_of wait_for_requests count_statuses percentile);
 
 # For the `http` level: all requests are logged so.
 our $log_times = <<'END';
@@ -24,6 +26,18 @@ sub requests_of ($nginx, $from = 0) {
         push @requests, \%request if $request{time} >= $from;
     }
     return @requests;
+}
+
+# Until so many more have ended.
+sub wait_for_requests ($nginx, $count = 1) {
+    open my $log, '<', $nginx->dir . '/times.log' or die "times.log: $!";
+    seek $log, 0, SEEK_END;
+    my $ended = 0;
+    wait_until(sub {
+        seek $log, 0, SEEK_CUR; # clears the end of the file
+        $ended += () = readline $log;
+        return $ended >= $count;
+    }) or die "$ended requests have ended, expected $count\n";
 }
 
 # { 200 => ..., 503 => ... }, without the requests that a load generator left when it was ended.

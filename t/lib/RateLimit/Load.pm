@@ -10,19 +10,24 @@ use RateLimit::Process;
 
 our @EXPORT_OK = qw(start_requests start_load);
 
-# So many requests, by h2load: for tests that count. Options: connections (64), and rate, the most
-# requests a second of all connections together.
+# So many requests, by h2load: for tests that count. Options: connections (64), rate, the most
+# requests a second of all connections together, and streams, at once on each of them by HTTP/2.
 sub start_requests ($url, $count, %options) {
     my $connections = $options{connections} // 64;
     my @rate        = $options{rate} ? ('--rps', $options{rate} / $connections) : ();
-    return start('h2load', '--h1', '-t', 1, '-c', $connections, '-n', $count, @rate, $url);
+    my @protocol    = $options{streams} ? ('-m', $options{streams}) : '--h1';
+    return start('h2load', @protocol, '-t', 1, '-c', $connections, '-n', $count, @rate, $url);
 }
 
 # Requests until finish(), by wrk: for tests that make faults meanwhile. Each has a connection of
 # its own with `close`, so that a connection closed by nginx between two requests is no fault.
+# `script` is one of wrk's with its arguments.
 sub start_load ($url, %options) {
     my @close = $options{close} ? ('-H', 'Connection: close') : ();
-    return start('wrk', '-t', 1, '-c', $options{connections} // 16, '-d', 120, '--timeout', 10, @close, $url);
+    my ($script, @arguments) = ($options{script} // [])->@*;
+    my @script = $script ? ('-s', $script) : ();
+    return start('wrk', '-t', 1, '-c', $options{connections} // 16, '-d', 120, '--timeout', 10, @close, @script, $url,
+        @arguments ? ('--', @arguments) : ());
 }
 
 sub start (@command) {
@@ -35,6 +40,12 @@ sub start (@command) {
 }
 
 sub is_running ($self) { return $self->{process}->is_running }
+
+# Its connections end in the middle of what they do.
+sub kill_now ($self) {
+    $self->{process}->signal('KILL');
+    $self->{process}->wait_for_end;
+}
 
 # Ends wrk, waits for h2load. The result: `requests` that were answered, those of them that were
 # not 2xx or 3xx as `refused`, and `broken`, those that got no answer.

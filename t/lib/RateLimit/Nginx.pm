@@ -19,9 +19,12 @@ my $binary = $ENV{NGINX} // '/usr/sbin/nginx';
 # What never may stand in error.log.
 my $bad = qr/\[(?:alert|emerg)\]|AddressSanitizer|LeakSanitizer|runtime error:|exited on signal/;
 
+# A new master is started in an environment of only what `env` names.
+my $as_daemon = join ' ', 'daemon on;', map { "env $_;" } qw(LD_PRELOAD ASAN_OPTIONS LSAN_OPTIONS);
+
 # The configuration of `http` is a text in which %PORT% stands for this nginx's port, and %DIR%
 # for its directory, in which it runs: relative, for its workers may have no way from the root to it. Options: workers (1), main and events (more text on those levels),
-# log_level (info).
+# log_level (info), daemon (0; nginx can be upgraded only where it is one).
 sub new ($class, $http, %options) {
     my $self = bless {
         dir     => tempdir('nginx-XXXXXXXX', TMPDIR => 1, CLEANUP => 1),
@@ -42,13 +45,14 @@ sub start_new ($class, @arguments) {
 
 # Writes a new configuration, for the next start or reload.
 sub configure ($self, $http) {
-    my %options = (workers => 1, main => '', events => '', log_level => 'info', $self->{options}->%*);
+    my %options = (workers => 1, main => '', events => '', log_level => 'info', daemon => 0, $self->{options}->%*);
     my $user    = $> == 0 ? 'user nobody nogroup;' : '';
     my $path    = abs_path($module);
+    my $daemon  = $options{daemon} ? $as_daemon : 'daemon off;';
     my $text    = <<"END";
 load_module $path;
 $user
-daemon off;
+$daemon
 worker_processes $options{workers};
 pid %DIR%/nginx.pid;
 error_log %DIR%/error.log $options{log_level};
@@ -101,10 +105,25 @@ sub start ($self) {
         open STDERR, '>&', \*STDOUT or _exit(127);
         $self->become;
     }
+    if ($self->{options}{daemon}) {
+        waitpid $pid, 0;
+        $pid = $? == 0 && wait_until(sub { $self->pid_in_file }) or die "nginx does not start:\n", $self->error_log;
+    }
     $self->{pid} = $pid;
-    wait_until(sub { waitpid($pid, WNOHANG) != 0 || ($self->accepts && $self->workers == ($self->{options}{workers} // 1)) })
-        && kill(0, $pid)
+    wait_until(sub { is_gone($pid) || ($self->accepts && $self->workers == $self->worker_count) })
+        && !is_gone($pid)
         or die "nginx does not start:\n", $self->error_log, slurp("$self->{dir}/stderr.log");
+}
+
+sub worker_count ($self) { return $self->{options}{workers} // 1 }
+
+sub pid_in_file ($self) { return slurp("$self->{dir}/nginx.pid") =~ /^(\d+)$/ ? $1 : 0 }
+
+# Of a master, which is no child of the test where it is a daemon.
+sub is_gone ($pid) {
+    local $?;
+    waitpid $pid, WNOHANG;
+    return slurp("/proc/$pid/stat") !~ /\) [^Z]/; # a zombie has ended
 }
 
 sub accepts ($self) {
@@ -116,14 +135,12 @@ sub port ($self) { return $self->{port} }
 sub dir ($self)  { return $self->{dir} }
 
 # The processes that serve now, without those that are leaving.
-sub workers ($self) {
-    my $children = slurp("/proc/$self->{pid}/task/$self->{pid}/children");
-    return grep { slurp("/proc/$_/cmdline") =~ /worker process(?! is)/ } split ' ', $children;
-}
+sub workers ($self, $master = $self->{pid}) { return children_of($master, qr/worker process(?! is)/) }
 
-sub leaving_workers ($self) {
-    my $children = slurp("/proc/$self->{pid}/task/$self->{pid}/children");
-    return grep { slurp("/proc/$_/cmdline") =~ /worker process is/ } split ' ', $children;
+sub leaving_workers ($self, $master = $self->{pid}) { return children_of($master, qr/worker process is/) }
+
+sub children_of ($pid, $pattern) {
+    return grep { slurp("/proc/$_/cmdline") =~ $pattern } split ' ', slurp("/proc/$pid/task/$pid/children");
 }
 
 # Returns when new workers serve; the old ones may still be leaving.
@@ -134,22 +151,66 @@ sub reload ($self) {
         or die "no new workers\n", $self->error_log;
 }
 
+# The steps of a binary upgrade, see https://nginx.org/en/docs/control.html#upgrade. First a new
+# master serves beside this one.
+sub start_successor ($self) {
+    my $old = $self->{pid};
+    kill USR2 => $old;
+    my $new = wait_until(sub { my $pid = $self->pid_in_file; $pid != $old && $self->workers($pid) == $self->worker_count && $pid })
+        or die "no new master\n", $self->error_log;
+    return $self->{successor} = $new;
+}
+
+# Then this one's workers leave; it stays, so that it could go on.
+sub retire ($self) {
+    kill WINCH => $self->{pid};
+    wait_until(sub { !$self->workers && !$self->leaving_workers }) or die "workers do not leave\n", $self->error_log;
+}
+
+# In the end it leaves, too.
+sub give_way ($self) {
+    my $old = $self->{pid};
+    $self->{pid} = delete $self->{successor};
+    kill QUIT => $old;
+    wait_until(sub { is_gone($old) }) or die "the old master does not leave\n", $self->error_log;
+}
+
+# Or this one goes on, and the new one leaves.
+sub take_back ($self) {
+    kill HUP => $self->{pid};
+    wait_until(sub { $self->workers == $self->worker_count }) or die "no workers\n", $self->error_log;
+    my $new = delete $self->{successor};
+    kill QUIT => $new;
+    wait_until(sub { is_gone($new) && $self->pid_in_file == $self->{pid} }) or die "the new master does not leave\n", $self->error_log;
+}
+
+sub upgrade ($self) {
+    $self->start_successor;
+    $self->retire;
+    $self->give_way;
+}
+
 # Ends nginx, gracefully or with TERM, and fails the test where error.log tells of a crash, an
 # alert or a sanitizer. `expect` is a pattern of lines that are no fault.
 sub stop ($self, %options) {
-    my $pid = delete $self->{pid} or return;
-    local $?;
-    kill $options{signal} // 'QUIT', $pid;
-    my $ended = wait_until(sub { waitpid($pid, WNOHANG) != 0 }, $options{seconds} // 20);
+    my @masters = grep { defined } delete $self->@{qw(pid successor)} or return;
+    kill $options{signal} // 'QUIT', @masters;
+    my $ended = wait_until(sub { !grep { !is_gone($_) } @masters }, $options{seconds} // 20);
     if (!$ended) {
-        kill KILL => $pid;
-        waitpid $pid, 0;
+        kill KILL => (map { ($self->workers($_), $self->leaving_workers($_)) } @masters), @masters;
+        wait_until(sub { !grep { !is_gone($_) } @masters });
     }
     my @faults = grep { /$bad/ } split /\n/, $self->error_log . slurp("$self->{dir}/stderr.log");
     @faults = grep { !/$options{expect}/ } @faults if $options{expect};
     push @faults, 'nginx did not leave' if !$ended;
     local $Test::Builder::Level = $Test::Builder::Level + 1;
     is(join("\n", @faults), '', 'no crash, alert or sanitizer report');
+}
+
+# Lines that error.log has of workers that the test killed.
+sub ends_of_killed (@pids) {
+    my $killed = join '|', @pids;
+    return qr/worker process (?:$killed) exited on signal 9|shared memory zone "\S+" was locked by (?:$killed)$/;
 }
 
 sub DESTROY ($self) {

@@ -53,6 +53,9 @@ sub answer_and_hold ($self) { $self->command('answer'); $self->command('hold') }
 # open: requests that are here; most: so many were at a time; accepted: so many so far.
 sub counts ($self) { return $self->command('counts') }
 
+# `most`, which then begins anew.
+sub take_most ($self) { return $self->command('most')->{most} }
+
 sub wait_for ($self, $count) { return wait_until(sub { $self->counts->{open} == $count }) }
 
 # --- the upstream's side
@@ -117,6 +120,7 @@ sub obey ($upstream, $name) {
     }
     my $open = $upstream->{requests}->@*;
     syswrite $upstream->{control}, "open=$open most=$upstream->{most} accepted=$upstream->{accepted}\n";
+    $upstream->{most} = $open if $name eq 'most';
 }
 
 1;
