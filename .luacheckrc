@@ -16,4 +16,8 @@ files["t/bench/keys.lua"] = {
     read_globals = { "wrk" },
     globals = { "init", "request", "done" }, -- which wrk calls
 }
+files["t/soak/mix.lua"] = {
+    read_globals = { "wrk" },
+    globals = { "init", "request", "delay" },
+}
 files["t/bench/empty_check.lua"] = { globals = { "REPLY" }, ignore = { "211" } }

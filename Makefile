@@ -4,7 +4,9 @@
 NGINX_SOURCE ?= /usr/share/nginx/src
 MODULES_DIR ?= /usr/lib/nginx/modules
 PORT ?= 8080
-export PORT
+MINUTES ?= 30
+SEED ?= 1
+export PORT MINUTES SEED
 
 MODULE = build/ngx_http_redis_rate_limit_module.so
 NAME = $(notdir $(MODULE))
@@ -13,7 +15,7 @@ SOURCES = $(wildcard src/*/*.cpp src/*/*.hpp lua/*.lua)
 CONFIGURED_BY = config config.make tools/configure-nginx src/rate_limit src/redis_client src/nginx_module
 TESTS ?= $(wildcard t/*.t)
 
-.PHONY: all run test test-asan bench install lint format clean help FORCE
+.PHONY: all run test test-asan soak bench install lint format clean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(MODULE)
@@ -23,6 +25,7 @@ help:
 	@echo 'make run        installs what is missing, builds, and serves a demonstration on PORT=$(PORT)'
 	@echo 'make test       installs what is missing, builds, runs all tests (TESTS= some of t/)'
 	@echo 'make test-asan  the same with AddressSanitizer and UndefinedBehaviorSanitizer'
+	@echo 'make soak       faults of all kinds under load for MINUTES=$(MINUTES), by chance from SEED=$(SEED)'
 	@echo 'make bench      measures against nginx alone and limit_req, writes docs/benchmark.md'
 	@echo 'make install    puts the module into MODULES_DIR=$(MODULES_DIR)'
 	@echo 'make lint       checks layout, names and usual mistakes'
@@ -73,6 +76,11 @@ test-asan:
 	RATE_LIMIT_MODULE=build/asan/$(NAME) \
 	RATE_LIMIT_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 	tools/run-tests $(TESTS)
+
+soak:
+	tools/install-packages test
+	$(MAKE) all
+	tools/run-tests t/soak/soak.t
 
 bench:
 	tools/install-packages bench

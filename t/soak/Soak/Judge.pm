@@ -1,0 +1,91 @@
+package Soak::Judge;
+
+# Whether a site is, after an episode, as it was before, and what it did meanwhile.
+
+use v5.36;
+use RateLimit::Nginx;
+use RateLimit::Wait qw(wait_until);
+use Soak::Answers;
+use Soak::Rules qw($slots $slots_window);
+use Test::More;
+
+sub new ($class, $site) {
+    my $self = bless { site => $site }, $class;
+    $self->{clients} = $site->clients_of_redis;
+    # Connections of clients have ended where both workers have as many.
+    $self->{descriptors} = wait_until(sub { my $now = $site->descriptors_of_workers; $now =~ /^(\d+) \1$/ && $now })
+        or die "descriptors of workers: ${\$site->descriptors_of_workers}\n";
+    return $self;
+}
+
+sub none ($what, @faults) {
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    is(join("\n", @faults), '', $what);
+}
+
+# The load has ended with this result. Returns what there is to tell of it.
+sub judge ($self, $episode, $result) {
+    my $site = $self->{site};
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    $self->is_quiet;
+    my $answers = Soak::Answers->new($site->new_lines('soak.log'));
+    none('no 5xx', $answers->faults);
+    cmp_ok($result->{broken}, '<=', 48 * $site->killed, "$result->{broken} requests without an answer");
+    my @log = $self->judge_log;
+    # What a worker that died was just writing is not known, and its client begins anew.
+    $self->judge_grants($answers, $site->memories + grep { /was locked by/ } @log);
+    $self->judge_slots($episode, $answers);
+    $site->new_episode;
+    return sprintf '%6d requests, %5d of them decided by Redis, %5d known denials, %5d by this host, %d without an answer',
+        $result->{requests}, (map { $answers->count($_) } qw(redis deny_cache local)), $result->{broken};
+}
+
+# Nothing is left of what was going on.
+sub is_quiet ($self) {
+    my $site = $self->{site};
+    ok(wait_until(sub { !$site->nginx->leaving_workers }), 'workers that were to leave have left');
+    ok(wait_until(sub { $site->clients_of_redis == $self->{clients} }), 'as many connections to Redis as at first');
+    ok(wait_until(sub { $site->descriptors_of_workers eq $self->{descriptors} }), "as many descriptors: $self->{descriptors}")
+        or diag $site->descriptors_of_workers;
+    ok(wait_until(sub { !$site->has_slots }, $slots_window + 3), 'no slot is taken');
+}
+
+sub judge_grants ($self, $answers, $memories) {
+    my $ledger = $self->{site}->ledger;
+    $ledger->read_on;
+    none('Redis granted no more than the rules allow', $ledger->faults);
+    none('nor did this host', $answers->local_faults($memories));
+    cmp_ok($answers->granted_by_redis, '<=', $ledger->granted, 'Redis counted all that passed with its consent');
+}
+
+# By all that has counters: a Redis that forgets, or this host by itself, does not know of those that
+# are in flight.
+sub judge_slots ($self, $episode, $answers) {
+    my $most = $self->{site}->upstream->take_most;
+    return if $episode->{forgets} || $answers->has_local_slots;
+    cmp_ok($most, '<=', $slots, "never more than $slots requests in flight: $most");
+}
+
+# Its new lines.
+sub judge_log ($self) {
+    my $expected = RateLimit::Nginx::ends_of_killed($self->{site}->killed, 'nobody');
+    my @lines;
+    my %fails;
+    ok(wait_until(sub {
+        for my $line (split /\n/, $self->{site}->new_lines('error.log')) {
+            push @lines, $line;
+            $fails{$1} = $2 eq 'fails' if $line =~ /\[error\] (\d+)#.* backend "default" .*(fails|works again)/;
+        }
+        return !grep { $fails{$_} } $self->{site}->nginx->workers;
+    }), 'error.log has the end of each outage');
+    none('and no alert', grep { !/$expected/ } grep { /\[(?:alert|crit|emerg)\]|Sanitizer|runtime error:|exited on signal/ } @lines);
+    return @lines;
+}
+
+sub stop ($self) {
+    my $site = $self->{site};
+    $site->nginx->stop(expect => qr/exited on signal 9|was locked by/); # each was judged before
+    ok(wait_until(sub { $site->clients_of_redis == $self->{clients} - 2 }), 'no connection to Redis is left');
+}
+
+1;
