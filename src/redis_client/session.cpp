@@ -64,7 +64,7 @@ void Session::log_in() {
 std::variant<Call *, Failure> Session::ask(std::span<Charge> charges, CheckListener &listener,
                                            Time now) {
     if (pending() - errands_ >= settings_.max_pending) {
-        problem_ = {.what = "too many pending checks", .redis_said = {}};
+        note_problem("too many pending checks");
         return refuse(Failure::overload, now);
     }
     if (!breaker_.admits(now)) {
@@ -80,7 +80,7 @@ std::variant<Call *, Failure> Session::ask(std::span<Charge> charges, CheckListe
             leave_slots(*check, now);
             recycle(*check);
         }
-        problem_ = {.what = "out of memory", .redis_said = {}};
+        note_problem("out of memory");
         return refuse(Failure::overload, now);
     }
     check->listener = &listener;
@@ -208,7 +208,7 @@ Session::Progress Session::take_verdicts(Call &first, const Reply &reply, Time n
     to_answer_.remove(first);
     const bool is_replica = answers.find("READONLY ") != std::string_view::npos;
     if (!answers.empty()) {
-        problem_ = {.what = "error reply", .redis_said = std::string(answers)};
+        note_problem("error reply", answers);
     }
     for (Call *check = &first; check != nullptr;) {
         Call &answered = *std::exchange(check, check->next_in_run);
@@ -227,7 +227,7 @@ Session::Progress Session::take_error(Call &call, std::string_view error, Time n
         send_apart(call, error, now);
         return Progress::more;
     }
-    problem_ = {.what = "error reply", .redis_said = std::string(error)};
+    note_problem("error reply", error);
     note_refusal(call);
     fail(call, Failure::reply, now);
     // A master that became a replica stays one, while its address may come to mean the new master.
@@ -237,8 +237,14 @@ Session::Progress Session::take_error(Call &call, std::string_view error, Time n
 }
 
 Session::Progress Session::broken(std::string_view what, std::string_view redis_said) {
-    problem_ = {.what = what, .redis_said = std::string(redis_said)};
+    note_problem(what, redis_said);
     return Progress::broken;
+}
+
+void Session::note_problem(std::string_view what, std::string_view redis_said) {
+    const std::string_view kept = redis_said.substr(0, redis_said_.size());
+    std::ranges::copy(kept, redis_said_.begin());
+    problem_ = {.what = what, .redis_said = {redis_said_.data(), kept.size()}};
 }
 
 void Session::disconnected(Lost lost, Time now) {
@@ -264,8 +270,7 @@ bool Session::expire(Time now) {
         CheckListener *listener = check.listener;
         check.timed_out = true;
         abandon(check, now);
-        problem_ = {.what = is_ready() ? "no answer in time" : "no connection in time",
-                    .redis_said = {}};
+        note_problem(is_ready() ? "no answer in time" : "no connection in time");
         tell(listener, Failure::timeout, now);
     }
     const auto look = slots_.next_look();
@@ -333,8 +338,8 @@ void Session::tell(CheckListener *listener, std::optional<Failure> failure, Time
 
 void Session::count(std::optional<Failure> failure, Time now) {
     ++(failure ? counters_.failures : counters_.verdicts);
-    const bool is_of_one_key =
-        failure == Failure::reply && problem_.redis_said.find("WRONGTYPE") != std::string::npos;
+    const bool is_of_one_key = failure == Failure::reply &&
+                               problem_.redis_said.find("WRONGTYPE") != std::string_view::npos;
     if (!failure || is_of_one_key) {
         breaker_.succeed();
     } else if (*failure != Failure::overload) { // which is this worker's own

@@ -13,6 +13,7 @@
 #include "resp.hpp"
 #include "script.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -73,11 +74,11 @@ class Session {
     };
     Progress received(std::string_view bytes, Time now);
 
-    /// What was wrong: our words, and the words of Redis where there are some. Unescaped. Valid
-    /// until the transport is connected again.
+    /// What was wrong: our words, and the first words of Redis where there are some. Unescaped.
+    /// Valid until the next problem, or the next connection.
     struct Problem {
         std::string_view what;
-        std::string redis_said; // a copy: the next reply takes the reader's memory
+        std::string_view redis_said;
     };
     const Problem &problem() const { return problem_; }
 
@@ -134,6 +135,7 @@ class Session {
     Progress take_verdicts(Call &first, const Reply &reply, Time now);
     Progress take_error(Call &call, std::string_view error, Time now);
     Progress broken(std::string_view what, std::string_view redis_said = {});
+    void note_problem(std::string_view what, std::string_view redis_said = {});
     void fail(Call &call, Failure failure, Time now);
     void finish(Call &check, std::optional<Failure> failure, Time now);
     void tell(CheckListener *listener, std::optional<Failure> failure, Time now);
@@ -173,6 +175,7 @@ class Session {
     ByteQueue output_;
     ReplyReader reader_;
     Problem problem_;
+    std::array<char, 512> redis_said_; // problem_'s: the next reply takes the reader's memory
     Counters counters_;
     rate_limit::Breaker breaker_;
     ScriptLibrary scripts_;

@@ -96,7 +96,7 @@ void Session::flush(Time now) {
 
 void Session::send_or_fail(Call &first, Time now) {
     if (!send(first, now)) {
-        problem_ = {.what = "out of memory", .redis_said = {}};
+        note_problem("out of memory");
         fail(first, Failure::overload, now);
     }
 }
@@ -173,7 +173,7 @@ Call *Session::keep_wanted(Call &first, std::string_view error, Time now) {
         *place = &one;
     }
     if (unwanted != nullptr) {
-        problem_ = {.what = "error reply", .redis_said = std::string(error)};
+        note_problem("error reply", error);
         fail(*unwanted, Failure::reply, now);
     }
     return wanted;

@@ -1,12 +1,37 @@
 #include "allocations.hpp"
 
+#include <algorithm>
 #include <new>
+
+#if defined(__SANITIZE_ADDRESS__)
+// Of sanitizer/allocator_interface.h, which not every GCC package has.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void *,
+                                                                             size_t),
+                                                         void (*free_hook)(const volatile void *));
+#endif
 
 namespace {
 
 bool objects_are_refused = false;
+Allocations seen;
 
 } // namespace
+
+void watch_allocations() {
+#if defined(__SANITIZE_ADDRESS__)
+    [[maybe_unused]] static const int hooks = __sanitizer_install_malloc_and_free_hooks(
+        [](const volatile void *, size_t size) {
+            ++seen.count;
+            seen.largest = std::max(seen.largest, size);
+        },
+        [](const volatile void *) {});
+#endif
+    seen = {};
+}
+
+Allocations watched_allocations() {
+    return seen;
+}
 
 NoNewObjects::NoNewObjects() {
     objects_are_refused = true;

@@ -81,13 +81,13 @@ TEST(ByteQueue, KeepsItsMemoryWhileLittleIsInIt) {
     ByteQueue queue;
     const std::string piece(1000, 'x');
     put(queue, piece); // never empty again
-    const size_t largest = largest_allocation([&] {
+    const Allocations made = allocations_of([&] {
         for (int i = 0; i < 10'000; ++i) {
             put(queue, piece);
             queue.consume(piece.size());
         }
     });
-    EXPECT_LE(largest, 4096u);
+    EXPECT_LE(made.largest, 4096u);
     EXPECT_EQ(queue.bytes(), piece);
 }
 

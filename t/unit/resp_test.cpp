@@ -335,14 +335,14 @@ const Strings refused_at_once = {
 };
 
 TEST(ReplyReader, BreaksOnWhatIsNoReplyOfOurs) {
-    const size_t largest = largest_allocation([] {
+    const Allocations made = allocations_of([] {
         for (const std::string &stream : refused_at_once) {
             for (const size_t piece : {size_t{1}, size_t{3}, SIZE_MAX}) {
                 EXPECT_EQ(replies_of(stream, piece), Strings{"broken"}) << stream;
             }
         }
     });
-    EXPECT_LT(largest, 64u * 1024);
+    EXPECT_LT(made.largest, 64u * 1024);
 }
 
 TEST(ReplyReader, BreaksOnWhatDoesNotEnd) {
@@ -354,7 +354,7 @@ TEST(ReplyReader, BreaksOnWhatDoesNotEnd) {
         for (const size_t piece : {size_t{100}, size_t{16'384}}) {
             ReplyReader reader;
             size_t fed = 0;
-            const size_t largest = largest_allocation([&] {
+            const Allocations made = allocations_of([&] {
                 Strings replies;
                 while (fed < stream.size() &&
                        feed(reader, std::string_view(stream).substr(fed, piece), replies)) {
@@ -363,7 +363,7 @@ TEST(ReplyReader, BreaksOnWhatDoesNotEnd) {
                 EXPECT_EQ(replies, Strings{"broken"}) << beginning;
             });
             EXPECT_LE(fed, ReplyReader::longest_reply + beginning.size() + piece) << beginning;
-            EXPECT_LT(largest, 128u * 1024) << beginning;
+            EXPECT_LT(made.largest, 128u * 1024) << beginning;
         }
     }
 }
