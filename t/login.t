@@ -2,11 +2,12 @@
 
 use v5.36;
 use lib 't/lib';
+use List::Util qw(min);
 use RateLimit::Nginx;
 use RateLimit::Redis;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
-use Time::HiRes qw(sleep);
+use Time::HiRes qw(sleep time);
 
 my $secret = 'correct-horse';
 my $server = RateLimit::Redis->start_new(requirepass => $secret);
@@ -77,13 +78,34 @@ subtest 'what is right' => sub {
     limits('unix socket', "server ${\$local->address};");
 };
 
+# Of a worker that Redis does not let in, in so many seconds, where each wait is as short as it may
+# be: half of 50 ms, doubled up to 10 s.
+sub most_attempts ($seconds) {
+    my ($attempts, $wait) = (1, 0.025);
+    while (($seconds -= $wait) > 0) {
+        ++$attempts;
+        $wait = min(2 * $wait, 5);
+    }
+    return $attempts;
+}
+
 subtest 'what is wrong' => sub {
+    my $patient  = RateLimit::Redis->start_new(requirepass => $secret);
+    my $attempts = sub { $patient->client(password => $secret)->info('stats')->{total_connections_received} };
+    my $began    = time;
+    my $outside  = start_nginx("server ${\$patient->address}; password wrong-horse;");
     refuses('wrong password',  "$address password wrong-horse;",                    qr/fails: AUTH: WRONGPASS/);
     refuses('no password',     $address,                                            qr/fails: .*NOAUTH/);
     refuses('wrong user',      "$address username nobody; password wrong-staple;",  qr/fails: AUTH: WRONGPASS/);
     refuses('no such database', "$address password $secret; database 99;",          qr/fails: SELECT: ERR DB index/);
     my $open = RateLimit::Redis->start_new;
     refuses('a password for a Redis that has none', "server ${\$open->address}; password wrong-horse;", qr/fails: AUTH: ERR/);
+
+    my $count = $attempts->() - 2; # the test's own
+    my $lasts = time - $began;
+    cmp_ok($lasts, '>', 8, 'after so long that a second between attempts would show');
+    cmp_ok($count, '<=', most_attempts($lasts), sprintf 'few attempts in %.1f s: %d', $lasts, $count);
+    $outside->stop;
 };
 
 subtest 'a Redis that knows no AUTH and repeats what it was told' => sub {

@@ -102,16 +102,20 @@ void Backend::on_connected() {
 }
 
 void Backend::on_bytes(std::string_view bytes) {
-    switch (session_.received(bytes, now())) {
+    const Session::Progress progress = session_.received(bytes, now());
+    switch (progress) {
     case Session::Progress::more:
         break;
     case Session::Progress::ready:
         on_ready();
         break;
     case Session::Progress::broken:
+    case Session::Progress::refused:
         begin_episode({session_.problem().what, session_.problem().redis_said});
         connection_.close();
-        disconnected(Session::Lost::unreachable);
+        disconnected(Session::Lost::unreachable, progress == Session::Progress::refused
+                                                     ? rate_limit::Backoff::longest_refused
+                                                     : rate_limit::Backoff::longest);
         return;
     }
     settle();
@@ -152,12 +156,12 @@ bool Backend::has_served() const {
     return session_.is_ready() && now() - ready_since_ >= a_while;
 }
 
-void Backend::disconnected(Session::Lost lost) {
+void Backend::disconnected(Session::Lost lost, std::chrono::milliseconds longest_wait) {
     std::chrono::milliseconds wait{0};
     if (lost == Session::Lost::in_use && has_served()) {
         backoff_.reset();
     } else {
-        wait = backoff_.next(static_cast<uint32_t>(ngx_random()));
+        wait = backoff_.next(static_cast<uint32_t>(ngx_random()), longest_wait);
         next_address_ = (next_address_ + 1) % conf_.addresses.size();
     }
     session_.disconnected(lost, now());

@@ -44,7 +44,8 @@ class Backend final : Connection::Owner {
     void on_deadline();
     void on_connection_timer();
     bool has_served() const;
-    void disconnected(redis_client::Session::Lost lost);
+    void disconnected(redis_client::Session::Lost lost,
+                      std::chrono::milliseconds longest_wait = rate_limit::Backoff::longest);
     void settle();
     void set_deadline_timer();
 

@@ -4,12 +4,11 @@
 
 namespace rate_limit {
 
-std::chrono::milliseconds Backoff::next(uint32_t random) {
-    const std::chrono::milliseconds half = step_ / 2;
-    const std::chrono::milliseconds wait =
-        half + std::chrono::milliseconds(random % (half.count() + 1));
-    step_ = std::min(step_ * 2, longest);
-    return wait;
+std::chrono::milliseconds Backoff::next(uint32_t random, std::chrono::milliseconds at_most) {
+    const std::chrono::milliseconds step = std::min(step_, at_most);
+    const std::chrono::milliseconds half = step / 2;
+    step_ = step * 2;
+    return half + std::chrono::milliseconds(random % (half.count() + 1));
 }
 
 } // namespace rate_limit

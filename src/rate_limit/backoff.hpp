@@ -6,16 +6,19 @@
 
 namespace rate_limit {
 
-/// 50 ms, doubling to 1 s, each shortened by up to a half at random, so that the workers of a
-/// fleet do not come back all at once.
+/// 50 ms, doubling up to a limit, each shortened by up to a half at random, so that the workers of
+/// a fleet do not come back all at once.
 class Backoff {
   public:
-    /// The wait before the next attempt. `random` is any number, the source of the jitter.
-    std::chrono::milliseconds next(uint32_t random);
-    void reset() { step_ = first; }
-
     static constexpr std::chrono::milliseconds first{50};
     static constexpr std::chrono::milliseconds longest{1000};
+    /// Where Redis refuses the login: that takes somebody to mend it, and Redis logs each attempt.
+    static constexpr std::chrono::milliseconds longest_refused{10'000};
+
+    /// The wait before the next attempt, `at_most` or less. `random` is any number, the source of
+    /// the jitter.
+    std::chrono::milliseconds next(uint32_t random, std::chrono::milliseconds at_most = longest);
+    void reset() { step_ = first; }
 
   private:
     std::chrono::milliseconds step_ = first;

@@ -137,7 +137,7 @@ Session::Progress Session::received(std::string_view bytes, Time now) {
         }
         const Progress step = state_ == State::logging_in ? take_login_reply(reader_.reply(), now)
                                                           : take_reply(reader_.reply(), now);
-        if (step == Progress::broken) {
+        if (step == Progress::broken || step == Progress::refused) {
             return step;
         }
         if (to_answer_.empty() && reader_.reply().type() != Reply::Type::error) {
@@ -151,9 +151,7 @@ Session::Progress Session::take_login_reply(const Reply &reply, Time now) {
     const std::string_view command = login_commands_[login_replies_++];
     const bool last = login_replies_ == login_commands_.size();
     if (reply.type() != Reply::Type::text) {
-        // A Redis that knows no AUTH repeats its words, and with them the password.
-        const std::string_view said = reply.text();
-        return broken(command, command == "AUTH" ? said.substr(0, said.find(' ')) : said);
+        return login_refused(command, reply.text());
     }
     if (!last) {
         return Progress::more;
@@ -164,6 +162,17 @@ Session::Progress Session::take_login_reply(const Reply &reply, Time now) {
     send_waiting();
     tend_slots(now);
     return Progress::ready;
+}
+
+Session::Progress Session::login_refused(std::string_view command, std::string_view redis_said) {
+    if (redis_said.starts_with("ERR max number of clients")) {
+        return broken("connecting", redis_said); // it comes unasked, as the first of all replies
+    }
+    const std::string_view kind = redis_said.substr(0, redis_said.find(' '));
+    // A Redis that knows no AUTH repeats its words, and with them the password.
+    note_problem(command, command == "AUTH" ? kind : redis_said);
+    const bool is_refused = kind == "WRONGPASS" || kind == "NOAUTH" || kind == "NOPERM";
+    return is_refused ? Progress::refused : Progress::broken;
 }
 
 Session::Progress Session::take_reply(const Reply &reply, Time now) {
@@ -233,7 +242,9 @@ Session::Progress Session::take_error(Call &call, std::string_view error, Time n
     // A master that became a replica stays one, while its address may come to mean the new master.
     // Redis 6 hides the word behind "ERR Error running script".
     const bool is_replica = error.find("READONLY ") != std::string_view::npos;
-    return is_replica ? Progress::broken : Progress::more;
+    // What stands before several Redis may have led the connection to one that does not know us.
+    const bool is_stranger = error.starts_with("NOAUTH");
+    return is_replica || is_stranger ? Progress::broken : Progress::more;
 }
 
 Session::Progress Session::broken(std::string_view what, std::string_view redis_said) {

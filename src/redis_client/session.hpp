@@ -68,9 +68,10 @@ class Session {
     void connected();
 
     enum class Progress {
-        more,   // as it should be
-        ready,  // the connection has just become ready
-        broken, // to be closed, for the reason in problem()
+        more,    // as it should be
+        ready,   // the connection has just become ready
+        broken,  // to be closed, for the reason in problem()
+        refused, // the same, and so will the next one be until somebody changes users or passwords
     };
     Progress received(std::string_view bytes, Time now);
 
@@ -134,6 +135,7 @@ class Session {
     Progress take_reply(const Reply &reply, Time now);
     Progress take_verdicts(Call &first, const Reply &reply, Time now);
     Progress take_error(Call &call, std::string_view error, Time now);
+    Progress login_refused(std::string_view command, std::string_view redis_said);
     Progress broken(std::string_view what, std::string_view redis_said = {});
     void note_problem(std::string_view what, std::string_view redis_said = {});
     void fail(Call &call, Failure failure, Time now);

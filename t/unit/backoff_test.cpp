@@ -40,6 +40,18 @@ TEST(Backoff, StaysAtASecondForEver) {
     EXPECT_LE(wait, milliseconds(1000));
 }
 
+TEST(Backoff, GoesOnDoublingToTheLimitOfEachAttempt) {
+    Backoff backoff = after_attempts(1000);
+    const auto wait = [&](milliseconds at_most) { return backoff.next(0, at_most); };
+    EXPECT_EQ(wait(Backoff::longest_refused), milliseconds(1000));
+    EXPECT_EQ(wait(Backoff::longest_refused), milliseconds(2000));
+    EXPECT_EQ(wait(Backoff::longest_refused), milliseconds(4000));
+    EXPECT_EQ(wait(Backoff::longest_refused), milliseconds(5000));
+    EXPECT_EQ(wait(Backoff::longest_refused), milliseconds(5000));
+    EXPECT_EQ(wait(Backoff::longest), milliseconds(500));
+    EXPECT_EQ(wait(Backoff::longest_refused), milliseconds(1000));
+}
+
 TEST(Backoff, BeginsAnewAfterASuccess) {
     Backoff backoff = after_attempts(10);
     backoff.reset();

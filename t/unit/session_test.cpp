@@ -86,7 +86,7 @@ TEST_F(SessionTest, BreaksWhereALoginCommandIsRefused) {
         for (size_t i = 0; i < refused; ++i) {
             EXPECT_EQ(receive("+OK\r\n"), Progress::more);
         }
-        EXPECT_EQ(receive("-WRONGPASS invalid pair\r\n"), Progress::broken);
+        EXPECT_EQ(receive("-WRONGPASS invalid pair\r\n"), Progress::refused);
         EXPECT_FALSE(session_->is_ready());
         EXPECT_EQ(session_->problem().what, names[refused]);
         // Of AUTH only the kind of error: the rest may repeat the password.
@@ -98,6 +98,31 @@ TEST_F(SessionTest, BreaksWhereALoginCommandIsRefused) {
         EXPECT_EQ(a_.results, Results{Failure::connect});
         a_.results.clear();
     }
+}
+
+TEST_F(SessionTest, TellsALoginThatIsRefusedForGoodFromOneThatIsNot) {
+    const auto progress_of = [&](const std::string &error) {
+        start(settings_of(logins.back()));
+        session_->connected();
+        return receive("-" + error + "\r\n");
+    };
+    for (const std::string error : {"WRONGPASS invalid username-password pair",
+                                    "NOAUTH Authentication required.", "NOPERM no permissions"}) {
+        EXPECT_EQ(progress_of(error), Progress::refused) << error;
+    }
+    for (const std::string error :
+         {"LOADING Redis is loading the dataset in memory", "ERR max number of clients reached",
+          "ERR WRONGPASS", "NOAUTHORITY", ""}) {
+        EXPECT_EQ(progress_of(error), Progress::broken) << error;
+    }
+}
+
+TEST_F(SessionTest, KnowsThatThereIsNoRoomForItThoughTheErrorComesUnasked) {
+    start(settings_of(logins.back()));
+    session_->connected();
+    EXPECT_EQ(receive("-ERR max number of clients reached\r\n"), Progress::broken);
+    EXPECT_EQ(session_->problem().what, "connecting");
+    EXPECT_EQ(session_->problem().redis_said, "ERR max number of clients reached");
 }
 
 TEST_F(SessionTest, BreaksOnALoginReplyOfTheWrongShape) {
@@ -416,7 +441,7 @@ TEST_F(SessionTest, FailsOneCheckOnAnErrorReply) {
     for (const std::string_view error :
          {"WRONGTYPE Operation against a key holding the wrong kind of value",
           "LOADING Redis is loading the dataset in memory", "BUSY Redis is busy", "OOM command",
-          "NOAUTH", "noscript", "E", ""}) {
+          "NOPERM", "noscript", "E", ""}) {
         Listener a, b;
         ask(a, "a");
         ask(b, "b");
@@ -446,6 +471,15 @@ TEST_F(SessionTest, LeavesARedisThatBecameAReplica) {
         session_->disconnected(Lost::unreachable, now_);
         EXPECT_EQ(b.results, Results{Failure::connect});
     }
+}
+
+TEST_F(SessionTest, LogsInAnewWhereRedisDoesNotKnowIt) {
+    log_in();
+    ask(a_, "a");
+    EXPECT_EQ(receive("-NOAUTH Authentication required.\r\n"), Progress::broken);
+    EXPECT_EQ(a_.results, Results{Failure::reply});
+    session_->disconnected(Lost::unreachable, now_);
+    log_in();
 }
 
 TEST_F(SessionTest, KeepsTheWordsOfAProblemWhateverComesNext) {
