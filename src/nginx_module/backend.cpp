@@ -111,6 +111,7 @@ void Backend::on_bytes(std::string_view bytes) {
         break;
     case Session::Progress::broken:
     case Session::Progress::refused:
+        needs_verdict_ = needs_verdict_ || session_.is_ready();
         begin_episode({session_.problem().what, session_.problem().redis_said});
         connection_.close();
         disconnected(Session::Lost::unreachable, progress == Session::Progress::refused
@@ -171,7 +172,9 @@ void Backend::disconnected(Session::Lost lost, std::chrono::milliseconds longest
 
 void Backend::on_connection_timer() {
     if (session_.is_ready()) {
-        end_episode();
+        if (!needs_verdict_) {
+            end_episode();
+        }
     } else if (connection_.is_open()) {
         const Fault fault{"no connection in time", stage()};
         connection_.close();
@@ -201,8 +204,10 @@ void Backend::settle() {
     }
     if (counters.failures != told_.failures) {
         const std::string_view said = session_.problem().redis_said;
+        needs_verdict_ = needs_verdict_ || (session_.is_ready() && !said.empty());
         begin_episode({session_.problem().what, said.empty() ? stage() : said});
     } else if (counters.verdicts != told_.verdicts) {
+        needs_verdict_ = false;
         end_episode();
     }
     told_ = counters;

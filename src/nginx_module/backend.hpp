@@ -67,6 +67,7 @@ class Backend final : Connection::Owner {
     std::chrono::milliseconds ready_since_{0};
     rate_limit::Backoff backoff_;
     rate_limit::Episode episode_;
+    bool needs_verdict_ = false;  // to be over: Redis let us in and answered with errors
     redis_client::Counters told_; // what of the session's counters the episode knows
 
     ngx_event_t deadline_timer_{};

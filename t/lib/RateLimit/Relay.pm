@@ -23,6 +23,7 @@ sub start_new ($class, $to) {
         my $relay = {
             to => $to, listener => $listener, select => IO::Select->new($listener, $theirs), control => $theirs,
             pairs => {}, accepted => 0, reads => 0, requested => 0, replied => 0, hold => 0, split => 0, next => [],
+            others => ['pass'],
         };
         1 while turn($relay);
     });
@@ -49,6 +50,9 @@ sub split_bytes ($self, $on) { $self->command('split', $on) }
 
 # What becomes of the next reply: other bytes come in its place, none to drop it.
 sub replace_next ($self, $bytes) { $self->command('replace', $bytes) }
+
+# The same for each reply that comes after those; none to pass them on again.
+sub replace_all ($self, $bytes) { $self->command('replace_all', $bytes) }
 
 # Of the next reply only so many bytes come, then the connection closes.
 sub cut_next ($self, $size) { $self->command('cut', $size) }
@@ -115,7 +119,7 @@ sub pass ($relay, $pair, $from) {
 }
 
 sub reply ($relay, $pair, $bytes) {
-    my ($what, $argument) = (shift $relay->{next}->@* // ['pass'])->@*;
+    my ($what, $argument) = (shift $relay->{next}->@* // $relay->{others})->@*;
     $bytes = $argument                    if $what eq 'replace';
     $bytes = substr $bytes, 0, $argument  if $what eq 'cut';
     $pair->{held} .= $bytes;
@@ -151,6 +155,8 @@ sub obey ($relay, $name, $argument) {
         $relay->{split} = $argument;
     } elsif ($name eq 'replace' || $name eq 'cut') {
         push $relay->{next}->@*, [ $name, $argument ];
+    } elsif ($name eq 'replace_all') {
+        $relay->{others} = length $argument ? [ 'replace', $argument ] : ['pass'];
     } elsif ($name eq 'inject') {
         write_all($_->{client}, $argument) for values %pairs;
     } elsif ($name eq 'reset') {
