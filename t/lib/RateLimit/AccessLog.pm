@@ -1,6 +1,6 @@
 package RateLimit::AccessLog;
 
-# Status and duration of each request, from an access log in a format of its own.
+# What became of each request, from an access log in a format of its own.
 
 use v5.36;
 use Exporter 'import';
@@ -13,16 +13,17 @@ our @EXPORT_OK = qw($log_times requests_of wait_for_requests count_statuses perc
 
 # For the `http` level: all requests are logged so.
 our $log_times = <<'END';
-log_format times '$msec $status $request_time $uri';
+log_format times '$msec $status $request_time $uri $connection $pid $redis_rate_limit_source $redis_rate_limit_remaining $redis_rate_limit_time';
 access_log %DIR%/times.log times;
 END
 
-# Those that ended from that time on: { time, status, seconds, path }.
+# Those that ended from that time on: { time, status, seconds, path, connection, worker, source,
+# remaining, asking }, the last one in seconds, too.
 sub requests_of ($nginx, $from = 0) {
     my @requests;
     for (split /\n/, RateLimit::Nginx::slurp($nginx->dir . '/times.log')) {
         my %request;
-        @request{qw(time status seconds path)} = split ' ';
+        @request{qw(time status seconds path connection worker source remaining asking)} = split / /;
         push @requests, \%request if $request{time} >= $from;
     }
     return @requests;
