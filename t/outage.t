@@ -3,7 +3,9 @@
 
 use v5.36;
 use lib 't/lib';
+use IO::Socket::INET;
 use RateLimit::AccessLog qw($log_times count_statuses percentile requests_of);
+use RateLimit::Client;
 use RateLimit::Load qw(start_load start_requests);
 use RateLimit::Nginx;
 use RateLimit::Redis;
@@ -22,6 +24,7 @@ redis_rate_limit_backend default { server ${\$redis->address}; }
 redis_rate_limit_zone \$uri     zone=open:1m   on_error=open;
 redis_rate_limit_zone \$uri     zone=closed:1m on_error=closed;
 redis_rate_limit_zone \$arg_key zone=exact:1m  on_error=closed;
+redis_rate_limit_zone \$request_id zone=each:1m on_error=closed;
 redis_rate_limit_log_level info;
 server {
     listen %PORT%;
@@ -35,6 +38,10 @@ server {
     }
     location /exact {
         redis_rate_limit zone=exact algorithm=sliding_log limit=5 window=60;
+        empty_gif;
+    }
+    location /each {
+        redis_rate_limit zone=each algorithm=sliding_log limit=1 window=60;
         empty_gif;
     }
     location /page {
@@ -96,7 +103,8 @@ subtest 'killed and restarted' => sub {
     ok(works($nginx), 'verdicts again');
     told_once($nginx);
     end_load;
-    is_deeply([ keys count_statuses(requests_of($nginx))->%* ], [200], 'no client noticed');
+    my @open = grep { $_->{path} eq '/open' } requests_of($nginx);
+    is_deeply([ keys count_statuses(@open)->%* ], [200], 'no client noticed');
     is_deeply([ $nginx->workers ], \@before, 'no worker died');
     counts_exactly($redis, $nginx);
     $nginx->stop;
@@ -121,6 +129,56 @@ subtest 'scripts forgotten every 10 ms' => sub {
     cmp_ok($evals =~ /calls=(\d+)/ ? $1 : 0, '>', 10, "the script was sent again: $evals");
     unlike($nginx->error_log, qr/fails/, 'none of it is a fault');
     $nginx->stop;
+};
+
+subtest 'keys are evicted, and flushed' => sub {
+    my $redis  = RateLimit::Redis->start_new('maxmemory-policy' => 'allkeys-random');
+    my $client = $redis->client;
+    my $nginx  = start_nginx($redis);
+    ok(works($nginx), 'connected');
+    $client->config_set('maxmemory', $client->info('memory')->{used_memory} + 200_000);
+    my $load = start_requests($nginx->url('/each'), 10_000, rate => 10_000);
+    while ($load->is_running) {
+        $client->flushall if $client->info('stats')->{evicted_keys} > 1000;
+        sleep 0.05;
+    }
+    is($load->finish->{passed}, 10_000, 'all of 10000 clients pass');
+    my $evicted = $client->info('stats')->{evicted_keys};
+    cmp_ok($evicted, '>', 1000, "of which $evicted were forgotten");
+    unlike($nginx->error_log, qr/fails/, 'none of it is a fault');
+    $client->config_set('maxmemory', 0);
+    counts_exactly($redis, $nginx);
+    $nginx->stop;
+};
+
+# Clients take each connection that the worker may have while Redis is away. nginx takes none back
+# on which a request has begun.
+subtest 'nginx has no connection for it' => sub {
+    my $redis = RateLimit::Redis->start_new;
+    my $nginx = start_nginx($redis, workers => 1, connections => 16);
+    ok(works($nginx), 'connected');
+    my $client = RateLimit::Client->new($nginx)->send("GET /closed HTTP/1.1\r\n");
+    # Of the request that has begun; the next one begins with its end.
+    my $status = sub ($next) { $client->send("Host: localhost\r\n\r\nGET $next HTTP/1.1\r\n")->response->{status} };
+    is($status->('/open'), 200, 'a verdict');
+    $redis->kill_now;
+    my @others;
+    local $SIG{PIPE} = 'IGNORE'; # nginx closes those for which it has no room
+    ok(wait_until(sub {
+        push @others, my $one = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $nginx->port);
+        syswrite $one, "GET /open HTTP/1.1\r\n";
+        return @others > 24 && $nginx->error_log =~ /worker_connections are not enough/;
+    }), 'there is no connection left');
+    $redis->restart;
+    my $tried = length $nginx->error_log;
+    ok(wait_until(sub { substr($nginx->error_log, $tried) =~ /worker_connections are not enough/ }), 'nor for Redis');
+    is(join(' ', map { $status->('/closed') } 1, 2), '200 503', 'the policy holds');
+    is(scalar $redis->nginx_clients, 0, 'without Redis');
+    @others = ();
+    ok(wait_until(sub { $status->('/closed') == 200 }), 'verdicts when clients leave');
+    is(scalar(() = $nginx->error_log =~ /backend "default" .*fails:/g), 1, 'it is told once');
+    $client->close;
+    $nginx->stop(expect => qr/worker_connections are not enough/);
 };
 
 subtest 'stopped for two seconds' => sub {

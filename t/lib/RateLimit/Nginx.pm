@@ -24,7 +24,8 @@ my $as_daemon = join ' ', 'daemon on;', map { "env $_;" } qw(LD_PRELOAD ASAN_OPT
 
 # The configuration of `http` is a text in which %PORT% stands for this nginx's port, and %DIR%
 # for its directory, in which it runs: relative, for its workers may have no way from the root to it. Options: workers (1), main and events (more text on those levels),
-# log_level (info), daemon (0; nginx can be upgraded only where it is one).
+# connections (1024, of each worker), log_level (info), daemon (0; nginx can be upgraded only where it is
+# one).
 sub new ($class, $http, %options) {
     my $self = bless {
         dir     => tempdir('nginx-XXXXXXXX', TMPDIR => 1, CLEANUP => 1),
@@ -45,7 +46,8 @@ sub start_new ($class, @arguments) {
 
 # Writes a new configuration, for the next start or reload.
 sub configure ($self, $http) {
-    my %options = (workers => 1, main => '', events => '', log_level => 'info', daemon => 0, $self->{options}->%*);
+    my %options =
+        (workers => 1, main => '', events => '', connections => 1024, log_level => 'info', daemon => 0, $self->{options}->%*);
     my $user    = $> == 0 ? 'user nobody nogroup;' : '';
     my $path    = abs_path($module);
     my $daemon  = $options{daemon} ? $as_daemon : 'daemon off;';
@@ -57,7 +59,7 @@ worker_processes $options{workers};
 pid %DIR%/nginx.pid;
 error_log %DIR%/error.log $options{log_level};
 $options{main}
-events { worker_connections 1024; $options{events} }
+events { worker_connections $options{connections}; $options{events} }
 http {
     access_log %DIR%/access.log;
     client_body_temp_path %DIR%/body;
