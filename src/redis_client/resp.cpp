@@ -169,6 +169,7 @@ void ReplyReader::Free::operator()(redisReader *reader) const {
 
 void ReplyReader::reset() {
     reader_.reset(redisReaderCreateWithFunctions(&builder_functions));
+    fed_ = begin_ = 0;
     broken_ = reader_ == nullptr;
     if (!broken_) {
         reader_->privdata = &reply_;
@@ -176,6 +177,7 @@ void ReplyReader::reset() {
 }
 
 void ReplyReader::feed(std::string_view bytes) {
+    fed_ += bytes.size();
     broken_ = broken_ || redisReaderFeed(reader_.get(), bytes.data(), bytes.size()) != REDIS_OK;
 }
 
@@ -185,11 +187,16 @@ ReplyReader::Next ReplyReader::next() {
         broken_ = true;
         return Next::broken;
     }
-    if (reply != nullptr) {
-        return Next::reply;
+    const uint64_t end = reply != nullptr ? fed_ - (reader_->len - reader_->pos) : fed_;
+    if (end - begin_ > longest_reply) {
+        broken_ = true;
+        return Next::broken;
     }
-    broken_ = reader_->len - reader_->pos > longest_reply;
-    return broken_ ? Next::broken : Next::incomplete;
+    if (reply == nullptr) {
+        return Next::incomplete;
+    }
+    begin_ = end;
+    return Next::reply;
 }
 
 } // namespace redis_client

@@ -78,7 +78,7 @@ class Reply {
 
 /// Cuts a byte stream into replies. Memory is bounded whatever the stream claims: a reply is kept
 /// in `Reply` and never by its declared size, and a reply that is not complete within
-/// `longest_reply` bytes is refused.
+/// `longest_reply` bytes is refused, in whatever pieces it came.
 class ReplyReader {
   public:
     static constexpr size_t longest_reply = 16384;
@@ -107,6 +107,8 @@ class ReplyReader {
 
     std::unique_ptr<redisReader, Free> reader_;
     Reply reply_;
+    uint64_t fed_ = 0;   // bytes
+    uint64_t begin_ = 0; // where the reply that is being read begins among them
     bool broken_ = false;
 };
 

@@ -368,6 +368,19 @@ TEST(ReplyReader, BreaksOnWhatDoesNotEnd) {
     }
 }
 
+TEST(ReplyReader, BreaksOnALongReplyInWhateverPieces) {
+    const std::string longest = "$16374\r\n" + std::string(16'374, 'x') + "\r\n";
+    const std::string longer = "$16375\r\n" + std::string(16'375, 'x') + "\r\n";
+    ASSERT_EQ(longest.size(), ReplyReader::longest_reply);
+    for (const size_t piece : {size_t{1}, size_t{1000}, size_t{16'384}, SIZE_MAX}) {
+        EXPECT_EQ(replies_of(":1\r\n" + longest + ":2\r\n", piece),
+                  (Strings{"number", "text " + std::string(4096, 'x'), "number"}))
+            << piece;
+        EXPECT_EQ(replies_of(":1\r\n" + longer + ":2\r\n", piece), (Strings{"number", "broken"}))
+            << piece;
+    }
+}
+
 TEST(ReplyReader, GivesTheRepliesBeforeTheFault) {
     EXPECT_EQ(replies_of("+OK\r\n:1\r\nHTTP/1.1"), (Strings{"text OK", "number", "broken"}));
     EXPECT_EQ(replies_of("+OK\r\n*1\r\n:1\r\n:5\r\n"), (Strings{"text OK", "broken"}));
