@@ -217,6 +217,9 @@ std::optional<Verdict> verdict_of_reply(const Quota &quota, RuleReply reply, boo
     if (reply.size() != reply_length(quota.algorithm) || std::ranges::any_of(reply, out_of_range)) {
         return std::nullopt;
     }
+    if (is_granted(reply) && quota.cost > quota.capacity()) {
+        return std::nullopt;
+    }
     auto verdict = of_algorithm(quota, reply, charged);
     if (verdict && verdict->decision != Decision::denied) {
         verdict->retry_after = microseconds{0};

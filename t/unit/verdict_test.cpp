@@ -388,6 +388,16 @@ TEST(Verdict, IsNeverWhereTheCostIsMoreThanTheCapacity) {
     }
 }
 
+TEST(Verdict, IsNothingWhereMoreThanTheCapacityIsGranted) {
+    for (const Algorithm algorithm : all_algorithms) {
+        Quota quota = is_bucket(algorithm) ? bucket_of(algorithm) : quota_of(algorithm);
+        quota.cost = quota.capacity() + 1;
+        const Numbers reply(reply_length(algorithm), 0);
+        EXPECT_EQ(charged(quota, reply), std::nullopt) << to_string(algorithm);
+        EXPECT_EQ(uncharged(quota, reply), std::nullopt) << to_string(algorithm);
+    }
+}
+
 TEST(Verdict, CountsTheCostThatWasNotCharged) {
     for (const Algorithm algorithm :
          {Algorithm::fixed_window, Algorithm::sliding_log, Algorithm::concurrency}) {
