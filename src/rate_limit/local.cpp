@@ -111,7 +111,9 @@ Quota scaled(const Quota &quota, uint64_t percent) {
 std::optional<Record> note_verdict(const std::optional<Record> &known, const Quota &quota,
                                    const Verdict &verdict, uint64_t percent, microseconds asked) {
     const uint64_t used = quota.capacity() - std::min(verdict.remaining, quota.capacity());
-    if (used == 0 || verdict.reset <= microseconds::zero()) {
+    // more than that no rule tells, also where the clock of Redis stepped back
+    constexpr microseconds latest = 2 * longest_refill;
+    if (used == 0 || verdict.reset <= microseconds::zero() || verdict.reset > latest) {
         return std::nullopt;
     }
     const auto part_taken = [&](uint64_t units) { return (units * percent + 99) / 100; };

@@ -74,7 +74,8 @@ class Log {
         return taken;
     }
 
-    /// Units that come back then, and with the last of the others at the earliest.
+    /// Units that come back then, and with the last of the others at the earliest. Where that is
+    /// more than a window after the first of the others, these come back later.
     void add(uint64_t units, microseconds time) {
         if (total() == 0) {
             last_ = time;
@@ -82,11 +83,14 @@ class Log {
         if (last_ < time) {
             const int64_t steps = (time - last_ + step_ - microseconds{1}) / step_;
             const auto moved = std::min(steps, static_cast<int64_t>(units_.size()));
+            const uint64_t moved_out =
+                std::accumulate(units_.end() - moved, units_.end(), uint64_t{0});
             std::shift_right(units_.begin(), units_.end(), moved);
             std::fill_n(units_.begin(), moved, 0);
             last_ += steps * step_;
+            add_to(units_.back(), moved_out);
         }
-        units_[0] += units;
+        add_to(units_.front(), units);
     }
 
     microseconds step() const { return step_; }
@@ -100,6 +104,10 @@ class Log {
     }
 
   private:
+    /// A counter holds more than any limit.
+    static void add_to(uint64_t &counter, uint64_t units) {
+        counter = std::min(counter + units, counter_mask);
+    }
     microseconds time_of_counter(size_t i) const { return last_ - static_cast<int64_t>(i) * step_; }
 
     microseconds step_;

@@ -31,6 +31,18 @@ microseconds aligned_end(const Now &now, microseconds length) {
     return now.monotonic + length - now.unix_time % length;
 }
 
+/// How much of what was taken in the window before counts at that time, rounded up.
+uint64_t counted_of_previous(const Windows &windows, microseconds time, microseconds length) {
+    const microseconds overlap = std::clamp(windows.end - time, microseconds::zero(), length);
+    const Wide counted = Wide{windows.previous} * overlap.count() + length.count() - 1;
+    return static_cast<uint64_t>(counted / length.count());
+}
+
+/// How many windows have ended at that time since the current one was the current one.
+int64_t windows_ended(const Windows &windows, microseconds time, microseconds length) {
+    return windows.end <= time ? (time - windows.end) / length + 1 : 0;
+}
+
 /// `count` windows later.
 void move_on(Windows &windows, int64_t count, microseconds length) {
     for (int64_t i = 0; i < std::min<int64_t>(count, 2); ++i) {
@@ -68,9 +80,7 @@ LocalDecision decide_sliding_window(const std::optional<Record> &known, const Qu
     Windows windows{};
     if (known) {
         windows = windows_of(*known);
-        if (windows.end <= now.monotonic) {
-            move_on(windows, (now.monotonic - windows.end) / length + 1, length);
-        }
+        move_on(windows, windows_ended(windows, now.monotonic, length), length);
     }
     if (windows.current == 0 && windows.previous == 0) {
         windows.end = aligned_end(now, length);
@@ -95,7 +105,8 @@ std::optional<Record> note_fixed_window(const std::optional<Record> &known, cons
     Windows window{.end = asked + verdict.reset, .current = used, .previous = 0};
     if (known) {
         const Windows before = windows_of(*known);
-        const microseconds later = window.end - before.end;
+        // beyond its length a window ends where the clock of Redis stepped back
+        const microseconds later = std::min(window.end, asked + length) - before.end;
         if (later < -longest_overlap) {
             return std::nullopt;
         }
@@ -126,7 +137,14 @@ std::optional<Record> note_sliding_window(const std::optional<Record> &known, co
         if (later < microseconds::zero()) {
             return std::nullopt;
         }
-        move_on(windows, later / length, length);
+        const int64_t count = later / length;
+        const int64_t ended = windows_ended(windows, asked, length);
+        move_on(windows, std::min(count, ended), length);
+        if (count > ended) { // clocks differ: one has ended in Redis that goes on here
+            const uint64_t of_previous = counted_of_previous(windows, asked, length);
+            move_on(windows, count - ended, length);
+            windows.previous += of_previous;
+        }
         windows.end = std::max(windows.end, asked + left);
     }
     if (has_current) {

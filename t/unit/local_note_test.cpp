@@ -81,6 +81,13 @@ TEST_P(LocalNoteTest, IsNothingWhereNothingIsTaken) {
     EXPECT_FALSE(note_verdict({}, asking(quota_, 21), never, 100, host_.at(begin).monotonic));
 }
 
+// As of a key that holds what no script wrote: where time stands still, it would be out of range.
+TEST_P(LocalNoteTest, IsNothingOfTimesBeyondAllRules) {
+    const microseconds beyond{int64_t{1} << 53};
+    EXPECT_FALSE(note_verdict({}, quota_, {.remaining = 3, .next_unit = 1s, .reset = beyond}, 100,
+                              host_.at(begin).monotonic));
+}
+
 TEST_P(LocalNoteTest, OfADenialIsWhatRedisSaid) {
     redis_.ask(asking(quota_, 20), begin);
     const Verdict denied = redis_.ask(quota_, begin + second / 4);
@@ -306,6 +313,46 @@ TEST(LocalNote, OfASlidingWindowStaysWithinBounds) {
     host.note(quota, {.remaining = 0, .next_unit = 1us, .reset = 1us}, begin);
     EXPECT_EQ(host.ask(asking(quota, 0), begin),
               (Verdict{.remaining = largest_number - 1, .next_unit = 1us, .reset = 1us}));
+}
+
+// As of a key that holds what no script wrote: units that come back after all have.
+TEST(LocalNote, OfASlidingLogForgetsNothingByOtherNumbers) {
+    const Quota quota{.window = 10s, .limit = largest_limit(Algorithm::sliding_log)};
+    Host host(begin);
+    for (int i = 0; i < 5; ++i) {
+        host.note(quota, {.remaining = 0, .next_unit = 1h, .reset = 1s}, begin);
+        EXPECT_EQ(host.ask(asking(quota, 0), begin).remaining, 0u);
+    }
+}
+
+// Redis's windows end later by the way back.
+TEST(LocalNote, ForgetsNothingWhereTheClockOfRedisSteppedBack) {
+    for (const Algorithm algorithm : {Algorithm::fixed_window, Algorithm::sliding_log}) {
+        const Quota quota = twenty(algorithm);
+        Host host(begin);
+        host.ask(asking(quota, 15), begin);
+        host.note(quota, {.remaining = 17, .next_unit = 1h, .reset = 1h}, begin + second);
+        EXPECT_LE(host.ask(asking(quota, 0), begin + second).remaining, 5u);
+        EXPECT_LE(host.ask(asking(quota, 0), begin + 10 * second - 1).remaining, 5u);
+        EXPECT_EQ(host.ask(asking(quota, 0), begin + 3602 * second).remaining, 20u);
+    }
+}
+
+// Another window has begun there while one goes on here.
+TEST(LocalNote, OfASlidingWindowForgetsNothingWhereClocksDiffer) {
+    const Quota quota = twenty(Algorithm::sliding_window);
+    Host host(begin);
+    host.ask(asking(quota, 12), begin);
+    host.ask(asking(quota, 4), begin + 15 * second);
+    ASSERT_EQ(host.ask(asking(quota, 0), begin + 15 * second).remaining, 10u);
+    host.note(quota, {.remaining = 19, .next_unit = 20s, .reset = 20s}, begin + 15 * second);
+    EXPECT_EQ(host.ask(asking(quota, 0), begin + 15 * second).remaining, 10u);
+    EXPECT_LE(host.ask(asking(quota, 0), begin + 20 * second).remaining, 16u);
+
+    Host other(begin);
+    other.ask(asking(quota, 20), begin);
+    other.note(quota, {.remaining = 19, .next_unit = 20s, .reset = 20s}, begin + 16 * second);
+    EXPECT_EQ(other.ask(asking(quota, 0), begin + 16 * second).remaining, 12u);
 }
 
 // Its first verdict was asked for before the end of the window before, as it is known here.
