@@ -266,7 +266,8 @@ refuse_all(
     )
 );
 for my $name (qw(server username password password_file database prefix connect_timeout timeout max_pending ssl ssl_verify ssl_verify_depth
-    ssl_name ssl_trusted_certificate ssl_certificate ssl_certificate_key ssl_ciphers)) {
+    ssl_name ssl_trusted_certificate ssl_certificate ssl_certificate_key ssl_ciphers
+    mode sentinel_master sentinel_username sentinel_password sentinel_password_file)) {
     my $message = invalid($backend, 'number of values of', $name, 'one');
     refuses('block', "$name;",     $message);
     refuses('block', "$name $secret $secret;", $message);
@@ -277,9 +278,7 @@ for my $time ('""', qw(0 0ms abc -1 1.5s 61m 9223372036854775807ms)) {
         refuses('block', "$name $time;", invalid($backend, $name, $value, 'a time from 1ms to 1h, such as 100ms'));
     }
 }
-for my $name (qw(mode sentinel_master sentinel_password)) {
-    refuses('block', "$name $secret;", invalid($backend, 'parameter', $name, 'a known one'));
-}
+refuses('block', "slots $secret;", invalid($backend, 'parameter', 'slots', 'a known one'));
 
 for my $name (qw(ssl ssl_verify)) {
     refuses('block', "$name yes;", invalid($backend, $name, 'yes', 'on or off'));
@@ -298,9 +297,16 @@ refuse_all(
         'include;'                   => qr/$backend: invalid number of values of "include", expected one/,
         "include $no_file;"          => qr/open\(\) "$no_file" failed/,
         'server a { }'               => qr/unexpected "\{"/,
-        'server 127.0.0.1; server 127.0.0.2;' => invalid($backend, 'server', '127.0.0.2', 'it only once'),
+        'server 127.0.0.1; server 127.0.0.2;' => invalid($backend, 'server', '127.0.0.2', 'one server without mode sentinel'),
+        'mode sentinels;'            => invalid($backend, 'mode', 'sentinels', 'standalone or sentinel'),
+        'mode sentinel;'             => invalid($backend, 'sentinel_master', '', "the master's name with mode sentinel, and none without"),
+        'sentinel_master limits;'    => invalid($backend, 'sentinel_master', 'limits', "the master's name with mode sentinel, and none without"),
+        "sentinel_password $secret;" => invalid($backend, 'sentinel_password', '***', 'mode sentinel with it'),
+        'mode sentinel; sentinel_master limits; sentinel_username me;' =>
+            invalid($backend, 'sentinel_username', 'me', 'a sentinel_password or sentinel_password_file with it'),
+        "mode sentinel; sentinel_master limits; sentinel_password_file $no_file;" => qr/invalid sentinel_password_file "$no_file", $first_line/,
         'server no-such-host.invalid;' =>
-            qr/$backend: invalid server "no-such-host\.invalid" \(host not found\), expected host/,
+            qr/$backend: invalid server "no-such-host\.invalid" of "b" \(host not found\), expected a host that resolves, or a resolver/,
         'server 127.0.0.1:99999;'    => qr/$backend: invalid server "127\.0\.0\.1:99999" \(invalid port\)/,
         'server unix:;'              => qr/$backend: invalid server "unix:" \(no path in the unix domain socket\)/,
         'server "";'                 => qr/$backend: invalid server "" \(no host\)/,
@@ -434,7 +440,10 @@ accepts('zone', "\$arg_key zone=z:1m; redis_rate_limit_zone \$uri zone=$long_nam
 accepts('http', 'redis_rate_limit_zone $arg_key zone=z:1m; limit_req_zone $arg_key zone=z:1m rate=1r/s;');
 accepts('block', '');
 accepts('block', $_) for 'ssl off; ssl_certificate nowhere;', 'ssl on;', 'ssl on; ssl_verify off; ssl_protocols TLSv1 TLSv1.1 TLSv1.2 TLSv1.3; ssl_ciphers HIGH;',
-    'ssl on; server unix:/no/redis/yet; ssl_name redis.test; ssl_verify_depth 0;';
+    'ssl on; server unix:/no/redis/yet; ssl_name redis.test; ssl_verify_depth 0;',
+    'mode standalone; server [::1];',
+    'mode sentinel; sentinel_master limits; server 127.0.0.1; server [::1]:26380; sentinel_username me; sentinel_password_file nginx.conf;';
+accepts('http', 'resolver 127.0.0.1; redis_rate_limit_backend default { server no-such-host.invalid; } server { listen %PORT%; }');
 accepts('block', 'server 127.0.0.1:6380; database 15; timeout 1; max_pending 1;');
 accepts('block', "username me; password $secret; prefix '';");
 accepts('block', 'server unix:/no/redis/yet; password_file nginx.conf; connect_timeout 1m30s; prefix a/%b:;');

@@ -1,6 +1,8 @@
 #include "backend.hpp"
 
+#include "host.hpp"
 #include "log_text.hpp"
+#include "sentinel_locator.hpp"
 #include "util.hpp"
 
 #include <algorithm>
@@ -29,6 +31,14 @@ void start_timer(ngx_event_t &timer, std::chrono::milliseconds delay) {
     ngx_add_timer(&timer, static_cast<ngx_msec_t>(std::max(delay.count(), int64_t{0})));
 }
 
+std::unique_ptr<Locator> locator_of(Locator::Owner &owner, const BackendConf &conf,
+                                    ngx_log_t *log) {
+    if (conf.mode == Mode::sentinel) {
+        return std::make_unique<SentinelLocator>(owner, conf, log);
+    }
+    return std::make_unique<Host>(owner, conf.resolver, conf.servers.front());
+}
+
 bool is_leaving() {
     return ngx_exiting != 0 || ngx_terminate != 0;
 }
@@ -39,7 +49,8 @@ Backend::Backend(const BackendConf &conf, ngx_log_t *log)
     : conf_(conf),
       log_(log),
       session_(conf.session, static_cast<uint32_t>(ngx_random())),
-      connection_(*this, log, conf.tls != nullptr ? conf.tls->peer(conf.host) : nullptr) {
+      locator_(locator_of(*this, conf, log)),
+      connection_(*this, log, conf.tls.get()) {
     set_up_timer(deadline_timer_, this, log, [](ngx_event_t *event) noexcept {
         static_cast<Backend *>(event->data)->on_deadline();
     });
@@ -79,14 +90,44 @@ void Backend::release(redis_client::Slot &slot) {
 }
 
 void Backend::connect_if_dismissed() {
-    if (!connection_.is_open() && !connection_timer_.timer_set) {
+    if (!connection_.is_open() && !is_locating_ && !connection_timer_.timer_set) {
         connect();
     }
 }
 
 void Backend::connect() {
     start_timer(connection_timer_, conf_.connect_timeout);
-    connection_.open(conf_.addresses[next_address_]);
+    is_locating_ = true;
+    // half of the time, so that the rest suffices for an address that was good before
+    locator_->locate(conf_.connect_timeout / 2);
+}
+
+void Backend::on_located() {
+    is_locating_ = false;
+    connection_.open(locator_->address(), locator_->host());
+}
+
+void Backend::on_not_located(std::string_view what, std::string_view detail) {
+    give_up({what, detail});
+}
+
+/// What was sent to the old place gets no verdict; what waits goes to the new one.
+void Backend::on_moved() {
+    if (connection_.is_open()) {
+        connection_.close();
+        session_.disconnected(Session::Lost::in_use, now());
+    }
+    backoff_.reset();
+    connect();
+    settle();
+}
+
+/// No connection came about, or this one is of no use.
+void Backend::give_up(const Fault &fault, std::chrono::milliseconds longest_wait) {
+    begin_episode(fault);
+    is_locating_ = false;
+    connection_.close();
+    disconnected(Session::Lost::unreachable, longest_wait);
 }
 
 redis_client::ByteQueue &Backend::output() {
@@ -112,11 +153,9 @@ void Backend::on_bytes(std::string_view bytes) {
     case Session::Progress::broken:
     case Session::Progress::refused:
         needs_verdict_ = needs_verdict_ || session_.is_ready();
-        begin_episode({session_.problem().what, session_.problem().redis_said});
-        connection_.close();
-        disconnected(Session::Lost::unreachable, progress == Session::Progress::refused
-                                                     ? rate_limit::Backoff::longest_refused
-                                                     : rate_limit::Backoff::longest);
+        give_up({session_.problem().what, session_.problem().redis_said},
+                progress == Session::Progress::refused ? rate_limit::Backoff::longest_refused
+                                                       : rate_limit::Backoff::longest);
         return;
     }
     settle();
@@ -163,7 +202,7 @@ void Backend::disconnected(Session::Lost lost, std::chrono::milliseconds longest
         backoff_.reset();
     } else {
         wait = backoff_.next(static_cast<uint32_t>(ngx_random()), longest_wait);
-        next_address_ = (next_address_ + 1) % conf_.addresses.size();
+        locator_->give_up();
     }
     session_.disconnected(lost, now());
     start_timer(connection_timer_, wait);
@@ -175,11 +214,8 @@ void Backend::on_connection_timer() {
         if (!needs_verdict_) {
             end_episode();
         }
-    } else if (connection_.is_open()) {
-        const Fault fault{"no connection in time", stage()};
-        connection_.close();
-        begin_episode(fault);
-        disconnected(Session::Lost::unreachable);
+    } else if (connection_.is_open() || is_locating_) {
+        give_up({"no connection in time", stage()});
     } else if (!is_leaving() || session_.has_waiting() || session_.has_errands()) {
         connect();
     }
@@ -188,9 +224,7 @@ void Backend::on_connection_timer() {
 void Backend::on_deadline() {
     connection_.read();
     if (session_.expire(now())) {
-        connection_.close();
-        begin_episode({"no answer for too long"});
-        disconnected(Session::Lost::unreachable);
+        give_up({"no answer for too long"});
     }
     settle();
 }
@@ -238,6 +272,9 @@ void Backend::set_deadline_timer() {
 
 /// What stands between an open connection and its first check.
 std::string_view Backend::stage() const {
+    if (is_locating_) {
+        return "looking for it";
+    }
     if (!connection_.is_open() || session_.is_ready()) {
         return {};
     }
@@ -260,12 +297,12 @@ void Backend::begin_episode(const Fault &fault) {
     }
     ngx_str_t name = to_ngx(conf_.name);
     ngx_str_t what = to_ngx(fault.what);
+    ngx_str_t place = to_ngx(locator_->text());
     LogText<160> detail(fault.detail);
     ngx_log_error(NGX_LOG_ERR, log_, fault.error,
                   "redis_rate_limit: backend \"%V\" at %V fails: %V%s%V, without a verdict "
                   "on_error holds",
-                  &name, &conf_.addresses[next_address_].name, &what,
-                  fault.detail.empty() ? "" : ": ", detail.shown());
+                  &name, &place, &what, fault.detail.empty() ? "" : ": ", detail.shown());
 }
 
 /// True where an episode begins. Only a success after it can end one.

@@ -9,15 +9,17 @@
 #include "../redis_client/session.hpp"
 #include "conf.hpp"
 #include "connection.hpp"
+#include "locator.hpp"
 
 #include <chrono>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <variant>
 
 namespace nginx_module {
 
-class Backend final : Connection::Owner {
+class Backend final : Connection::Owner, Locator::Owner {
   public:
     Backend(const BackendConf &conf, ngx_log_t *log);
     virtual ~Backend();
@@ -32,6 +34,15 @@ class Backend final : Connection::Owner {
     void release(redis_client::Slot &slot);
 
   private:
+    struct Fault {
+        std::string_view what;
+        std::string_view detail = {}; // in the words of Redis, or of OpenSSL
+        ngx_err_t error = 0;
+    };
+
+    void on_located() override;
+    void on_not_located(std::string_view what, std::string_view detail) override;
+    void on_moved() override;
     void on_connected() override;
     void on_bytes(std::string_view bytes) override;
     void on_lost(const Connection::Loss &loss) override;
@@ -40,6 +51,8 @@ class Backend final : Connection::Owner {
 
     void connect();
     void connect_if_dismissed();
+    void give_up(const Fault &fault,
+                 std::chrono::milliseconds longest_wait = rate_limit::Backoff::longest);
     void on_ready();
     void on_deadline();
     void on_connection_timer();
@@ -49,11 +62,6 @@ class Backend final : Connection::Owner {
     void settle();
     void set_deadline_timer();
 
-    struct Fault {
-        std::string_view what;
-        std::string_view detail = {}; // in the words of Redis, or of OpenSSL
-        ngx_err_t error = 0;
-    };
     std::string_view stage() const;
     void begin_episode(const Fault &fault);
     bool fail(uint64_t checks);
@@ -62,8 +70,9 @@ class Backend final : Connection::Owner {
     const BackendConf &conf_;
     ngx_log_t *log_;
     redis_client::Session session_;
+    std::unique_ptr<Locator> locator_;
+    bool is_locating_ = false;
     Connection connection_;
-    size_t next_address_ = 0;
     std::chrono::milliseconds ready_since_{0};
     rate_limit::Backoff backoff_;
     rate_limit::Episode episode_;

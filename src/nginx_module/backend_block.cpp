@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 namespace nginx_module {
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr const char *directive = "redis_rate_limit_backend";
 constexpr in_port_t redis_port = 6379;
+constexpr in_port_t sentinel_port = 26379;
 
 /// The draft that the block's lines fill in.
 struct Block {
@@ -43,15 +45,36 @@ bool set_time(std::string_view value, std::chrono::milliseconds &target) {
 
 constexpr const char *expected_time = "a time from 1ms to 1h, such as 100ms";
 
+/// Names are looked up when all has been read, and it is known whether there is a resolver.
 const char *set_server(ngx_conf_t *cf, Block &block, std::string_view value) {
-    return add_server(cf, block.backend, value) ? nullptr : already_told;
+    ngx_url_t url{};
+    url.url = to_ngx(value);
+    url.no_resolve = 1;
+    if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "%s: invalid server \"%V\" (%s), expected host, host:port or unix:/path",
+                           directive, &url.url, url.err != nullptr ? url.err : "no memory");
+        return already_told;
+    }
+    HostName server{.host = std::string(view(url.host)), .port = url.port};
+    if (url.family == AF_UNIX) {
+        server = {.host = {}, .addresses = {Address(url.addrs[0].sockaddr, url.addrs[0].socklen)}};
+    }
+    block.backend.servers.push_back(std::move(server));
+    return nullptr;
 }
 
-const char *set_password(ngx_conf_t * /*cf*/, Block &block, std::string_view value) {
-    if (value.empty() || !block.backend.session.password.empty()) {
+const char *set_mode(ngx_conf_t * /*cf*/, Block &block, std::string_view value) {
+    block.backend.mode = value == "sentinel" ? Mode::sentinel : Mode::standalone;
+    block.backend.session.needs_master = block.backend.mode == Mode::sentinel;
+    return value == "sentinel" || value == "standalone" ? nullptr : "standalone or sentinel";
+}
+
+const char *take_password(std::string_view value, std::string &target) {
+    if (value.empty() || !target.empty()) {
         return "one password or password_file";
     }
-    block.backend.session.password = value;
+    target = value;
     return nullptr;
 }
 
@@ -76,7 +99,7 @@ std::optional<std::string> first_line(const char *path) {
     return line.empty() ? std::nullopt : std::optional<std::string>(line);
 }
 
-const char *set_password_file(ngx_conf_t *cf, Block &block, std::string_view value) {
+const char *take_password_file(ngx_conf_t *cf, std::string_view value, std::string &target) {
     ngx_str_t path = to_ngx(value);
     if (ngx_conf_full_name(cf->cycle, &path, 1) != NGX_OK) {
         return "a path";
@@ -84,12 +107,12 @@ const char *set_password_file(ngx_conf_t *cf, Block &block, std::string_view val
     const auto password = first_line(reinterpret_cast<const char *>(path.data));
     if (!password) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
-                           "%s: invalid password_file \"%V\", expected a readable file whose "
+                           "%s: invalid %V \"%V\", expected a readable file whose "
                            "first line is the password",
-                           directive, &path);
+                           directive, words_of(cf).data(), &path);
         return already_told;
     }
-    return set_password(cf, block, *password);
+    return take_password(*password, target);
 }
 
 using rate_limit::Breaker;
@@ -147,14 +170,39 @@ const char *set_tls_versions(ngx_conf_t *cf, Block &block, std::string_view /*fi
 constexpr std::string_view lines_of_several_values[] = {"breaker", "ssl_protocols"};
 
 const Parameter<Block> parameters[] = {
-    {"server", set_server},
+    {"server", set_server, Is::repeated},
+    {"mode", set_mode},
     {"username",
      [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
          block.backend.session.username = value;
          return value.empty() ? "a name" : nullptr;
      }},
-    {"password", set_password, Is::secret},
-    {"password_file", set_password_file},
+    {"password",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return take_password(value, block.backend.session.password);
+     },
+     Is::secret},
+    {"password_file",
+     [](ngx_conf_t *cf, Block &block, std::string_view value) -> const char * {
+         return take_password_file(cf, value, block.backend.session.password);
+     }},
+    {"sentinel_master",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_text(value, block.backend.sentinel.master_name);
+     }},
+    {"sentinel_username",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_text(value, block.backend.sentinel.username);
+     }},
+    {"sentinel_password",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return take_password(value, block.backend.sentinel.password);
+     },
+     Is::secret},
+    {"sentinel_password_file",
+     [](ngx_conf_t *cf, Block &block, std::string_view value) -> const char * {
+         return take_password_file(cf, value, block.backend.sentinel.password);
+     }},
     {"database",
      [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
          const auto number = rate_limit::parse_whole_number(value, INT32_MAX);
@@ -245,7 +293,48 @@ char *parse_block(ngx_conf_t *cf, Block &block) {
     return result;
 }
 
-/// Once all lines of the block are known.
+/// What lines of the block say of each other.
+char *check_block(ngx_conf_t *cf, const BackendConf &backend) {
+    const auto &session = backend.session;
+    if (!session.username.empty() && session.password.empty()) {
+        return refuse(cf, directive, "username", session.username,
+                      "a password or password_file with it");
+    }
+    const auto &sentinel = backend.sentinel;
+    if (!sentinel.username.empty() && sentinel.password.empty()) {
+        return refuse(cf, directive, "sentinel_username", sentinel.username,
+                      "a sentinel_password or sentinel_password_file with it");
+    }
+    const bool has_sentinels = backend.mode == Mode::sentinel;
+    if (has_sentinels != !sentinel.master_name.empty()) {
+        return refuse(cf, directive, "sentinel_master", sentinel.master_name,
+                      "the master's name with mode sentinel, and none without");
+    }
+    if (!has_sentinels && !sentinel.password.empty()) {
+        return refuse(cf, directive, "sentinel_password", "***", "mode sentinel with it");
+    }
+    if (!has_sentinels && backend.servers.size() > 1) {
+        return refuse(cf, directive, "server", backend.servers[1].host,
+                      "one server without mode sentinel");
+    }
+    return NGX_CONF_OK;
+}
+
+/// Ports and addresses that go without saying, once the mode is known.
+void complete_servers(BackendConf &backend) {
+    if (backend.servers.empty()) {
+        backend.servers.push_back({.host = "127.0.0.1"});
+    }
+    for (HostName &server : backend.servers) {
+        if (server.port == 0) {
+            server.port = backend.mode == Mode::sentinel ? sentinel_port : redis_port;
+        }
+        if (server.addresses.empty()) {
+            server.addresses = literal_address(server.host, server.port);
+        }
+    }
+}
+
 char *set_up_tls(ngx_conf_t *cf, BackendConf &backend) {
     const TlsSettings &settings = backend.tls_settings;
     if (!settings.is_on) {
@@ -255,7 +344,9 @@ char *set_up_tls(ngx_conf_t *cf, BackendConf &backend) {
         return refuse(cf, directive, "ssl_certificate", settings.certificate,
                       "an ssl_certificate and an ssl_certificate_key, or neither");
     }
-    if (backend.host.empty() && settings.name.empty() && !backend.addresses.empty()) {
+    const bool has_socket = std::ranges::any_of(
+        backend.servers, [](const HostName &server) { return server.host.empty(); });
+    if (has_socket && settings.name.empty()) {
         return refuse(cf, directive, "ssl", "on",
                       "an ssl_name with it, for a unix socket has no name");
     }
@@ -264,22 +355,6 @@ char *set_up_tls(ngx_conf_t *cf, BackendConf &backend) {
 }
 
 } // namespace
-
-bool add_server(ngx_conf_t *cf, BackendConf &backend, std::string_view server) {
-    ngx_url_t url{};
-    url.url = to_ngx(server);
-    url.default_port = redis_port;
-    if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "%s: invalid server \"%V\" (%s), expected host, host:port or "
-                           "unix:/path that resolves",
-                           directive, &url.url, url.err != nullptr ? url.err : "no memory");
-        return false;
-    }
-    backend.addresses.assign(url.addrs, url.addrs + url.naddrs);
-    backend.host = url.family == AF_UNIX ? std::string_view() : view(url.host);
-    return true;
-}
 
 char *set_backend(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
     auto &main = *static_cast<MainConf *>(conf);
@@ -293,15 +368,44 @@ char *set_backend(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexc
     main.backends.push_back(std::make_unique<BackendConf>(std::string(name)));
     Block block{.backend = *main.backends.back(), .given = {}};
     char *result = parse_block(cf, block);
-    if (result != NGX_CONF_OK) {
-        return result;
+    if (result == NGX_CONF_OK) {
+        result = check_block(cf, block.backend);
     }
-    const auto &session = block.backend.session;
-    if (!session.username.empty() && session.password.empty()) {
-        return refuse(cf, directive, "username", session.username,
-                      "a password or password_file with it");
+    if (result == NGX_CONF_OK) {
+        complete_servers(block.backend);
+        result = set_up_tls(cf, block.backend);
     }
-    return set_up_tls(cf, block.backend);
+    return result;
+}
+
+bool look_up_servers(ngx_conf_t *cf, BackendConf &backend, ngx_resolver_t *resolver) {
+    backend.resolver = resolver;
+    for (HostName &server : backend.servers) {
+        if (resolver != nullptr || !server.addresses.empty()) {
+            continue;
+        }
+        ngx_url_t url{};
+        url.url = to_ngx(server.host);
+        url.default_port = server.port;
+        if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
+            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                          "%s: invalid server \"%V\" of \"%s\" (%s), expected a host that "
+                          "resolves, or a resolver",
+                          directive, &url.url, backend.name.c_str(),
+                          url.err != nullptr ? url.err : "no memory");
+            return false;
+        }
+        for (const ngx_addr_t &found : std::span(url.addrs, url.naddrs)) {
+            server.addresses.emplace_back(found.sockaddr, found.socklen);
+        }
+    }
+    return true;
+}
+
+BackendConf &add_default_backend(MainConf &main) {
+    main.backends.push_back(std::make_unique<BackendConf>("default"));
+    complete_servers(*main.backends.back());
+    return *main.backends.back();
 }
 
 } // namespace nginx_module

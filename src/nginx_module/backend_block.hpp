@@ -5,13 +5,15 @@
 
 #include "conf.hpp"
 
-#include <string_view>
-
 namespace nginx_module {
 
 char *set_backend(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
 
-/// Adds the addresses of `host`, `host:port` or `unix:/path`. False: told and refused.
-bool add_server(ngx_conf_t *cf, BackendConf &backend, std::string_view server);
+/// The one that zones use where none is defined.
+BackendConf &add_default_backend(MainConf &main);
+
+/// Looks the names of servers up, unless `resolver` does so later, for each connection. False: told
+/// and refused.
+bool look_up_servers(ngx_conf_t *cf, BackendConf &backend, ngx_resolver_t *resolver);
 
 } // namespace nginx_module

@@ -34,9 +34,13 @@ bool refuse_unknown(ngx_conf_t *cf, const Position &position, const char *direct
 
 /// What makes a Redis another one, after a reload too.
 uint64_t identity_of(const BackendConf &backend) {
-    std::string text = std::to_string(backend.session.database);
-    for (const ngx_addr_t &address : backend.addresses) {
-        text += " " + std::string(view(address.name));
+    std::string text =
+        std::to_string(backend.session.database) + " " + backend.sentinel.master_name;
+    for (const HostName &server : backend.servers) {
+        text += " " + server.host + ":" + std::to_string(server.port);
+        if (server.host.empty()) {
+            text += server.addresses.front().text();
+        }
     }
     return rate_limit::hash_of({}, text).low;
 }
@@ -44,18 +48,22 @@ uint64_t identity_of(const BackendConf &backend) {
 bool link_zone(ngx_conf_t *cf, MainConf &conf, ZoneConf &zone) {
     zone.backend = conf.backend(zone.backend_name);
     if (zone.backend == nullptr && zone.backend_name == "default") {
-        conf.backends.push_back(std::make_unique<BackendConf>("default"));
-        zone.backend = conf.backends.back().get();
+        zone.backend = &add_default_backend(conf);
     }
     if (zone.backend == nullptr) {
         return refuse_unknown(cf, zone.position, "redis_rate_limit_zone", "backend",
                               zone.backend_name);
     }
-    if (zone.backend->addresses.empty() && !add_server(cf, *zone.backend, "127.0.0.1")) {
-        return false;
-    }
     zone.backend->identity = identity_of(*zone.backend);
     return true;
+}
+
+/// That of the http level; null where none is configured.
+ngx_resolver_t *resolver_of(ngx_conf_t *cf) {
+    const auto *core = static_cast<const ngx_http_core_loc_conf_t *>(
+        ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+    const bool is_configured = core->resolver != nullptr && core->resolver->connections.nelts > 0;
+    return is_configured ? core->resolver : nullptr;
 }
 
 bool link_rule(ngx_conf_t *cf, const MainConf &conf, RuleConf &rule) {
@@ -170,10 +178,14 @@ char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept {
 }
 
 bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
+    const auto look_up = [&, resolver = resolver_of(cf)](const auto &backend) {
+        return look_up_servers(cf, *backend, resolver);
+    };
     const auto link_zones = [&](const auto &zone) { return link_zone(cf, conf, *zone); };
     const auto link_rules = [&](const auto &rule) { return link_rule(cf, conf, *rule); };
     if (!std::ranges::all_of(conf.zones, link_zones) ||
-        !std::ranges::all_of(conf.rules, link_rules) || !check_names(cf, conf)) {
+        !std::ranges::all_of(conf.rules, link_rules) || !check_names(cf, conf) ||
+        !std::ranges::all_of(conf.backends, look_up)) {
         return false;
     }
     for (const auto &rule : conf.rules) {

@@ -3,7 +3,9 @@
 
 #include "ngx.hpp"
 
+#include "../redis_client/sentinel.hpp"
 #include "../redis_client/session.hpp"
+#include "host.hpp"
 #include "tls.hpp"
 #include "zone.hpp"
 
@@ -17,14 +19,19 @@ namespace nginx_module {
 
 class Backend;
 
+/// Of which servers a Redis consists.
+enum class Mode { standalone, sentinel };
+
 /// `redis_rate_limit_backend`: a Redis and how to talk to it.
 struct BackendConf {
     explicit BackendConf(std::string a_name);
     ~BackendConf();
 
     std::string name;
-    std::vector<ngx_addr_t> addresses; // of its one server, in the order that the resolver gave
-    std::string host;                  // as it was written
+    Mode mode = Mode::standalone;
+    std::vector<HostName> servers; // one Redis, or the Sentinels
+    redis_client::SentinelSettings sentinel;
+    ngx_resolver_t *resolver = nullptr; // null: names were resolved when nginx started
     TlsSettings tls_settings;
     std::unique_ptr<TlsContext> tls; // null: plain TCP. Set when all has been read
     redis_client::SessionSettings session;

@@ -15,12 +15,16 @@ Connection &connection_of(const ngx_event_t *event) {
 
 } // namespace
 
-Connection::Connection(Owner &owner, ngx_log_t *log, std::unique_ptr<TlsPeer> tls)
-    : owner_(owner), log_(*log), tls_(std::move(tls)) {}
+Connection::Connection(Owner &owner, ngx_log_t *log, const TlsContext *tls)
+    : owner_(owner), log_(*log), tls_context_(tls) {}
 
-void Connection::open(const ngx_addr_t &address) {
+void Connection::open(const Address &address, std::string_view host) {
+    if (tls_context_ != nullptr && (tls_ == nullptr || host_ != host)) {
+        host_ = host;
+        tls_ = tls_context_->peer(host_);
+    }
     ngx_peer_connection_t peer{};
-    ngx_addr_t to = address;
+    ngx_addr_t to = address.addr();
     peer.sockaddr = to.sockaddr;
     peer.socklen = to.socklen;
     peer.name = &to.name;
@@ -39,7 +43,7 @@ void Connection::open(const ngx_addr_t &address) {
         return;
     }
     stage_ = Stage::connecting;
-    local_ = address.sockaddr->sa_family == AF_UNIX;
+    is_local_ = address.is_local();
     connection_->data = this;
     connection_->log = connection_->read->log = connection_->write->log = log_.log();
     set_handlers();
@@ -94,7 +98,7 @@ void Connection::finish_connecting() {
         lose({.what = connecting_failed, .error = error});
         return;
     }
-    if (!local_) {
+    if (!is_local_) {
         (void)ngx_tcp_nodelay(connection_); // a latency that is lost, no failure
     }
     if (tls_ == nullptr) {
@@ -134,7 +138,7 @@ void Connection::read() {
         return; // a deadline may come before the connection does
     }
     std::array<u_char, 16384> buffer;
-    while (connection_ != nullptr && connection_->read->ready) {
+    while (connection_ != nullptr && stage_ == Stage::connected && connection_->read->ready) {
         const ssize_t size = connection_->recv(connection_, buffer.data(), buffer.size());
         if (size == NGX_AGAIN) {
             break;
@@ -167,9 +171,10 @@ void Connection::write() {
         }
         if (sent == NGX_ERROR) {
             const Loss loss = broken();
+            const ngx_atomic_uint_t broken_one = connection_->number;
             connection_->read->ready = 1;
             read(); // what the peer said before it closed tells more
-            if (connection_ != nullptr) {
+            if (connection_ != nullptr && connection_->number == broken_one) {
                 lose(loss);
             }
             return;

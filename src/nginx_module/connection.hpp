@@ -4,10 +4,12 @@
 #include "ngx.hpp"
 
 #include "../redis_client/byte_queue.hpp"
+#include "locator.hpp"
 #include "quiet_log.hpp"
 #include "tls.hpp"
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace nginx_module {
@@ -36,14 +38,15 @@ class Connection {
         ~Owner() = default;
     };
 
-    /// Without `tls` the connection is plain.
-    Connection(Owner &owner, ngx_log_t *log, std::unique_ptr<TlsPeer> tls);
+    /// Without `tls` connections are plain.
+    Connection(Owner &owner, ngx_log_t *log, const TlsContext *tls);
     ~Connection() { close(); }
     Connection(const Connection &) = delete;
     Connection &operator=(const Connection &) = delete;
 
     /// Begins to connect. The outcome comes by on_connected() or on_lost(), perhaps at once.
-    void open(const ngx_addr_t &address);
+    /// `host` is who a certificate is to be of.
+    void open(const Address &address, std::string_view host);
     void close(); // without a word to the owner
 
     bool is_open() const { return connection_ != nullptr; }
@@ -78,10 +81,12 @@ class Connection {
 
     Owner &owner_;
     QuietLog log_; // the owner tells of faults, once an episode
-    std::unique_ptr<TlsPeer> tls_;
+    const TlsContext *tls_context_;
+    std::unique_ptr<TlsPeer> tls_; // of the host that was last connected to
+    std::string host_;
     ngx_connection_t *connection_ = nullptr;
     Stage stage_ = Stage::connecting;
-    bool local_ = false; // a unix socket
+    bool is_local_ = false; // a unix socket
 };
 
 } // namespace nginx_module

@@ -23,8 +23,9 @@ inline constexpr const char *expected_name = "1 to 64 of A-Za-z0-9._/-";
 enum class Is {
     optional,
     required,
-    secret, // optional, and never shown
-    flag,   // optional, and without a value
+    secret,   // optional, and never shown
+    flag,     // optional, and without a value
+    repeated, // optional, each value beside those before
 };
 
 template <typename Draft>
@@ -79,7 +80,8 @@ char *set_parameter(ngx_conf_t *cf, const char *directive, std::span<const Param
         if (table[i].name != name) {
             continue;
         }
-        const char *expected = given.test(i) ? "it only once" : table[i].set(cf, draft, value);
+        const bool is_doubled = given.test(i) && table[i].is != Is::repeated;
+        const char *expected = is_doubled ? "it only once" : table[i].set(cf, draft, value);
         given.set(i);
         if (expected == nullptr) {
             return NGX_CONF_OK;

@@ -99,7 +99,9 @@ class ReplyBuilder {
     static void *string(const redisReadTask *task, char *text, size_t size) {
         const bool is_error = task->type == REDIS_REPLY_ERROR;
         Reply *reply = start(task, is_error ? Reply::Type::error : Reply::Type::text);
-        if (reply != nullptr) {
+        const bool is_first =
+            task->parent != nullptr && task->parent->parent == nullptr && task->idx == 0;
+        if (task->parent == nullptr || is_first) {
             reply->size_ = size;
             reply->text_size_ = std::min(size, reply->text_.size());
             std::copy_n(text, reply->text_size_, reply->text_.data());
@@ -109,8 +111,9 @@ class ReplyBuilder {
 
     // The count is an int in hiredis 0.14 and a size_t in 1.x.
     template <typename Count>
-    static void *array(const redisReadTask * /*task*/, Count /*count*/) {
-        return nullptr;
+    static void *array(const redisReadTask *task, Count /*count*/) {
+        const bool is_taken = static_cast<const Reply *>(task->privdata)->takes_lists_;
+        return is_taken ? start(task, Reply::Type::list) : nullptr;
     }
 
     static void *integer(const redisReadTask *task, long long /*number*/) {
@@ -133,10 +136,13 @@ class ReplyBuilder {
 #endif
 
   private:
+    /// An element leaves the list as it is.
     static Reply *start(const redisReadTask *task, Reply::Type type) {
         auto *reply = static_cast<Reply *>(task->privdata);
-        reply->type_ = type;
-        reply->size_ = reply->text_size_ = 0;
+        if (task->parent == nullptr) {
+            reply->type_ = type;
+            reply->size_ = reply->text_size_ = 0;
+        }
         return reply;
     }
 };

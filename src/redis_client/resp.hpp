@@ -59,6 +59,7 @@ class Reply {
         error,  // text() is its message
         nil,    //
         number, //
+        list,   // text() is its first element, where that is one; what follows it is not kept
     };
 
     static constexpr size_t longest_text = 4096;
@@ -70,6 +71,9 @@ class Reply {
   private:
     friend class ReplyBuilder;
 
+    friend class ReplyReader;
+
+    bool takes_lists_ = false;
     Type type_ = Type::nil;
     size_t size_ = 0;
     size_t text_size_ = 0;
@@ -96,6 +100,9 @@ class ReplyReader {
     void feed(std::string_view bytes);
     Next next();
     const Reply &reply() const { return reply_; }
+
+    /// From now on: only ROLE is answered by a list.
+    void take_lists(bool takes) { reply_.takes_lists_ = takes; }
 
     /// Forgets everything, for a new connection.
     void reset();

@@ -11,6 +11,8 @@ namespace redis_client {
 
 namespace {
 
+constexpr std::string_view role = "ROLE";
+
 size_t run_length(const Call &first) {
     size_t length = 0;
     for (const Call *check = &first; check != nullptr; check = check->next_in_run) {
@@ -39,6 +41,9 @@ void Session::log_in() {
         } else {
             add("AUTH", {"AUTH", settings_.username, settings_.password});
         }
+    }
+    if (settings_.needs_master) {
+        add(role, {role});
     }
     if (settings_.database > 0) {
         add("SELECT", {"SELECT", std::to_string(settings_.database)});
@@ -117,6 +122,7 @@ void Session::connected() {
     shares_runs_ = true;
     problem_ = {};
     reader_.reset();
+    reader_.take_lists(settings_.needs_master);
     output_.clear();
     if (output_.reserve(login_.size())) {
         output_.append(login_);
@@ -150,6 +156,9 @@ Session::Progress Session::received(std::string_view bytes, Time now) {
 Session::Progress Session::take_login_reply(const Reply &reply, Time now) {
     const std::string_view command = login_commands_[login_replies_++];
     const bool last = login_replies_ == login_commands_.size();
+    if (command == role && reply.type() != Reply::Type::error) {
+        return take_role(reply);
+    }
     if (reply.type() != Reply::Type::text) {
         return login_refused(command, reply.text());
     }
@@ -162,6 +171,13 @@ Session::Progress Session::take_login_reply(const Reply &reply, Time now) {
     send_waiting();
     tend_slots(now);
     return Progress::ready;
+}
+
+/// Never the last reply of a login: scripts are loaded after it.
+Session::Progress Session::take_role(const Reply &reply) {
+    reader_.take_lists(false);
+    const bool is_master = reply.type() == Reply::Type::list && reply.text() == "master";
+    return is_master ? Progress::more : broken(role, reply.text());
 }
 
 Session::Progress Session::login_refused(std::string_view command, std::string_view redis_said) {

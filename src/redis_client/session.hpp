@@ -29,6 +29,7 @@ struct SessionSettings {
     std::string username; // empty: AUTH with the password alone
     std::string password; // empty: no AUTH
     uint64_t database = 0;
+    bool needs_master = false;       // one that is no master is of no use
     std::vector<ScriptShape> shapes; // those of most checks: their scripts are loaded at once
     std::chrono::milliseconds timeout{100}; // of one check, from asking to verdict
     size_t max_pending = 16384;             // checks asked or on the wire
@@ -135,6 +136,7 @@ class Session {
     Progress take_reply(const Reply &reply, Time now);
     Progress take_verdicts(Call &first, const Reply &reply, Time now);
     Progress take_error(Call &call, std::string_view error, Time now);
+    Progress take_role(const Reply &reply);
     Progress login_refused(std::string_view command, std::string_view redis_said);
     Progress broken(std::string_view what, std::string_view redis_said = {});
     void note_problem(std::string_view what, std::string_view redis_said = {});

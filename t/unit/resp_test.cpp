@@ -74,6 +74,8 @@ std::string describe(const Reply &reply) {
         return "nil";
     case Reply::Type::number:
         return "number";
+    case Reply::Type::list:
+        return "list " + std::string(reply.text());
     }
     return {};
 }
@@ -333,6 +335,19 @@ const Strings refused_at_once = {
     "#t\r\n",
     ",1.5\r\n",
 };
+
+TEST(ReplyReader, KeepsTheFirstElementOfAListWhereItTakesLists) {
+    ReplyReader reader;
+    reader.take_lists(true);
+    Strings replies;
+    feed(reader, "*2\r\n$1\r\na\r\n*2\r\n$1\r\nb\r\n:1\r\n*0\r\n*1\r\n:1\r\n+OK\r\n", replies);
+    EXPECT_EQ(replies, (Strings{"list a", "list ", "list ", "text OK"}));
+    reader.take_lists(false);
+    EXPECT_FALSE(feed(reader, "*0\r\n", replies));
+    reader.reset();
+    reader.take_lists(true);
+    EXPECT_FALSE(feed(reader, "*1000000\r\n" + repeated(":1\r\n", 10'000), replies));
+}
 
 TEST(ReplyReader, BreaksOnWhatIsNoReplyOfOurs) {
     const Allocations made = allocations_of([] {

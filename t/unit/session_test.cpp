@@ -68,6 +68,35 @@ TEST_F(SessionTest, LogsInOnRepliesCutAnywhere) {
     }
 }
 
+TEST_F(SessionTest, StaysOnlyWithAMasterWhereItNeedsOne) {
+    SessionSettings settings = default_settings();
+    settings.needs_master = true;
+    const std::string loaded = bulk_string(script().sha1) + bulk_string(script_of_runs().sha1);
+    const auto log_in = [&](const std::string &said) {
+        start(settings);
+        session_->connected();
+        EXPECT_EQ(sent().front(), (Command{"ROLE"}));
+        return receive(said + loaded);
+    };
+    const std::string offset_and_replicas =
+        ":3129659\r\n*2\r\n*3\r\n$9\r\n127.0.0.1\r\n$4\r\n9001\r\n$7\r\n3129242\r\n"
+        "*3\r\n$9\r\n127.0.0.1\r\n$4\r\n9002\r\n$7\r\n3129543\r\n";
+    EXPECT_EQ(log_in("*3\r\n$6\r\nmaster\r\n" + offset_and_replicas), Progress::ready);
+    EXPECT_EQ(receive("*1\r\n$6\r\nmaster\r\n"), Progress::broken) << "no other list is taken";
+
+    EXPECT_EQ(log_in("*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$4\r\nsync\r\n:1\r\n"),
+              Progress::broken);
+    EXPECT_EQ(session_->problem().what, "ROLE");
+    EXPECT_EQ(session_->problem().redis_said, "slave");
+    for (const char *no_role : {"+master\r\n", "$6\r\nmaster\r\n", ":1\r\n", "$-1\r\n", "*0\r\n",
+                                "*1\r\n:1\r\n", "*1\r\n*1\r\n$6\r\nmaster\r\n",
+                                "*2\r\n:1\r\n$6\r\nmaster\r\n", "-ERR unknown command\r\n"}) {
+        EXPECT_EQ(log_in(no_role), Progress::broken) << no_role;
+        EXPECT_EQ(session_->problem().what, "ROLE") << no_role;
+    }
+    EXPECT_EQ(log_in("-NOPERM this user has no permissions\r\n"), Progress::refused);
+}
+
 TEST_F(SessionTest, LogsInAgainOnEachConnection) {
     for (int i = 0; i < 3; ++i) {
         log_in();
@@ -806,6 +835,12 @@ TEST_F(SessionTest, CountsEachCheckOnce) {
 }
 
 TEST_F(SessionTest, SaysWhyItFailsAtOnceOrAtADeadline) {
+    start(with_max_pending(1));
+    session_->connected();
+    ask(a_, "a");
+    session_->expire(now_ + 100ms);
+    EXPECT_EQ(session_->problem().what, "no connection in time");
+
     start(with_max_pending(1));
     log_in();
     ask(a_, "a");

@@ -1,0 +1,135 @@
+#include "sentinel_locator.hpp"
+
+#include <utility>
+
+namespace nginx_module {
+
+using redis_client::Sentinel;
+
+SentinelLocator::SentinelLocator(Locator::Owner &owner, const BackendConf &conf, ngx_log_t *log)
+    : owner_(owner),
+      conf_(conf),
+      sentinel_(conf.sentinel),
+      connection_(*this, log, conf.tls.get()) {
+    for (const HostName &name : conf.servers) {
+        sentinels_.push_back(make_host(name));
+    }
+    next_ = static_cast<size_t>(ngx_random()) % sentinels_.size(); // else all workers ask one
+}
+
+std::unique_ptr<Host> SentinelLocator::make_host(const HostName &name) {
+    Locator::Owner &self = *this;
+    return std::make_unique<Host>(self, conf_.resolver, name);
+}
+
+std::string_view SentinelLocator::text() const {
+    return master_ != nullptr ? master_->text() : sentinels_[next_]->text();
+}
+
+void SentinelLocator::locate(std::chrono::milliseconds timeout) {
+    timeout_ = timeout;
+    asked_ = 0;
+    if (std::exchange(is_news_, false)) {
+        take_master();
+    } else {
+        ask();
+    }
+}
+
+void SentinelLocator::give_up() {
+    if (locating_ == Locating::sentinel) {
+        sentinels_[next_]->give_up();
+    }
+    if (master_ != nullptr) {
+        master_->give_up();
+    }
+    locating_ = Locating::nothing;
+    is_news_ = false;
+    connection_.close();
+    next_ = (next_ + 1) % sentinels_.size();
+}
+
+void SentinelLocator::ask() {
+    connection_.close();
+    ++asked_;
+    locating_ = Locating::sentinel;
+    sentinels_[next_]->locate(timeout_);
+}
+
+/// A Sentinel is of no use: each is asked once before the owner is told so.
+void SentinelLocator::ask_next(std::string_view what, std::string_view detail) {
+    connection_.close();
+    const bool is_asking = locating_ != Locating::nothing;
+    sentinels_[next_]->give_up();
+    next_ = (next_ + 1) % sentinels_.size();
+    if (!is_asking) {
+        return; // it was only listened to
+    }
+    if (asked_ < sentinels_.size()) {
+        ask();
+        return;
+    }
+    locating_ = Locating::nothing;
+    owner_.on_not_located("no Sentinel tells where the master is",
+                          detail.empty() ? what : detail);
+}
+
+void SentinelLocator::on_located() {
+    if (std::exchange(locating_, Locating::nothing) == Locating::master) {
+        owner_.on_located();
+        return;
+    }
+    locating_ = Locating::sentinel;
+    const Host &sentinel = *sentinels_[next_];
+    connection_.open(sentinel.address(), sentinel.host());
+}
+
+void SentinelLocator::on_not_located(std::string_view what, std::string_view detail) {
+    if (locating_ == Locating::master) {
+        locating_ = Locating::nothing;
+        owner_.on_not_located(what, detail);
+    } else {
+        ask_next(what, detail);
+    }
+}
+
+void SentinelLocator::on_connected() {
+    sentinel_.connected();
+    connection_.send_soon();
+}
+
+void SentinelLocator::on_bytes(std::string_view bytes) {
+    switch (sentinel_.received(bytes)) {
+    case Sentinel::Progress::more:
+        break;
+    case Sentinel::Progress::broken:
+        ask_next(sentinel_.problem().what, sentinel_.problem().redis_said);
+        return;
+    case Sentinel::Progress::master:
+        if (locating_ == Locating::sentinel) {
+            take_master();
+        } else if (sentinel_.master() != endpoint_) {
+            is_news_ = true;
+            owner_.on_moved();
+        }
+        break;
+    }
+    connection_.set_idle(true);
+}
+
+void SentinelLocator::on_lost(const Connection::Loss &loss) {
+    ask_next(loss.what, loss.detail);
+}
+
+void SentinelLocator::take_master() {
+    locating_ = Locating::master;
+    if (master_ == nullptr || sentinel_.master() != endpoint_) {
+        endpoint_ = sentinel_.master();
+        HostName name{.host = endpoint_.host, .port = endpoint_.port};
+        name.addresses = literal_address(name.host, name.port);
+        master_ = make_host(name);
+    }
+    master_->locate(timeout_);
+}
+
+} // namespace nginx_module

@@ -1,0 +1,66 @@
+// Where the master is, as the Sentinels say: asked in turn, and listened to from then on.
+#pragma once
+
+#include "ngx.hpp"
+
+#include "../redis_client/sentinel.hpp"
+#include "conf.hpp"
+#include "connection.hpp"
+#include "host.hpp"
+#include "locator.hpp"
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace nginx_module {
+
+class SentinelLocator final : public Locator, Locator::Owner, Connection::Owner {
+  public:
+    SentinelLocator(Locator::Owner &owner, const BackendConf &conf, ngx_log_t *log);
+    SentinelLocator(const SentinelLocator &) = delete;
+    SentinelLocator &operator=(const SentinelLocator &) = delete;
+
+    void locate(std::chrono::milliseconds timeout) override;
+    /// The next Sentinel is asked then.
+    void give_up() override;
+
+    const Address &address() const override { return master_->address(); }
+    std::string_view host() const override { return endpoint_.host; }
+    std::string_view text() const override;
+
+  private:
+    // of a Sentinel's own address, or the master's
+    void on_located() override;
+    void on_not_located(std::string_view what, std::string_view detail) override;
+    void on_moved() override {} // hosts do not tell
+
+    void on_connected() override;
+    void on_bytes(std::string_view bytes) override;
+    void on_lost(const Connection::Loss &loss) override;
+    void on_dismissed() override { connection_.close(); }
+    redis_client::ByteQueue &output() override { return sentinel_.output(); }
+
+    std::unique_ptr<Host> make_host(const HostName &name);
+    void ask();
+    void ask_next(std::string_view what, std::string_view detail);
+    void take_master();
+
+    enum class Locating { nothing, sentinel, master };
+
+    Locator::Owner &owner_;
+    const BackendConf &conf_;
+    std::vector<std::unique_ptr<Host>> sentinels_;
+    size_t next_ = 0;  // of the Sentinels: the one that is asked
+    size_t asked_ = 0; // of them, since locate()
+    Locating locating_ = Locating::nothing;
+    std::chrono::milliseconds timeout_{0};
+    redis_client::Sentinel sentinel_;
+    Connection connection_;
+    redis_client::Endpoint endpoint_; // the master
+    bool is_news_ = false;            // and nobody has gone there since it was told
+    std::unique_ptr<Host> master_;
+};
+
+} // namespace nginx_module

@@ -1,0 +1,131 @@
+#include "sentinel.hpp"
+
+#include "../rate_limit/parse.hpp"
+#include "resp.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace redis_client {
+
+namespace {
+
+constexpr std::string_view channel = "+switch-master";
+constexpr size_t longest_reply = 16'384;
+
+/// The first word, which is taken off.
+std::string_view next_word(std::string_view &text) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    return word;
+}
+
+std::string_view text_of(ReplyView reply) {
+    return reply.text().value_or(std::string_view());
+}
+
+} // namespace
+
+Sentinel::Sentinel(SentinelSettings settings)
+    : settings_(std::move(settings)), reader_(longest_reply) {}
+
+/// All at once, so that no change falls between the answer and the subscription.
+void Sentinel::connected() {
+    reader_.reset();
+    problem_ = {};
+    output_.clear();
+    awaited_ = Awaited::address;
+    if (!settings_.password.empty()) {
+        awaited_ = Awaited::login;
+        if (settings_.username.empty()) {
+            write_command(output_, {"AUTH", settings_.password});
+        } else {
+            write_command(output_, {"AUTH", settings_.username, settings_.password});
+        }
+    }
+    write_command(output_, {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", settings_.master_name});
+    write_command(output_, {"SUBSCRIBE", channel});
+}
+
+Sentinel::Progress Sentinel::received(std::string_view bytes) {
+    Progress progress = Progress::more;
+    reader_.feed(bytes);
+    for (;;) {
+        switch (reader_.next()) {
+        case ReplyTreeReader::Next::incomplete:
+            return progress;
+        case ReplyTreeReader::Next::broken:
+            return broken("an unexpected reply");
+        case ReplyTreeReader::Next::reply:
+            break;
+        }
+        const Progress step = take(reader_.reply());
+        if (step == Progress::broken) {
+            return step;
+        }
+        progress = step == Progress::master ? step : progress;
+    }
+}
+
+Sentinel::Progress Sentinel::take(ReplyView reply) {
+    if (reply.is_error()) {
+        // One that knows no AUTH repeats its words, and with them the password.
+        const std::string_view said = text_of(reply);
+        return awaited_ == Awaited::login ? broken("AUTH", said.substr(0, said.find(' ')))
+                                          : broken("error reply", said);
+    }
+    switch (awaited_) {
+    case Awaited::login:
+        awaited_ = Awaited::address;
+        return Progress::more;
+    case Awaited::address:
+        awaited_ = Awaited::subscription;
+        return take_address(reply);
+    case Awaited::subscription:
+        awaited_ = Awaited::messages;
+        return reply.size() == 3 ? Progress::more : broken("an unexpected reply");
+    case Awaited::messages:
+        return take_message(reply);
+    }
+    return Progress::more;
+}
+
+Sentinel::Progress Sentinel::take_address(ReplyView reply) {
+    if (reply.size() != 2) {
+        return reply.size() == 0 && !reply.text() && !reply.number()
+                   ? broken("it knows no master of that name")
+                   : broken("an unexpected reply");
+    }
+    return take_master(text_of(reply[0]), text_of(reply[1]));
+}
+
+/// `name old-host old-port new-host new-port`
+Sentinel::Progress Sentinel::take_message(ReplyView message) {
+    if (message.size() != 3 || text_of(message[1]) != channel) {
+        return broken("an unexpected reply");
+    }
+    std::string_view text = text_of(message[2]);
+    if (next_word(text) != settings_.master_name) {
+        return Progress::more; // a Sentinel may watch several
+    }
+    (void)next_word(text);
+    (void)next_word(text);
+    const std::string_view host = next_word(text);
+    return take_master(host, next_word(text));
+}
+
+Sentinel::Progress Sentinel::take_master(std::string_view host, std::string_view port) {
+    const auto number = rate_limit::parse_whole_number(port, 65'535);
+    if (host.empty() || !number || *number == 0) {
+        return broken("an unexpected reply");
+    }
+    master_ = {.host = std::string(host), .port = static_cast<uint16_t>(*number)};
+    return Progress::master;
+}
+
+Sentinel::Progress Sentinel::broken(std::string_view what, std::string_view redis_said) {
+    problem_ = {.what = what, .redis_said = std::string(redis_said)};
+    return Progress::broken;
+}
+
+} // namespace redis_client

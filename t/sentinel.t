@@ -1,0 +1,184 @@
+# A Redis that Sentinels watch: the master is where they say, its replicas never decide, and a
+# failover, by command or by death, costs the checks in flight.
+
+use v5.36;
+use lib 't/lib';
+use IO::Socket::INET;
+use List::Util qw(sum0);
+use Net::EmptyPort qw(empty_port);
+use RateLimit::Certificates;
+use RateLimit::Load qw(start_load);
+use RateLimit::Nginx;
+use RateLimit::Process;
+use RateLimit::Sentinels;
+use RateLimit::Wait qw(wait_until);
+use Test::More;
+
+my $sentinels = RateLimit::Sentinels->start_new;
+
+sub start_nginx ($backend, %options) {
+    return RateLimit::Nginx->start_new(<<"END", %options);
+redis_rate_limit_backend default { mode sentinel; sentinel_master limits; $backend }
+redis_rate_limit_zone \$arg_key zone=open:1m   on_error=open;
+redis_rate_limit_zone \$arg_key zone=closed:1m on_error=closed;
+redis_rate_limit_log_level info;
+server {
+    listen %PORT%;
+    location /open   { redis_rate_limit zone=open   algorithm=sliding_log limit=2 window=60; empty_gif; }
+    location /closed { redis_rate_limit zone=closed algorithm=sliding_log limit=2 window=60; empty_gif; }
+    location /many   { redis_rate_limit zone=open   algorithm=sliding_log limit=1000000 window=60; empty_gif; }
+}
+END
+}
+
+sub works ($nginx) { return wait_until(sub { $nginx->get('/closed?key=' . rand)->{status} == 200 }) }
+
+# Script runs so far.
+sub checks ($redis) {
+    my $stats = $redis->client->info('commandstats');
+    return sum0(map { ($stats->{"cmdstat_$_"} // '') =~ /calls=(\d+)/ ? $1 : 0 } qw(eval evalsha));
+}
+
+# Returns the new one.
+sub wait_for_another_master ($old) {
+    return wait_until(sub {
+        my $master = $sentinels->master;
+        return $master && $master != $old && $master->client->info('replication')->{role} eq 'master' && $master;
+    }, 20) // die 'no failover';
+}
+
+subtest 'the master' => sub {
+    my $nginx = start_nginx($sentinels->servers);
+    is($nginx->statuses('/closed?key=master', 3), '200 200 429', 'the limit holds');
+    is($sentinels->master->taken('rl:{closed:master}:sliding_log:60000'), 2, 'at the master');
+    unlike($nginx->error_log, qr/fails/, 'from the first request on');
+    $nginx->stop;
+};
+
+# Under load: what a failover does to requests, and where checks go afterwards.
+sub survives ($name, $fail_over) {
+    my $nginx  = start_nginx($sentinels->servers, workers => 2);
+    my $old    = $sentinels->master;
+    ok(works($nginx), "$name: verdicts before");
+    my $load   = start_load($nginx->url('/many?key=load'), connections => 64);
+    ok(wait_until(sub { checks($old) > 100 }), "$name: the old master decides");
+    $fail_over->($old);
+    my $master = wait_for_another_master($old);
+    ok(wait_until(sub { checks($master) > 100 }), "$name: the new one does");
+    my $at_old = $old->pid ? checks($old) : 0;
+    my $before = checks($master);
+    ok(wait_until(sub { checks($master) > $before + 1000 }), "$name: and goes on");
+    $old->restart if !$old->pid;
+    ok(wait_until(sub { eval { $old->client->info('replication')->{role} } eq 'slave' }, 20), "$name: the old one is its replica");
+    $at_old = 0 if checks($old) < $at_old;
+    $before = checks($master);
+    ok(wait_until(sub { checks($master) > $before + 1000 }), "$name: that changes nothing");
+    is(checks($old), $at_old, "$name: and is asked nothing");
+    my $result = $load->finish;
+    is($result->{refused}, 0, "$name: no error of ${\$result->{requests}} requests");
+    is($result->{broken}, 0, "$name: and each was answered");
+    my $log = $nginx->error_log;
+    cmp_ok(scalar(() = $log =~ / fails: /g), '<=', 4, "$name: a line or two of each worker");
+    $nginx->stop;
+}
+
+subtest 'failover by command' => sub {
+    survives('by command', sub ($old) { $sentinels->ask(0, 'failover', 'limits') });
+};
+
+subtest 'a master that dies' => sub {
+    survives('a death', sub ($old) { $old->kill_now });
+};
+
+subtest 'Sentinels that are not there, or do not answer' => sub {
+    my $nowhere = empty_port();
+    my $silent  = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 5) or die "listen: $!";
+    my $nginx   = start_nginx("server 127.0.0.1:$nowhere; server 127.0.0.1:${\$silent->sockport}; " . $sentinels->servers);
+    ok(works($nginx), 'others are asked');
+    $nginx->stop;
+
+    $nginx = start_nginx("server 127.0.0.1:$nowhere;");
+    is($nginx->get('/open?key=nowhere')->{status}, 200, 'none: open passes');
+    ok(wait_until(sub { $nginx->get('/closed?key=nowhere')->{status} == 503 }), 'closed does not');
+    ok($nginx->wait_for_log(qr/fails: no Sentinel tells where the master is: connecting failed,/), 'the log tells why');
+    $nginx->stop;
+};
+
+# A peer that says one thing to whoever connects.
+sub start_liar ($says) {
+    my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 5) or die "listen: $!";
+    my $process  = RateLimit::Process->run(sub {
+        my @open;
+        while (my $client = $listener->accept) {
+            sysread $client, my $asked, 4096;
+            syswrite $client, $says;
+            push @open, $client;
+        }
+    });
+    return ($process, "server 127.0.0.1:${\$listener->sockport};");
+}
+
+subtest 'a Sentinel that lies' => sub {
+    my $master    = $sentinels->master;
+    my ($replica) = grep { $_ != $master } map { $sentinels->redis($_) } 0, 1;
+    my $port      = $replica->conf->{port};
+    my ($liar, $server) = start_liar("*2\r\n\$9\r\n127.0.0.1\r\n\$" . length($port) . "\r\n$port\r\n");
+    my $before = checks($replica);
+    my $nginx  = start_nginx($server);
+    ok($nginx->wait_for_log(qr/fails: ROLE: slave,/), 'the log tells what it leads to');
+    is($nginx->get('/closed?key=lie')->{status}, 503, 'no verdict');
+    is(checks($replica), $before, 'the replica is asked nothing');
+    $nginx->stop;
+
+    $nginx = start_nginx($server . $sentinels->servers);
+    ok(works($nginx), 'another one is asked');
+    $nginx->stop;
+
+    my ($rude, $rude_server) = start_liar("HTTP/1.1 400 Bad Request\r\n\r\n");
+    $nginx = start_nginx($rude_server . $sentinels->servers);
+    ok(works($nginx), 'or where it is none');
+    $nginx->stop;
+};
+
+subtest 'a name that no Sentinel knows' => sub {
+    my $nginx = RateLimit::Nginx->start_new(<<"END");
+redis_rate_limit_backend default { mode sentinel; sentinel_master others; ${\$sentinels->servers} }
+redis_rate_limit_zone \$arg_key zone=open:1m on_error=open;
+server { listen %PORT%; redis_rate_limit zone=open algorithm=sliding_log limit=2 window=60; location / { empty_gif; } }
+END
+    is($nginx->get('/?key=a')->{status}, 200, 'open passes');
+    ok($nginx->wait_for_log(qr/fails: no Sentinel tells where the master is: it knows no master of that name,/), 'the log tells why');
+    $nginx->stop;
+};
+
+subtest 'workers come and go' => sub {
+    my $nginx = start_nginx($sentinels->servers, workers => 2);
+    my $connections = sub {
+        sum0(map { scalar(() = $sentinels->client($_)->client('list') =~ /sub=1/g) } 0 .. 2);
+    };
+    my $before = $connections->();
+    ok(works($nginx), 'verdicts');
+    for (1 .. 5) {
+        $nginx->reload;
+        ok(works($nginx), 'after a reload');
+    }
+    ok(wait_until(sub { !$nginx->leaving_workers }), 'old workers leave');
+    ok(wait_until(sub { $connections->() == $before }), 'and their subscriptions');
+    $nginx->stop;
+};
+
+subtest 'passwords and TLS' => sub {
+    my $certificates = RateLimit::Certificates->new;
+    $certificates->issue('redis', 'IP:127.0.0.1');
+    my $secured = RateLimit::Sentinels->start_new(tls => $certificates, password => 'horse', sentinel_password => 'staple');
+    my $lines   = $secured->servers . ' password horse; ssl on; ssl_trusted_certificate ' . $certificates->certificate('authority') . ';';
+    my $nginx   = start_nginx("$lines sentinel_password staple;");
+    ok(works($nginx), 'verdicts');
+    $nginx->stop;
+    $nginx = start_nginx("$lines sentinel_password battery;");
+    ok($nginx->wait_for_log(qr/fails: no Sentinel tells where the master is: WRONGPASS,/), 'a wrong one is told of');
+    unlike($nginx->error_log, qr/battery|horse|staple/, 'without it');
+    $nginx->stop;
+};
+
+done_testing;
