@@ -1,0 +1,75 @@
+# The user of Redis that the README recommends: it may do all that the module does, and nothing that
+# the module does not.
+
+use v5.36;
+use lib 't/lib';
+use RateLimit::Load qw(start_requests);
+use RateLimit::Nginx;
+use RateLimit::Redis;
+use RateLimit::Wait qw(wait_until);
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my ($line) = RateLimit::Nginx::slurp('README.md') =~ /^ACL (SETUSER limiter on >secret .+)$/m;
+my @words  = split ' ', $line;
+my %redis  = map { $_ => RateLimit::Redis->start_new } qw(a b);
+my %client = map { $_ => $redis{$_}->client } keys %redis;
+$_->acl(@words) for values %client;
+
+my @algorithms = qw(fixed_window sliding_log sliding_window token_bucket gcra leaky_bucket concurrency);
+my $locations  = join '', map { <<"END" } @algorithms;
+    location /$_ { redis_rate_limit zone=a algorithm=$_ limit=2 window=1 name=$_; empty_gif; }
+    location /refund-$_ {
+        redis_rate_limit zone=a algorithm=$_ limit=2 window=1 name=$_;
+        redis_rate_limit zone=b algorithm=sliding_log limit=1 window=60 cost=2 name=never;
+        empty_gif;
+    }
+    location /run-$_ { redis_rate_limit zone=a algorithm=$_ limit=1000 window=60 name=$_; empty_gif; }
+END
+my $nginx = RateLimit::Nginx->start_new(<<"END");
+redis_rate_limit_backend a { server ${\$redis{a}->address}; username limiter; password secret; }
+redis_rate_limit_backend b { server ${\$redis{b}->address}; username limiter; password secret; }
+redis_rate_limit_zone \$arg_key zone=a:1m backend=a on_error=closed deny_cache=off;
+redis_rate_limit_zone \$arg_key zone=b:1m backend=b on_error=closed deny_cache=off;
+server {
+    listen %PORT%;
+    root %DIR%/html;
+    $locations
+    location /long { redis_rate_limit zone=a algorithm=concurrency limit=5 window=1; limit_rate 1k; }
+}
+END
+$nginx->add_page('long', 'x' x 2500);
+
+for my $algorithm (@algorithms) {
+    unlike($nginx->statuses("/$algorithm?key=a", 3), qr/503/, "$algorithm: decides");
+    is($nginx->statuses("/refund-$algorithm?key=b", 2), '429 429', "$algorithm: gives back");
+    sleep 0.6;
+    unlike($nginx->statuses("/$algorithm?key=a", 1), qr/503/, "$algorithm: goes on");
+    my $result = start_requests($nginx->url("/run-$algorithm?key=r"), 200)->finish;
+    is($result->{faults}, 0, "$algorithm: many at once");
+}
+my @long = map { $nginx->get_later('/long?key=l') } 1, 2;
+is($_->()->{status}, 200, 'a slot that is held for longer than a window') for @long;
+unlike($nginx->statuses('/sliding_log?key=a', 1), qr/503/, 'a log that has expired');
+sleep 0.6;
+$nginx->get('/sliding_log?key=a');
+sleep 0.6;
+is($nginx->statuses('/sliding_log?key=a', 1), '200', 'a log that has expired in part');
+
+my $slots = 'rl:{a:dead}:concurrency:1000';
+my $dead  = $nginx->get_later('/long?key=dead');
+ok(wait_until(sub { $client{a}->exists($slots) }), 'a slot');
+kill KILL => $nginx->workers;
+ok(wait_until(sub { ($nginx->get('/long?key=other')->{status} // 0) == 200 }), 'of a worker that is killed');
+sleep 1;
+is($nginx->get('/long?key=dead')->{status}, 200, 'is taken back');
+$nginx->stop(expect => qr/exited on signal 9/);
+
+my %allowed = map { s/^\+// ? (s/\|/ /r => 1) : () } map { "$_" } @words;
+my $stats   = $client{a}->info('commandstats');
+for my $command (grep { $_ ne 'role' && $_ ne 'script load' } sort keys %allowed) {
+    ok($stats->{"cmdstat_$command"}, "$command is needed");
+}
+is_deeply([$client{$_}->acl('log')], [], "$_: nothing was denied") for sort keys %client;
+
+done_testing;
