@@ -161,7 +161,7 @@ redis_rate_limit_log_level info;
 @{[ map { <<"BACKEND" } @names ]}
 redis_rate_limit_backend $_ {
     server $fault{$_}{address};
-    timeout 200ms;
+    timeout 400ms;
     breaker failures=3 cooldown=300ms;
     @{[ $fault{$_}{backend} // '' ]}
 }
