@@ -14,18 +14,21 @@ uint64_t part_of(uint64_t number, uint64_t percent) {
     return number == 0 ? 0 : std::max<uint64_t>(number * percent / 100, 1);
 }
 
-/// In flight, and since when there is nothing of them that was forgotten.
+/// In flight, since when there is nothing of them that was forgotten, and when one last began or
+/// ended.
 struct Slots {
     uint64_t units;
     microseconds since;
+    microseconds last;
 };
 
 Slots slots_of(const std::optional<Record> &known, microseconds now) {
-    return known ? Slots{known->values[0], time_of(known->values[1])} : Slots{0, now};
+    return known ? Slots{known->values[0], time_of(known->values[1]), known->time}
+                 : Slots{0, now, now};
 }
 
 Record record_of(const Slots &slots, const Quota &quota, microseconds now) {
-    return {.time = now,
+    return {.time = std::max(slots.last, now),
             .holds_for = slots.units > 0 ? quota.window : microseconds::zero(),
             .values = {slots.units, word_of(slots.since)}};
 }

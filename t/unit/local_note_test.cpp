@@ -466,6 +466,15 @@ TEST(LocalNote, OfASlotCountsTheOneTaken) {
     EXPECT_EQ(host.ask(asking(quota, 0), 4).remaining, 18u);
 }
 
+TEST(LocalNote, OfASlotThatWasAskedForBeforeKeepsTheOthersAsLong) {
+    const Quota quota = twenty(Algorithm::concurrency);
+    Host host;
+    host.ask(quota, second);
+    host.note(quota, granted_with(18), second, 100, second / 2);
+    EXPECT_EQ(host.ask(asking(quota, 0), 11 * second - 1).remaining, 18u);
+    EXPECT_EQ(host.ask(asking(quota, 0), 11 * second).remaining, 20u);
+}
+
 // A worker died, and what it had in flight fell free in Redis.
 // Verdicts of one burst may be noted in any order, and Redis knows nothing of what was granted
 // here.
