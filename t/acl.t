@@ -27,8 +27,8 @@ my $locations  = join '', map { <<"END" } @algorithms;
     location /run-$_ { redis_rate_limit zone=a algorithm=$_ limit=1000 window=60 name=$_; empty_gif; }
 END
 my $nginx = RateLimit::Nginx->start_new(<<"END");
-redis_rate_limit_backend a { server ${\$redis{a}->address}; username limiter; password secret; }
-redis_rate_limit_backend b { server ${\$redis{b}->address}; username limiter; password secret; }
+redis_rate_limit_backend a { server ${\$redis{a}->address}; username limiter; password secret; connect_timeout 5s; timeout 5s; }
+redis_rate_limit_backend b { server ${\$redis{b}->address}; username limiter; password secret; connect_timeout 5s; timeout 5s; }
 redis_rate_limit_zone \$arg_key zone=a:1m backend=a on_error=closed deny_cache=off;
 redis_rate_limit_zone \$arg_key zone=b:1m backend=b on_error=closed deny_cache=off;
 server {

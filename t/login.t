@@ -37,7 +37,7 @@ END
 sub limits ($name, $backend) {
     state $number = 0;
     my $key   = 'k' . ++$number;
-    my $nginx = start_nginx($backend);
+    my $nginx = start_nginx("$backend connect_timeout 5s; timeout 5s;");
     is($nginx->statuses("/closed?key=$key", 3), '200 200 429', "$name: the limit holds");
     unlike($nginx->error_log, qr/fails/, "$name: from the first request on");
     $nginx->stop;

@@ -32,9 +32,9 @@ sub redis_with ($certificate, %settings) {
     return { redis => $redis, tls => $port };
 }
 
-sub start_nginx ($lines) {
+sub start_nginx ($lines, $patience = 'connect_timeout 500ms;') {
     return RateLimit::Nginx->start_new(<<"END");
-redis_rate_limit_backend default { $lines password $secret; connect_timeout 500ms; }
+redis_rate_limit_backend default { $lines password $secret; $patience }
 redis_rate_limit_zone \$arg_key zone=open:1m   on_error=open;
 redis_rate_limit_zone \$arg_key zone=closed:1m on_error=closed deny_cache=off;
 redis_rate_limit_log_level info;
@@ -48,7 +48,7 @@ END
 }
 
 sub limits ($name, $lines) {
-    my $nginx = start_nginx($lines);
+    my $nginx = start_nginx($lines, 'connect_timeout 5s; timeout 5s;');
     is($nginx->statuses('/closed?key=' . $name =~ s/\W//gr, 3), '200 200 429', "$name: the limit holds");
     unlike($nginx->error_log, qr/fails/, "$name: from the first request on");
     $nginx->stop;
@@ -136,7 +136,7 @@ subtest 'a handshake that stalls' => sub {
 # More than fits into a record, and into the socket while Redis stands still.
 subtest 'many checks at once' => sub {
     my $redis = $with{address}{redis};
-    my $nginx = start_nginx("$server{address} $trusted timeout 5s;");
+    my $nginx = start_nginx("$server{address} $trusted", 'connect_timeout 5s; timeout 5s;');
     is($nginx->get('/many?key=first')->{status}, 200, 'a verdict');
     $redis->freeze;
     my @later = map { $nginx->get_later("/many?key=$_" . 'm' x 100) } 1 .. 300;
