@@ -77,15 +77,19 @@ subtest 'a name that nobody ever knew' => sub {
     $nginx->stop;
 };
 
-subtest 'an address' => sub {
-    my $nginx = RateLimit::Nginx->start_new(<<"END");
+subtest 'addresses' => sub {
+    my $both = RateLimit::Redis->start_new;
+    $both->client->config_set('bind', '127.0.0.1 ::1');
+    for my $server ("127.0.0.3:$port", "[::1]:${\$both->conf->{port}}") {
+        my $nginx = RateLimit::Nginx->start_new(<<"END");
 resolver 127.0.0.1:9;
-redis_rate_limit_backend default { server 127.0.0.3:$port; }
+redis_rate_limit_backend default { server $server; connect_timeout 5s; timeout 5s; }
 redis_rate_limit_zone \$arg_key zone=closed:1m on_error=closed;
-server { listen %PORT%; redis_rate_limit zone=closed algorithm=sliding_log limit=2 window=60; }
+server { listen %PORT%; location / { redis_rate_limit zone=closed algorithm=sliding_log limit=2 window=60; empty_gif; } }
 END
-    isnt($nginx->get('/?key=address')->{status}, 503, 'is asked of nobody');
-    $nginx->stop;
+        is($nginx->statuses('/?key=address', 3), '200 200 429', "$server is asked of nobody");
+        $nginx->stop;
+    }
 };
 
 done_testing;

@@ -56,7 +56,11 @@ const char *set_server(ngx_conf_t *cf, Block &block, std::string_view value) {
                            directive, &url.url, url.err != nullptr ? url.err : "no memory");
         return already_told;
     }
-    HostName server{.host = std::string(view(url.host)), .port = url.port};
+    std::string_view host = view(url.host);
+    if (host.starts_with('[')) {
+        host = host.substr(1, host.size() - 2); // of an IPv6 address
+    }
+    HostName server{.host = std::string(host), .port = url.port};
     if (url.family == AF_UNIX) {
         server = {.host = {}, .addresses = {Address(url.addrs[0].sockaddr, url.addrs[0].socklen)}};
     }
