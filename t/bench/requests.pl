@@ -13,6 +13,8 @@ use Bench::Machine qw(cores machine);
 use Cwd qw(abs_path);
 use JSON::PP;
 use List::Util qw(sum0);
+use Net::EmptyPort qw(empty_port);
+use RateLimit::Certificates;
 use RateLimit::Measure qw(cpu_ns machine_seconds hold_on median wrk visit ping_us);
 use RateLimit::Nginx;
 use RateLimit::Redis;
@@ -30,9 +32,10 @@ $rounds =~ /^[1-9]\d*$/ or die "ROUNDS is a number from 1\n";
 STDOUT->autoflush;
 my $machine = machine();
 my $cores   = cores();
-my $redis   = RateLimit::Redis->start_new;
+my $trust   = RateLimit::Certificates->new;
+my $redis   = RateLimit::Redis->start_new($trust->redis_settings($trust->issue('redis', 'IP:127.0.0.1'), empty_port()));
 my $client  = $redis->client;
-my %servers = start_servers($redis, abs_path('build/empty_script/build/ngx_http_redis_rate_limit_module.so'));
+my %servers = start_servers($redis, $trust->certificate('authority'), abs_path('build/empty_script/build/ngx_http_redis_rate_limit_module.so'));
 my %workers = map { $_ => [$servers{$_}->workers] } keys %servers;
 
 sub script_calls () {

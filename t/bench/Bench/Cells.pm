@@ -25,6 +25,7 @@ my @variants = (
     variant('limit_req', 'limit_req', 'limit_req zone=allowing burst=1000000 nodelay;'),
     variant('gcra', 'gcra, headers off', $no_headers . rules("zone=per_client $gcra")),
     variant('gcra_headers', 'gcra, default headers', rules("zone=per_client $gcra")),
+    variant('tls', 'gcra, headers off, TLS to Redis', $no_headers . rules("zone=per_client $gcra"), server => 'tls'),
     variant('three', 'three rules, headers off', $no_headers . rules("zone=per_client $gcra", @two_more)),
     (map { variant($_->[0], "$_->[0], headers off", $no_headers . rules("zone=per_client algorithm=$_->[0] $_->[1] name=$_->[0]")) }
         ['fixed_window',   'limit=1000000000 window=60'],
@@ -56,7 +57,7 @@ my @others  = qw(three fixed_window sliding_window sliding_log token_bucket leak
 my @loads   = (
     [1, 1,   50_000,  @core, @headers],
     ['held', 1, 50_000, @core, @headers],
-    [1, 64,  50_000,  @core, @headers, @others, 'empty_script'],
+    [1, 64,  50_000,  @core, @headers, 'tls', @others, 'empty_script'],
     [1, 256, 50_000,  @core],
     [1, 1,   1,       @core],
     [1, 64,  1,       @core, @headers],
@@ -100,7 +101,7 @@ sub loads () {
 
 # Neither limiter writes to the log. A limit_req zone of 8 MB has room for 64,000 clients, and is kept
 # small so that its tree is not one of clients long gone.
-sub configuration ($redis, @of) {
+sub configuration ($server, @of) {
     my $locations = join "\n", map { "location /$_->{name} { $_->{conf} empty_gif; }" } @of;
     return <<"END";
 access_log off;
@@ -111,7 +112,7 @@ limit_req_zone \$arg_client zone=flood:32m rate=1r/m;
 limit_req_status 429;
 limit_req_log_level info;
 map \$host \$million { default 1000000; }
-redis_rate_limit_backend default { server ${\$redis->address}; timeout 10s; }
+redis_rate_limit_backend default { $server timeout 10s; }
 redis_rate_limit_zone \$arg_client  zone=per_client:10m on_error=closed;
 redis_rate_limit_zone \$arg_client  zone=flood:32m      on_error=closed;
 redis_rate_limit_zone \$remote_addr zone=per_address:1m on_error=closed;
@@ -123,11 +124,14 @@ server {
 END
 }
 
-# An nginx with one worker, one with two, and one whose gcra does nothing.
-sub start_servers ($redis, $empty_module) {
+# An nginx with one worker, one with two, one that speaks TLS to Redis, and one whose gcra does nothing.
+sub start_servers ($redis, $authority, $empty_module) {
+    my $plain = "server ${\$redis->address};";
+    my $tls   = "server 127.0.0.1:${\$redis->conf->{'tls-port'}}; ssl on; ssl_trusted_certificate $authority;";
     my @usual = grep { !$_->{server} } @variants;
-    my %servers = map { $_ => RateLimit::Nginx->start_new(configuration($redis, @usual), workers => $_, log_level => 'error') } 1, 2;
-    my $empty = RateLimit::Nginx->new(configuration($redis, variant_named('empty_script')), log_level => 'error');
+    my %servers = map { $_ => RateLimit::Nginx->start_new(configuration($plain, @usual), workers => $_, log_level => 'error') } 1, 2;
+    $servers{tls} = RateLimit::Nginx->start_new(configuration($tls, variant_named('tls')), log_level => 'error');
+    my $empty = RateLimit::Nginx->new(configuration($plain, variant_named('empty_script')), log_level => 'error');
     my $file  = $empty->dir . '/nginx.conf';
     RateLimit::Nginx::write_file($file, RateLimit::Nginx::slurp($file) =~ s/^load_module .*$/load_module $empty_module;/mr);
     $empty->start;

@@ -40,6 +40,12 @@ sub allowed ($figures) {
     );
 }
 
+sub tls ($figures) {
+    my ($plain, $tls) = map { cell_name($_, 1, 64, 50_000) } qw(gcra tls);
+    return if !$figures->has($plain, $tls);
+    return goal('TLS to Redis: nginx CPU, of that without', $figures->ratio($tls, $plain, 'nginx'), '<=', 1.3);
+}
+
 sub alone ($figures) {
     my ($bare, @ours) = map { cell_name($_, 1, 1, 50_000) } qw(bare gcra gcra_headers);
     return if !$figures->has($bare, @ours);
@@ -58,6 +64,7 @@ sub goals ($figures) {
         flood($figures, 'denied, 200,000 clients', 200_000, qw(limit_req_flood flood flood_headers)),
         allowed($figures),
         alone($figures),
+        tls($figures),
     );
 }
 
