@@ -87,6 +87,7 @@ subtest 'a Redis that refuses to write' => sub {
     ok(wait_until(sub { $calls_in->(1) == 0 }), 'it is not told again and again of slots that it never gave');
 
     $client->config('set', 'min-replicas-to-write', 0);
+    ok(wait_until(sub { $nginx->get('/2?key=again')->{status} == 200 }), 'Redis decides again');
     $upstream->hold;
     my $held = start_request($nginx, '/2?key=leaving');
     $client->config('set', 'min-replicas-to-write', 1);

@@ -25,7 +25,7 @@ redis_rate_limit_zone \$uri zone=z:1m on_error=closed;
 server {
     listen %PORT%;
     location / {
-        redis_rate_limit zone=z algorithm=sliding_log limit=1000000 window=60;
+        redis_rate_limit zone=z algorithm=sliding_log limit=1000000 window=1h;
         empty_gif;
     }
 }
@@ -46,7 +46,7 @@ subtest '100 reloads under load' => sub {
     my $nginx = start_nginx(workers => 2);
     connections(2, 'at first');
     my $clients = $redis->_redis->info('clients')->{connected_clients};
-    my $key     = 'rl:{z:/}:sliding_log:60000';
+    my $key     = 'rl:{z:/}:sliding_log:3600000';
     my $load    = start_load($nginx->url, connections => 4, close => 1);
     my $descriptors = descriptors($nginx->pid);
     for (1 .. 100) {
@@ -119,7 +119,7 @@ subtest 'a graceful stop lets suspended requests finish' => sub {
     $relay->hold;
     my @answers = map { $nginx->get_later("/$_") } 1 .. 5;
     my $client  = $redis->client;
-    ok(wait_until(sub { 5 == grep { $client->llen("rl:{z:/$_}:sliding_log:60000") } 1 .. 5 }), 'five are suspended');
+    ok(wait_until(sub { 5 == grep { $client->llen("rl:{z:/$_}:sliding_log:3600000") } 1 .. 5 }), 'five are suspended');
     kill QUIT => $nginx->pid;
     ok(wait_until(sub { $nginx->leaving_workers == 1 }), 'the worker is to leave');
     $relay->release;
@@ -133,10 +133,10 @@ subtest 'a reload lets suspended requests finish' => sub {
     my $nginx = start_nginx(server => $server);
     is($nginx->get('/')->{status}, 200, 'works');
     my $client = $redis->client;
-    $client->del('rl:{z:/held}:sliding_log:60000');
+    $client->del('rl:{z:/held}:sliding_log:3600000');
     $relay->hold;
     my $answer = $nginx->get_later('/held');
-    ok(wait_until(sub { $client->llen('rl:{z:/held}:sliding_log:60000') }), 'one is suspended');
+    ok(wait_until(sub { $client->llen('rl:{z:/held}:sliding_log:3600000') }), 'one is suspended');
     $nginx->reload;
     is(scalar $nginx->leaving_workers, 1, 'its worker stays for it');
     $relay->release;
@@ -151,10 +151,10 @@ subtest 'worker_shutdown_timeout' => sub {
     my $nginx = start_nginx(server => $server, main => 'worker_shutdown_timeout 300ms;');
     is($nginx->get('/')->{status}, 200, 'works');
     my $client = $redis->client;
-    $client->del('rl:{z:/held}:sliding_log:60000');
+    $client->del('rl:{z:/held}:sliding_log:3600000');
     $relay->hold;
     my @answers = map { $nginx->get_later('/held') } 1 .. 3;
-    ok(wait_until(sub { $client->llen('rl:{z:/held}:sliding_log:60000') == 3 }), 'three are suspended');
+    ok(wait_until(sub { $client->llen('rl:{z:/held}:sliding_log:3600000') == 3 }), 'three are suspended');
     my $began = time;
     $nginx->stop(seconds => 8); # and judges the log
     cmp_ok(time - $began, '<', 5, 'it leaves without an answer from Redis');

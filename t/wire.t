@@ -128,7 +128,6 @@ my $verdict = reply_of(@numbers);
 sub numbers_but ($i, $number) { return reply_of(@numbers[ 0 .. $i - 1 ], $number, @numbers[ $i + 1 .. $#numbers ]) }
 
 subtest 'replies that are none' => sub {
-    my ($relay, $nginx) = start_relayed;
     my %replies = (
         'garbage'              => "hello\r\n",
         'HTTP'                 => "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
@@ -164,22 +163,35 @@ subtest 'replies that are none' => sub {
         'times beyond 2^53'    => numbers_but(4, 2**53 + 2),
         'two replies'          => "$verdict$verdict",
     );
-    my ($worker) = $nginx->workers;
-    my $before;
-    for my $name (('garbage') x 3, sort keys %replies) {
-        my $connections = $relay->counts->{accepted};
-        $relay->replace_next($replies{$name});
-        my $policy   = $name eq 'two replies' ? 200 : 503; # the first of two is as good as any
-        my $response = $nginx->get('/closed?key=' . fresh_key);
-        is($response->{status}, $policy, "$name: $policy");
-        ok(wait_until(sub { $relay->counts->{accepted} > $connections }), "$name: a new connection");
-        works($nginx, "after $name");
-        $before //= rss($nginx);
+    my $recovers = sub ($place) {
+        my ($said, $connections) = $place->@{qw(said connections)};
+        works($place->{nginx}, "after $said");
+        $place->{connections} = $place->{relay}->counts->{accepted};
+        cmp_ok($place->{connections}, '>', $connections, "$said: a new connection");
+        $place->{rss} //= rss($place->{nginx});
+    };
+    # While one waits before it connects again, others go on.
+    my @places = map {
+        my ($relay, $nginx) = start_relayed;
+        +{ relay => $relay, nginx => $nginx, worker => ($nginx->workers)[0], connections => 1 }
+    } 1 .. 6;
+    for my $name (('garbage') x 6, sort keys %replies) {
+        push @places, my $place = shift @places;
+        $recovers->($place) if $place->{said};
+        $place->{said} = $name;
+        $place->{relay}->replace_next($replies{$name});
+        my $policy = $name eq 'two replies' ? 200 : 503; # the first of two is as good as any
+        is($place->{nginx}->get('/closed?key=' . fresh_key)->{status}, $policy, "$name: $policy");
     }
-    is(($nginx->workers)[0], $worker, 'the worker lives');
     my $kept = RateLimit::Nginx::preload() ? 8192 : 1024; # a sanitizer keeps what is freed for a while
-    cmp_ok(rss($nginx) - $before, '<', $kept, 'and is no larger');
+    for my $place (@places) {
+        $recovers->($place);
+        is(($place->{nginx}->workers)[0], $place->{worker}, 'the worker lives');
+        cmp_ok(rss($place->{nginx}) - $place->{rss}, '<', $kept, 'and is no larger');
+        $place->{nginx}->stop;
+    }
 
+    my ($relay, $nginx) = start_relayed;
     $relay->replace_next($replies{garbage});
     my $response = $nginx->get('/open?key=' . fresh_key);
     is($response->{status}, 200, 'on_error=open passes');
