@@ -7,6 +7,7 @@ use IO::Socket::INET;
 use List::Util qw(sum0);
 use Net::EmptyPort qw(empty_port);
 use RateLimit::Certificates;
+use RateLimit::Dns;
 use RateLimit::Load qw(start_load);
 use RateLimit::Nginx;
 use RateLimit::Process;
@@ -17,7 +18,9 @@ use Test::More;
 my $sentinels = RateLimit::Sentinels->start_new;
 
 sub start_nginx ($backend, %options) {
+    my $http = delete $options{http} // '';
     return RateLimit::Nginx->start_new(<<"END", %options);
+$http
 redis_rate_limit_backend default { mode sentinel; sentinel_master limits; $backend }
 redis_rate_limit_zone \$arg_key zone=open:1m   on_error=open;
 redis_rate_limit_zone \$arg_key zone=closed:1m on_error=closed;
@@ -69,7 +72,7 @@ sub survives ($name, $fail_over) {
     my $before = checks($master);
     ok(wait_until(sub { checks($master) > $before + 1000 }), "$name: and goes on");
     $old->restart if !$old->pid;
-    ok(wait_until(sub { eval { $old->client->info('replication')->{role} } eq 'slave' }, 20), "$name: the old one is its replica");
+    ok(wait_until(sub { (eval { $old->client->info('replication')->{role} } // '') eq 'slave' }, 20), "$name: the old one is its replica");
     $at_old = 0 if checks($old) < $at_old;
     $before = checks($master);
     ok(wait_until(sub { checks($master) > $before + 1000 }), "$name: that changes nothing");
@@ -78,6 +81,7 @@ sub survives ($name, $fail_over) {
     is($result->{refused}, 0, "$name: no error of ${\$result->{requests}} requests");
     is($result->{broken}, 0, "$name: and each was answered");
     my $log = $nginx->error_log;
+    unlike($log, qr/fails: [:,]/, "$name: with a reason");
     cmp_ok(scalar(() = $log =~ / fails: /g), '<=', 4, "$name: a line or two of each worker");
     $nginx->stop;
 }
@@ -104,25 +108,27 @@ subtest 'Sentinels that are not there, or do not answer' => sub {
     $nginx->stop;
 };
 
-# A peer that says one thing to whoever connects.
-sub start_liar ($says) {
+# A peer that says one thing to whoever connects, and stays or leaves.
+sub start_liar ($says, %options) {
     my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 5) or die "listen: $!";
     my $process  = RateLimit::Process->run(sub {
         my @open;
         while (my $client = $listener->accept) {
             sysread $client, my $asked, 4096;
             syswrite $client, $says;
-            push @open, $client;
+            push @open, $client if !$options{leaves};
         }
     });
     return ($process, "server 127.0.0.1:${\$listener->sockport};");
 }
 
+sub told ($host, $port) { return "*2\r\n" . join '', map { '$' . length($_) . "\r\n$_\r\n" } $host, $port }
+
 subtest 'a Sentinel that lies' => sub {
     my $master    = $sentinels->master;
     my ($replica) = grep { $_ != $master } map { $sentinels->redis($_) } 0, 1;
     my $port      = $replica->conf->{port};
-    my ($liar, $server) = start_liar("*2\r\n\$9\r\n127.0.0.1\r\n\$" . length($port) . "\r\n$port\r\n");
+    my ($liar, $server) = start_liar(told('127.0.0.1', $port));
     my $before = checks($replica);
     my $nginx  = start_nginx($server);
     ok($nginx->wait_for_log(qr/fails: ROLE: slave,/), 'the log tells what it leads to');
@@ -151,19 +157,42 @@ END
     $nginx->stop;
 };
 
+# A lookup that is under way is one of the master, whatever becomes of the Sentinel meanwhile.
+subtest 'Sentinels that leave when they have told a name' => sub {
+    my $redis = RateLimit::Redis->start_new;
+    my $dns   = RateLimit::Dns->start_new('redis.test' => '127.0.0.1', delay => 0.3);
+    my $told  = told('redis.test', $redis->conf->{port});
+    my @liars = map { [start_liar($told, leaves => 1)] } 1, 2;
+    my $nginx = start_nginx(join(' ', map { $_->[1] } @liars) . ' connect_timeout 3s; timeout 3s;', http => $dns->resolver);
+    ok(works($nginx), 'the name that they told counts');
+    $nginx->stop;
+};
+
+sub subscriptions () {
+    return sum0(map { scalar(() = $sentinels->client($_)->client('list') =~ /sub=1/g) } 0 .. 2);
+}
+
+subtest 'Sentinels that are restarted' => sub {
+    my $others = subscriptions;
+    my $nginx  = start_nginx($sentinels->servers);
+    ok(works($nginx), 'verdicts');
+    ok(wait_until(sub { subscriptions == $others + 1 }), 'one is listened to');
+    $sentinels->client($_)->client('kill', 'type', 'pubsub') for 0 .. 2;
+    ok(wait_until(sub { subscriptions == $others + 1 }), 'and again, or another');
+    unlike($nginx->error_log, qr/fails/, 'nothing happened to the master');
+    $nginx->stop;
+};
+
 subtest 'workers come and go' => sub {
     my $nginx = start_nginx($sentinels->servers, workers => 2);
-    my $connections = sub {
-        sum0(map { scalar(() = $sentinels->client($_)->client('list') =~ /sub=1/g) } 0 .. 2);
-    };
-    my $before = $connections->();
+    my $before = subscriptions;
     ok(works($nginx), 'verdicts');
     for (1 .. 5) {
         $nginx->reload;
         ok(works($nginx), 'after a reload');
     }
     ok(wait_until(sub { !$nginx->leaving_workers }), 'old workers leave');
-    ok(wait_until(sub { $connections->() == $before }), 'and their subscriptions');
+    ok(wait_until(sub { subscriptions == $before }), 'and their subscriptions');
     $nginx->stop;
 };
 

@@ -3,6 +3,7 @@
 #include "host.hpp"
 #include "log_text.hpp"
 #include "sentinel_locator.hpp"
+#include "timer.hpp"
 #include "util.hpp"
 
 #include <algorithm>
@@ -12,24 +13,6 @@ namespace nginx_module {
 using redis_client::Session;
 
 namespace {
-
-void set_up_timer(ngx_event_t &timer, Backend *self, ngx_log_t *log, ngx_event_handler_pt handler) {
-    timer.data = self;
-    timer.log = log;
-    timer.handler = handler;
-    timer.cancelable = 1;
-}
-
-void stop_timer(ngx_event_t &timer) {
-    if (timer.timer_set) {
-        ngx_del_timer(&timer);
-    }
-}
-
-void start_timer(ngx_event_t &timer, std::chrono::milliseconds delay) {
-    stop_timer(timer); // else ngx_add_timer leaves a timer that moves by less than 300 ms
-    ngx_add_timer(&timer, static_cast<ngx_msec_t>(std::max(delay.count(), int64_t{0})));
-}
 
 std::unique_ptr<Locator> locator_of(Locator::Owner &owner, const BackendConf &conf,
                                     ngx_log_t *log) {
@@ -116,6 +99,9 @@ void Backend::on_moved() {
     if (connection_.is_open()) {
         connection_.close();
         session_.disconnected(Session::Lost::in_use, now());
+        if (session_.counters().failures != told_.failures) {
+            begin_episode({"the master has moved"});
+        }
     }
     backoff_.reset();
     connect();
@@ -198,9 +184,10 @@ bool Backend::has_served() const {
 
 void Backend::disconnected(Session::Lost lost, std::chrono::milliseconds longest_wait) {
     std::chrono::milliseconds wait{0};
-    if (lost == Session::Lost::in_use && has_served()) {
+    if (has_served()) {
         backoff_.reset();
-    } else {
+    }
+    if (lost != Session::Lost::in_use || !has_served()) {
         wait = backoff_.next(static_cast<uint32_t>(ngx_random()), longest_wait);
         locator_->give_up();
     }

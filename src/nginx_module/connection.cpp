@@ -19,6 +19,7 @@ Connection::Connection(Owner &owner, ngx_log_t *log, const TlsContext *tls)
     : owner_(owner), log_(*log), tls_context_(tls) {}
 
 void Connection::open(const Address &address, std::string_view host) {
+    close();
     if (tls_context_ != nullptr && (tls_ == nullptr || host_ != host)) {
         host_ = host;
         tls_ = tls_context_->peer(host_);

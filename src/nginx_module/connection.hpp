@@ -44,8 +44,8 @@ class Connection {
     Connection(const Connection &) = delete;
     Connection &operator=(const Connection &) = delete;
 
-    /// Begins to connect. The outcome comes by on_connected() or on_lost(), perhaps at once.
-    /// `host` is who a certificate is to be of.
+    /// Begins to connect, in the place of a connection that is open. The outcome comes by
+    /// on_connected() or on_lost(), perhaps at once. `host` is who a certificate is to be of.
     void open(const Address &address, std::string_view host);
     void close(); // without a word to the owner
 

@@ -1,10 +1,19 @@
 #include "sentinel_locator.hpp"
 
+#include "timer.hpp"
+
 #include <utility>
 
 namespace nginx_module {
 
 using redis_client::Sentinel;
+
+namespace {
+
+/// A Sentinel that left may be one of all that are restarted, one after another.
+constexpr std::chrono::milliseconds wait_to_listen_again{1000};
+
+} // namespace
 
 SentinelLocator::SentinelLocator(Locator::Owner &owner, const BackendConf &conf, ngx_log_t *log)
     : owner_(owner),
@@ -15,6 +24,13 @@ SentinelLocator::SentinelLocator(Locator::Owner &owner, const BackendConf &conf,
         sentinels_.push_back(make_host(name));
     }
     next_ = static_cast<size_t>(ngx_random()) % sentinels_.size(); // else all workers ask one
+    set_up_timer(timer_, this, log, [](ngx_event_t *event) noexcept {
+        static_cast<SentinelLocator *>(event->data)->listen_again();
+    });
+}
+
+SentinelLocator::~SentinelLocator() {
+    stop_timer(timer_);
 }
 
 std::unique_ptr<Host> SentinelLocator::make_host(const HostName &name) {
@@ -27,8 +43,9 @@ std::string_view SentinelLocator::text() const {
 }
 
 void SentinelLocator::locate(std::chrono::milliseconds timeout) {
-    timeout_ = timeout;
+    timeout_ = timeout / 2; // of a Sentinel's name, and of the master's
     asked_ = 0;
+    stop_timer(timer_);
     if (std::exchange(is_news_, false)) {
         take_master();
     } else {
@@ -37,7 +54,8 @@ void SentinelLocator::locate(std::chrono::milliseconds timeout) {
 }
 
 void SentinelLocator::give_up() {
-    if (locating_ == Locating::sentinel) {
+    stop_timer(timer_);
+    if (is_asking()) {
         sentinels_[next_]->give_up();
     }
     if (master_ != nullptr) {
@@ -56,30 +74,45 @@ void SentinelLocator::ask() {
     sentinels_[next_]->locate(timeout_);
 }
 
-/// A Sentinel is of no use: each is asked once before the owner is told so.
+/// The one that was listened to is gone, while the master may be in use, or be looked up.
+void SentinelLocator::listen_again() {
+    if (locating_ == Locating::subscription) {
+        ask_next({}, {}); // it takes too long
+    } else if (locating_ == Locating::master) {
+        start_timer(timer_, wait_to_listen_again);
+    } else {
+        locating_ = Locating::subscription;
+        start_timer(timer_, conf_.connect_timeout);
+        sentinels_[next_]->locate(timeout_);
+    }
+}
+
+/// A Sentinel is of no use: each is asked once before the owner, if it waits, is told so.
 void SentinelLocator::ask_next(std::string_view what, std::string_view detail) {
     connection_.close();
-    const bool is_asking = locating_ != Locating::nothing;
     sentinels_[next_]->give_up();
     next_ = (next_ + 1) % sentinels_.size();
-    if (!is_asking) {
-        return; // it was only listened to
+    if (locating_ != Locating::sentinel) {
+        if (locating_ == Locating::subscription) {
+            locating_ = Locating::nothing;
+        }
+        start_timer(timer_, wait_to_listen_again);
+        return;
     }
     if (asked_ < sentinels_.size()) {
         ask();
         return;
     }
     locating_ = Locating::nothing;
-    owner_.on_not_located("no Sentinel tells where the master is",
-                          detail.empty() ? what : detail);
+    owner_.on_not_located("no Sentinel tells where the master is", detail.empty() ? what : detail);
 }
 
 void SentinelLocator::on_located() {
-    if (std::exchange(locating_, Locating::nothing) == Locating::master) {
+    if (locating_ == Locating::master) {
+        locating_ = Locating::nothing;
         owner_.on_located();
         return;
     }
-    locating_ = Locating::sentinel;
     const Host &sentinel = *sentinels_[next_];
     connection_.open(sentinel.address(), sentinel.host());
 }
@@ -106,19 +139,35 @@ void SentinelLocator::on_bytes(std::string_view bytes) {
         ask_next(sentinel_.problem().what, sentinel_.problem().redis_said);
         return;
     case Sentinel::Progress::master:
-        if (locating_ == Locating::sentinel) {
-            take_master();
-        } else if (sentinel_.master() != endpoint_) {
-            is_news_ = true;
-            owner_.on_moved();
-        }
+        on_master();
         break;
     }
-    connection_.set_idle(true);
+    connection_.set_idle(!is_asking());
+}
+
+void SentinelLocator::on_master() {
+    if (locating_ == Locating::sentinel) {
+        take_master();
+        return;
+    }
+    if (locating_ == Locating::subscription) {
+        locating_ = Locating::nothing;
+        stop_timer(timer_);
+    }
+    if (sentinel_.master() != endpoint_) {
+        is_news_ = true;
+        owner_.on_moved();
+    }
 }
 
 void SentinelLocator::on_lost(const Connection::Loss &loss) {
     ask_next(loss.what, loss.detail);
+}
+
+/// As the worker is to leave.
+void SentinelLocator::on_dismissed() {
+    connection_.close();
+    stop_timer(timer_);
 }
 
 void SentinelLocator::take_master() {

@@ -10,7 +10,6 @@
 #include "locator.hpp"
 
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +18,7 @@ namespace nginx_module {
 class SentinelLocator final : public Locator, Locator::Owner, Connection::Owner {
   public:
     SentinelLocator(Locator::Owner &owner, const BackendConf &conf, ngx_log_t *log);
+    ~SentinelLocator() override;
     SentinelLocator(const SentinelLocator &) = delete;
     SentinelLocator &operator=(const SentinelLocator &) = delete;
 
@@ -39,15 +39,25 @@ class SentinelLocator final : public Locator, Locator::Owner, Connection::Owner 
     void on_connected() override;
     void on_bytes(std::string_view bytes) override;
     void on_lost(const Connection::Loss &loss) override;
-    void on_dismissed() override { connection_.close(); }
+    void on_dismissed() override;
     redis_client::ByteQueue &output() override { return sentinel_.output(); }
 
     std::unique_ptr<Host> make_host(const HostName &name);
     void ask();
+    void listen_again();
     void ask_next(std::string_view what, std::string_view detail);
+    void on_master();
     void take_master();
 
-    enum class Locating { nothing, sentinel, master };
+    enum class Locating {
+        nothing,
+        sentinel,     // that tells where the master is
+        master,       // whose name was told
+        subscription, // the same as a Sentinel, while nobody waits for it
+    };
+    bool is_asking() const {
+        return locating_ == Locating::sentinel || locating_ == Locating::subscription;
+    }
 
     Locator::Owner &owner_;
     const BackendConf &conf_;
@@ -61,6 +71,7 @@ class SentinelLocator final : public Locator, Locator::Owner, Connection::Owner 
     redis_client::Endpoint endpoint_; // the master
     bool is_news_ = false;            // and nobody has gone there since it was told
     std::unique_ptr<Host> master_;
+    ngx_event_t timer_{}; // of a subscription: when to try, and when that takes too long
 };
 
 } // namespace nginx_module

@@ -173,8 +173,12 @@ bool Context::set_trust(ngx_conf_t *cf) {
                "a file of certificates in PEM format");
         return false;
     }
-    return !settings_.trusted_certificate.empty() ||
-           SSL_CTX_set_default_verify_paths(ssl_.ctx) == 1;
+    if (settings_.trusted_certificate.empty() && SSL_CTX_set_default_verify_paths(ssl_.ctx) != 1) {
+        refuse(cf, directive, "ssl_trusted_certificate", "",
+               "one, for the system's authorities cannot be read");
+        return false;
+    }
+    return true;
 }
 
 bool Context::set_certificate(ngx_conf_t *cf) {

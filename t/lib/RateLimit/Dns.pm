@@ -8,13 +8,17 @@ use Net::DNS::Nameserver;
 use Net::EmptyPort qw(empty_port);
 use RateLimit::Nginx;
 use RateLimit::Process;
+use Time::HiRes qw(sleep);
 
-# Of the names of a test, which are valid for a second; all others do not exist.
+# Of the names of a test, which are valid for a second; all others do not exist. Each answer takes
+# `delay` seconds.
 sub start_new ($class, %addresses) {
+    my $delay = delete $addresses{delay} // 0;
     my $self = bless { dir => tempdir('dns-XXXXXXXX', TMPDIR => 1, CLEANUP => 1), port => empty_port(undef, 'udp') }, $class;
     $self->answer(%addresses);
     my $file   = "$self->{dir}/names";
     my $answer = sub ($name, $class, $type, @) {
+        sleep $delay;
         my %address = map { split / / } split /\n/, RateLimit::Nginx::slurp($file);
         my $found = $address{$name} // return 'NXDOMAIN', [], [], [];
         my $is_of_type = ($type eq 'AAAA') == ($found =~ /:/);
