@@ -14,8 +14,9 @@ SOURCES = $(wildcard src/*/*.cpp src/*/*.hpp lua/*.lua)
 # The list of sources is made by nginx's configure: a file that comes or goes makes it anew.
 CONFIGURED_BY = config config.make tools/configure-nginx src/rate_limit src/redis_client src/nginx_module
 TESTS ?= $(wildcard t/*.t)
+SECONDS ?= 60
 
-.PHONY: all run test test-asan soak bench install lint format clean help FORCE
+.PHONY: all run test test-asan fuzz soak bench install lint format clean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(MODULE)
@@ -25,6 +26,7 @@ help:
 	@echo 'make run        installs what is missing, builds, and serves a demonstration on PORT=$(PORT)'
 	@echo 'make test       installs what is missing, builds, runs all tests (TESTS= some of t/)'
 	@echo 'make test-asan  the same with AddressSanitizer and UndefinedBehaviorSanitizer'
+	@echo 'make fuzz       runs each fuzz target for SECONDS=$(SECONDS)'
 	@echo 'make soak       faults of all kinds under load for MINUTES=$(MINUTES), by chance from SEED=$(SEED)'
 	@echo 'make bench      measures against nginx alone and limit_req, writes docs/benchmark.md'
 	@echo 'make install    puts the module into MODULES_DIR=$(MODULES_DIR)'
@@ -76,6 +78,12 @@ test-asan:
 	RATE_LIMIT_MODULE=build/asan/$(NAME) \
 	RATE_LIMIT_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 	tools/run-tests $(TESTS)
+
+fuzz:
+	tools/install-packages fuzz
+	cmake -S . -B build/fuzz -D CMAKE_CXX_COMPILER=clang++ -D FUZZ=ON
+	cmake --build build/fuzz --parallel $$(nproc) --target fuzzers
+	tools/run-fuzzers $(SECONDS)
 
 soak:
 	tools/install-packages test

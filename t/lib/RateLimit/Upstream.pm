@@ -83,14 +83,14 @@ sub turn ($upstream) {
     return 1;
 }
 
-# Requests are small: all of one comes at once.
+# Requests are small: all of one comes at once, and perhaps its end with it.
 sub take_bytes ($upstream, $socket) {
     my ($request) = grep { $_->{socket} == $socket } $upstream->{requests}->@*;
-    if (sysread $socket, my $bytes, 65536) {
+    my $select    = IO::Select->new($socket);
+    do {
+        sysread $socket, my $bytes, 65536 or return finish($upstream, $socket);
         $request->{due} //= time + $upstream->{seconds};
-    } else {
-        finish($upstream, $socket);
-    }
+    } while ($select->can_read(0));
 }
 
 sub reply_to_those_due ($upstream, $time) {

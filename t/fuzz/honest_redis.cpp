@@ -1,0 +1,180 @@
+#include "honest_redis.hpp"
+
+#include <charconv>
+#include <numeric>
+#include <utility>
+
+namespace fuzz {
+namespace {
+
+using namespace std::chrono_literals;
+using rate_limit::Algorithm;
+using rate_limit::Quota;
+using redis_client::Asked;
+using redis_client::Command;
+
+constexpr uint64_t limit = 100;
+constexpr int64_t interval = 600'000; // of a bucket, microseconds
+
+Asked rule(Algorithm algorithm, uint64_t cost, bool dry_run = false) {
+    Asked asked{.quota = {.algorithm = algorithm, .window = 60s, .limit = limit, .cost = cost},
+                .redis_key = {},
+                .dry_run = dry_run};
+    if (is_bucket(algorithm)) {
+        asked.quota.burst = algorithm == Algorithm::token_bucket ? limit : limit - 1;
+    }
+    return asked;
+}
+
+std::vector<Question> make_questions() {
+    const std::vector<Asked> of_all[] = {
+        {rule(Algorithm::sliding_log, 1)},
+        {rule(Algorithm::sliding_log, 0)},
+        {rule(Algorithm::token_bucket, 3)},
+        {rule(Algorithm::fixed_window, 1), rule(Algorithm::gcra, 1)},
+        {rule(Algorithm::sliding_window, 1, true), rule(Algorithm::leaky_bucket, 2)},
+        {rule(Algorithm::concurrency, 1)},
+        {rule(Algorithm::concurrency, 2), rule(Algorithm::sliding_log, 1)},
+    };
+    std::vector<Question> all;
+    for (const std::vector<Asked> &rules : of_all) {
+        Question &question = all.emplace_back();
+        question.rules = rules;
+        question.shape = redis_client::shape_of(rules);
+        for (const Asked &asked : rules) {
+            question.arguments.push_back(redis_client::check_arguments(asked.quota, false));
+        }
+        for (size_t i = 0; i < rules.size(); ++i) {
+            question.rules[i].arguments = &question.arguments[i];
+        }
+    }
+    return all;
+}
+
+struct KnownScript {
+    redis_client::Script script;
+    const Question *question;
+    bool is_run;
+};
+
+std::vector<KnownScript> make_scripts() {
+    std::vector<KnownScript> scripts;
+    for (const Question &question : questions()) {
+        scripts.push_back({check_script(question.shape), &question, false});
+        if (!question.shape.has(Algorithm::concurrency)) {
+            scripts.push_back({run_script(question.shape), &question, true});
+        }
+    }
+    return scripts;
+}
+
+/// Null: an errand's.
+const KnownScript *script_of(const Command &command) {
+    static const std::vector<KnownScript> scripts = make_scripts();
+    const auto is_of_command = [&](const KnownScript &known) {
+        return command[1] == (command[0] == "EVAL" ? known.script.source : known.script.sha1);
+    };
+    const auto found = std::ranges::find_if(scripts, is_of_command);
+    return found != scripts.end() ? &*found : nullptr;
+}
+
+/// That so many units are left, or that none are.
+std::vector<int64_t> numbers_of(const Quota &quota, bool grants, uint64_t left) {
+    const auto units = static_cast<int64_t>(left);
+    const int64_t taken = static_cast<int64_t>(limit) - units;
+    switch (quota.algorithm) {
+    case Algorithm::fixed_window:
+        return {grants ? units : -1, 1000};
+    case Algorithm::sliding_log:
+        return {grants ? units : -1, 500, 1000, grants ? 0 : 500};
+    case Algorithm::sliding_window:
+        return {grants ? 0 : -1, grants ? taken : static_cast<int64_t>(limit), 1000};
+    case Algorithm::concurrency:
+        return {grants ? units : -1};
+    case Algorithm::token_bucket:
+    case Algorithm::gcra:
+    case Algorithm::leaky_bucket:
+        break;
+    }
+    return {grants ? taken * interval : -1 - static_cast<int64_t>(limit) * interval, 0, 0};
+}
+
+/// One check's part of an answer, and its keys.
+std::string answer_of(const Question &question, std::span<const std::string> keys,
+                      const std::optional<size_t> &denying) {
+    std::vector<int64_t> numbers = {redis_client::time_of_redis};
+    for (size_t i = 0; i < keys.size(); ++i) {
+        const auto reply = numbers_of(question.rules[i].quota, i != denying, number_in(keys[i]));
+        numbers.insert(numbers.end(), reply.begin(), reply.end());
+    }
+    return redis_client::packed(numbers);
+}
+
+std::string answer_of(const KnownScript &known, std::span<const std::string> keys, Input &input) {
+    enum : uint64_t { denies, fails, grants = 7 };
+    const size_t rules = known.question->rules.size();
+    std::string answers;
+    std::string failure;
+    for (; !keys.empty(); keys = keys.subspan(rules)) {
+        const uint64_t fate = input.number(0, grants);
+        const auto denying =
+            fate == denies ? std::optional(input.number(0, rules - 1)) : std::nullopt;
+        std::string answer = answer_of(*known.question, keys.first(rules), denying);
+        if (fate == fails && known.is_run) {
+            answer.assign(answer.size(), '\xff');
+            failure = "WRONGTYPE Operation against a key holding the wrong kind of value";
+        }
+        answers += answer;
+    }
+    return redis_client::bulk_string(answers + failure);
+}
+
+} // namespace
+
+const std::vector<Question> &questions() {
+    static const std::vector<Question> all = make_questions();
+    return all;
+}
+
+std::string key_of(const Quota &quota, uint64_t number) {
+    return "rl:{z:" + std::to_string(number) + "}:" + std::string(to_string(quota.algorithm));
+}
+
+uint64_t number_in(std::string_view redis_key) {
+    uint64_t number = 0;
+    const std::string_view digits = redis_key.substr(redis_key.find(':', 3) + 1);
+    std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    return number;
+}
+
+void HonestRedis::take(std::string_view bytes) {
+    for (Command &command : redis_client::parse_commands(bytes)) {
+        commands_.push_back(std::move(command));
+    }
+}
+
+std::string HonestRedis::answer(Input &input) {
+    if (commands_.empty()) {
+        return {};
+    }
+    const Command command = std::move(commands_.front());
+    commands_.pop_front();
+    if (!command[0].starts_with("EVAL")) { // it logs in
+        return "+OK\r\n";
+    }
+    const KnownScript *known = script_of(command);
+    if (known == nullptr) {
+        return "$-1\r\n";
+    }
+    return answer_of(*known, std::span(command).subspan(3, std::stoul(command[2])), input);
+}
+
+std::string HonestRedis::answer_with(std::string_view reply) {
+    if (commands_.empty()) {
+        return {};
+    }
+    commands_.pop_front();
+    return std::string(reply);
+}
+
+} // namespace fuzz

@@ -1,0 +1,31 @@
+// The fuzz targets. Each takes an input of any bytes, and ends the process where something is
+// wrong.
+//
+// `make fuzz` has libFuzzer find inputs for them. What it found of interest is kept in
+// t/fuzz/corpus/<target>/, and the unit tests run that.
+#pragma once
+
+#include "input.hpp"
+
+namespace fuzz {
+
+void keys(Input input);          // of Redis, for clients' keys
+void local(Input input);         // verdicts of this host alone
+void numbers(Input input);       // what users write, and what scripts are sent
+void replies(Input input);       // cut out of a stream
+void sessions(Input input);      // from asking to verdict, whatever Redis and the network do
+void shared_tables(Input input); // their memory torn by other processes
+void verdicts(Input input);      // of what scripts reply, up to headers
+
+struct Target {
+    const char *name;
+    void (*run)(Input input);
+};
+
+inline constexpr Target targets[] = {
+    {"keys", keys},         {"local", local},       {"numbers", numbers},
+    {"replies", replies},   {"sessions", sessions}, {"shared_tables", shared_tables},
+    {"verdicts", verdicts},
+};
+
+} // namespace fuzz
