@@ -5,6 +5,7 @@ use v5.36;
 use lib 't/lib';
 use Net::EmptyPort qw(empty_port);
 use RateLimit::Certificates;
+use RateLimit::Dns;
 use RateLimit::Load qw(start_requests);
 use RateLimit::Nginx;
 use RateLimit::Redis;
@@ -16,7 +17,6 @@ my $certificates = RateLimit::Certificates->new;
 my $strangers    = RateLimit::Certificates->new;
 $certificates->issue('address', 'IP:127.0.0.1');
 $certificates->issue('name',    'DNS:redis.test');
-$certificates->issue('local',   'DNS:localhost');
 $certificates->issue('expired', 'IP:127.0.0.1', -1);
 $certificates->issue('client',  'DNS:nginx.test');
 $certificates->issue('stranger', 'IP:127.0.0.1', 2, $strangers);
@@ -32,8 +32,9 @@ sub redis_with ($certificate, %settings) {
     return { redis => $redis, tls => $port };
 }
 
-sub start_nginx ($lines, $patience = 'connect_timeout 500ms;') {
+sub start_nginx ($lines, $patience = 'connect_timeout 500ms;', $http = '') {
     return RateLimit::Nginx->start_new(<<"END");
+$http
 redis_rate_limit_backend default { $lines password $secret; $patience }
 redis_rate_limit_zone \$arg_key zone=open:1m   on_error=open;
 redis_rate_limit_zone \$arg_key zone=closed:1m on_error=closed deny_cache=off;
@@ -47,8 +48,8 @@ server {
 END
 }
 
-sub limits ($name, $lines) {
-    my $nginx = start_nginx($lines, 'connect_timeout 5s; timeout 5s;');
+sub limits ($name, $lines, $http = '') {
+    my $nginx = start_nginx($lines, 'connect_timeout 5s; timeout 5s;', $http);
     is($nginx->statuses('/closed?key=' . $name =~ s/\W//gr, 3), '200 200 429', "$name: the limit holds");
     unlike($nginx->error_log, qr/fails/, "$name: from the first request on");
     $nginx->stop;
@@ -64,12 +65,13 @@ sub refuses ($name, $lines, $said) {
     $nginx->stop;
 }
 
-my %with   = map { $_ => redis_with($_) } qw(address name local expired stranger self);
+my %with   = map { $_ => redis_with($_) } qw(address name expired stranger self);
 my %server = map { $_ => "server 127.0.0.1:$with{$_}{tls};" } keys %with;
 
 subtest 'whom to trust' => sub {
+    my $dns = RateLimit::Dns->start_new('redis.test' => '127.0.0.1');
     limits('an address',        "$server{address} $trusted");
-    limits('a name by itself',  "server localhost:$with{local}{tls}; $trusted");
+    limits('a name by itself',  "server redis.test:$with{name}{tls}; $trusted", $dns->resolver);
     limits('a name that is given', "$server{name} $trusted ssl_name redis.test;");
     limits('anybody',           "$server{self} ssl on; ssl_verify off;");
     limits('TLS 1.2',           "$server{address} $trusted ssl_protocols TLSv1.2;");
