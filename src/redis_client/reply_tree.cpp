@@ -91,13 +91,17 @@ ReplyTreeReader::Next ReplyTreeReader::next() {
         broken_ = true;
         return Next::broken;
     }
-    if (reply != nullptr) {
-        reply_.reset(static_cast<redisReply *>(reply));
-        unread_ = reader_->len - reader_->pos;
-        return Next::reply;
+    reply_.reset(static_cast<redisReply *>(reply));
+    const size_t left = reply != nullptr ? reader_->len - reader_->pos : 0;
+    broken_ = unread_ - left > longest_reply_;
+    if (broken_) {
+        return Next::broken;
     }
-    broken_ = unread_ > longest_reply_;
-    return broken_ ? Next::broken : Next::incomplete;
+    if (reply == nullptr) {
+        return Next::incomplete;
+    }
+    unread_ = left;
+    return Next::reply;
 }
 
 } // namespace redis_client

@@ -29,7 +29,8 @@ class ReplyView {
     const redisReply *reply_;
 };
 
-/// Cuts a byte stream into replies, each of which may take so many bytes in all.
+/// Cuts a byte stream into replies, each of which may take so many bytes in all, in whatever pieces
+/// it comes.
 class ReplyTreeReader {
   public:
     explicit ReplyTreeReader(size_t longest_reply);

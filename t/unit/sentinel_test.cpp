@@ -69,6 +69,17 @@ TEST_F(SentinelTest, LogsInFirst) {
     EXPECT_EQ(sentinel_->problem().redis_said, "ERR");
 }
 
+TEST_F(SentinelTest, RefusesALongReplyInWhateverPieces) {
+    const std::string reply = address(std::string(16'384, 'h'), "6379");
+    expect_broken(reply, "an unexpected reply");
+    connect();
+    Progress progress = Progress::more;
+    for (size_t at = 0; at < reply.size() && progress == Progress::more; at += 100) {
+        progress = sentinel_->received(std::string_view(reply).substr(at, 100));
+    }
+    EXPECT_EQ(progress, Progress::broken);
+}
+
 TEST_F(SentinelTest, TellsOfTheMasterAndOfThoseThatFollow) {
     connect();
     expect_master(sentinel_->received(address("10.0.0.1", "6379")), "10.0.0.1", 6379);
