@@ -149,6 +149,9 @@ uint64_t number_in(std::string_view redis_key) {
 
 void HonestRedis::take(std::string_view bytes) {
     for (Command &command : redis_client::parse_commands(bytes)) {
+        if (command[0] == "EVAL" && script_of(command) != nullptr) {
+            keys_in_full_ += std::stoul(command[2]);
+        }
         commands_.push_back(std::move(command));
     }
 }

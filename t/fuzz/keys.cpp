@@ -56,14 +56,6 @@ void take_rule(Input &input, Parts &parts) {
     parts.rule.explicit_name = take_name(input, 0);
 }
 
-std::string take_client_key(Input &input) {
-    std::string key(input.text(255));
-    if (input.flag()) {
-        key.append(input.number(0, 400), static_cast<char>(input.number(0, 255)));
-    }
-    return key;
-}
-
 std::string redis_key(const Parts &parts) {
     rate_limit::RedisKeyBuffer out;
     return std::string(
@@ -93,6 +85,21 @@ std::string digest_of(std::string_view key) {
     unsigned char hash[SHA256_DIGEST_LENGTH];
     SHA256(reinterpret_cast<const unsigned char *>(key.data()), key.size(), hash);
     return "%" + hex({reinterpret_cast<const char *>(hash), sizeof(hash)}, "0123456789abcdef");
+}
+
+std::string take_client_key(Input &input) {
+    std::string key(input.text(255));
+    if (input.flag()) {
+        key.append(input.number(0, 400), static_cast<char>(input.number(0, 255)));
+    }
+    return key;
+}
+
+/// The client key that would, percent-encoded, read like the digest of another.
+std::string spelled_digest(std::string_view key) {
+    const std::string digest = digest_of(key);
+    const char first = static_cast<char>(std::stoul(digest.substr(1, 2), nullptr, 16));
+    return first + digest.substr(3);
 }
 
 bool looks_like_a_digest(std::string_view text) {
@@ -143,12 +150,14 @@ void keys(Input input) {
         take_rule(input, other);
     }
     if (input.flag()) {
-        other.client_key = take_client_key(input);
+        other.client_key = input.flag() ? take_client_key(input) : spelled_digest(parts.client_key);
     }
     const std::string key = redis_key(parts);
+    const std::string other_key = redis_key(other);
     require_readable(parts, key);
+    require_readable(other, other_key);
     require_one_hash_tag(key);
-    require((redis_key(other) == key) == (other.tie() == parts.tie()),
+    require((other_key == key) == (other.tie() == parts.tie()),
             "keys are the same where all their parts are");
 }
 

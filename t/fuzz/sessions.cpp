@@ -24,37 +24,6 @@ using redis_client::Time;
 using Lost = Session::Lost;
 using Progress = Session::Progress;
 
-/// What Redis says instead of an answer.
-constexpr std::string_view other_replies[] = {
-    "-NOSCRIPT No matching script. Please use EVAL.\r\n",
-    "-CROSSSLOT Keys in request don't hash to the same slot\r\n",
-    "-READONLY You can't write against a read only replica.\r\n",
-    "-ERR Error running script: @user_script:1: -READONLY You can't write\r\n",
-    "-LOADING Redis is loading the dataset in memory\r\n",
-    "-BUSY Redis is busy running a script.\r\n",
-    "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
-    "-NOAUTH Authentication required.\r\n",
-    "-WRONGPASS invalid username-password pair or user is disabled.\r\n",
-    "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
-    "-MOVED 3999 127.0.0.1:6381\r\n",
-    "-MOVED 3999 :6381\r\n",
-    "-ASK 3999 127.0.0.1:6381\r\n",
-    "-MO\r\n",
-    "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
-    "-CLUSTERDOWN The cluster is down\r\n",
-    "-ERR max number of clients reached\r\n",
-    "-\r\n",
-    "+OK\r\n",
-    ":1\r\n",
-    "$-1\r\n",
-    "$0\r\n\r\n",
-    "*-1\r\n",
-    "*0\r\n",
-    "*4294967295\r\n",
-    "$536870912\r\n",
-    "HTTP/1.1 400 Bad Request\r\n",
-};
-
 redis_client::SessionSettings take_settings(Input &input) {
     redis_client::SessionSettings settings;
     settings.password = input.flag() ? "secret" : "";
@@ -99,7 +68,7 @@ class Worker {
             &Worker::ask,     &Worker::ask,     &Worker::send,   &Worker::send,
             &Worker::connect, &Worker::answer,  &Worker::answer, &Worker::send_some,
             &Worker::garbage, &Worker::abandon, &Worker::refund, &Worker::release,
-            &Worker::wait,    &Worker::lose,    &Worker::turn,
+            &Worker::wait,    &Worker::lose,    &Worker::settle,
         };
         for (int i = 0; i < most_steps && !input_.empty(); ++i) {
             (this->*input_.one_of(steps))();
@@ -127,12 +96,11 @@ class Worker {
     void release();
     void wait();
     void lose();
-    void turn();
+    void settle();
     void end();
 
     void send_bytes(size_t most);
-    std::string reply();
-    void receive(std::string_view bytes);
+    void receive(std::string_view bytes, bool is_honest);
     void disconnect(Lost lost);
     void release_slots(Check &check);
     void check_waiting();
@@ -147,9 +115,10 @@ class Worker {
     HonestRedis redis_;
     std::string wire_; // what Redis has not read, for it is no whole command
     bool is_connected_ = false;
-    bool is_trusted_ = false; // nobody else has said anything on this connection
+    bool is_trusted_ = false; // nobody but Redis has said anything on this connection
     Time now_{1000};
     std::deque<Check> checks_;
+    size_t keys_asked_ = 0;
     std::string history_;
 };
 
@@ -193,6 +162,7 @@ void Worker::ask() {
     check.deadline = now_ + settings_.timeout;
     check.keys.reserve(question.rules.size());
     const uint64_t key = input_.number(1, 50);
+    keys_asked_ += question.rules.size();
     for (const redis_client::Asked &rule : question.rules) {
         Charge &charge = check.charges.emplace_back();
         charge.quota = rule.quota;
@@ -212,7 +182,7 @@ void Worker::ask() {
 void Worker::connect() {
     if (!is_connected_) {
         is_connected_ = is_trusted_ = true;
-        redis_ = {};
+        redis_.connected();
         wire_.clear();
         session_.connected();
     }
@@ -241,33 +211,46 @@ void Worker::send_some() {
     send_bytes(input_.number(0, 4095));
 }
 
-std::string Worker::reply() {
-    enum : uint64_t { other, long_text, honest = 7 };
-    switch (input_.number(0, honest)) {
-    case other:
-        return redis_.answer_with(input_.one_of(other_replies));
-    case long_text:
-        return redis_.answer_with(
-            redis_client::bulk_string(std::string(input_.number(0, 40'000), 'x')));
-    default:
-        return redis_.answer(input_);
-    }
-}
-
 void Worker::answer() {
+    enum : uint64_t { other, long_text, honest = 7 };
     std::string bytes;
+    bool is_honest = true;
     for (uint64_t replies = input_.number(1, 8); replies > 0; --replies) {
-        bytes += reply();
+        const uint64_t kind = input_.number(0, honest);
+        is_honest = is_honest && kind != other && kind != long_text;
+        if (kind == other) {
+            bytes += redis_.answer_with(input_.one_of(other_replies));
+        } else if (kind == long_text) {
+            bytes += redis_.answer_with(
+                redis_client::bulk_string(std::string(input_.number(0, 40'000), 'x')));
+        } else {
+            bytes += redis_.answer(input_);
+        }
     }
-    receive(bytes);
+    receive(bytes, is_honest);
 }
 
 void Worker::garbage() {
     is_trusted_ = false;
-    receive(input_.text(255));
+    receive(input_.flag() ? input_.text(255) : input_.one_of(no_replies), false);
 }
 
-void Worker::receive(std::string_view bytes) {
+/// Turns of the event loop with nothing but answers, until there is nothing more to answer.
+void Worker::settle() {
+    connect();
+    send();
+    while (is_connected_ && redis_.has_commands()) {
+        std::string bytes;
+        while (redis_.has_commands()) {
+            bytes += redis_.answer(input_);
+        }
+        receive(bytes, true);
+        send();
+    }
+    require(!is_trusted_ || !session_.has_waiting(), "all that was asked is answered");
+}
+
+void Worker::receive(std::string_view bytes, bool is_honest) {
     if (!is_connected_) {
         return;
     }
@@ -284,12 +267,13 @@ void Worker::receive(std::string_view bytes) {
     require(session_.problem().redis_said.size() <= redis_client::Reply::longest_text,
             "of what Redis says no more is kept than a reply has");
     if (is_over()) {
+        require(!is_honest || !is_trusted_, "no answer breaks the connection");
         disconnect(Lost::unreachable);
     }
 }
 
 void Worker::disconnect(Lost lost) {
-    is_connected_ = false;
+    is_connected_ = is_trusted_ = false;
     session_.disconnected(lost, now_);
 }
 
@@ -339,18 +323,6 @@ void Worker::wait() {
     }
 }
 
-/// An honest turn of the event loop.
-void Worker::turn() {
-    connect();
-    send();
-    std::string bytes;
-    for (std::string next = redis_.answer(input_); !next.empty(); next = redis_.answer(input_)) {
-        bytes += next;
-    }
-    receive(bytes);
-    send();
-}
-
 void Worker::check_waiting() {
     const auto next = session_.next_expiry();
     size_t waiting = 0;
@@ -378,6 +350,10 @@ void Worker::end() {
         require(!session_.expire(now_), "nothing is unanswered");
     }
     require(session_.pending() == 0 && !session_.has_errands(), "nothing is left over");
+    const redis_client::Counters &counters = session_.counters();
+    require(counters.verdicts + counters.failures + counters.not_asked <= checks_.size(),
+            "a check is counted once");
+    require(redis_.keys_in_full() <= keys_asked_, "a check is sent in full once");
 }
 
 } // namespace

@@ -13,6 +13,7 @@ void keys(Input input);          // of Redis, for clients' keys
 void local(Input input);         // verdicts of this host alone
 void numbers(Input input);       // what users write, and what scripts are sent
 void replies(Input input);       // cut out of a stream
+void sentinels(Input input);     // what they say of masters
 void sessions(Input input);      // from asking to verdict, whatever Redis and the network do
 void shared_tables(Input input); // their memory torn by other processes
 void verdicts(Input input);      // of what scripts reply, up to headers
@@ -23,8 +24,13 @@ struct Target {
 };
 
 inline constexpr Target targets[] = {
-    {"keys", keys},         {"local", local},       {"numbers", numbers},
-    {"replies", replies},   {"sessions", sessions}, {"shared_tables", shared_tables},
+    {"keys", keys},
+    {"local", local},
+    {"numbers", numbers},
+    {"replies", replies},
+    {"sentinels", sentinels},
+    {"sessions", sessions},
+    {"shared_tables", shared_tables},
     {"verdicts", verdicts},
 };
 
