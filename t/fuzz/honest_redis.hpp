@@ -50,6 +50,7 @@ inline constexpr std::string_view other_replies[] = {
     "$0\r\n\r\n",
     "*-1\r\n",
     "*0\r\n",
+    "*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:6379\r\n$9\r\nconnected\r\n:0\r\n",
 };
 
 /// What others say that take themselves for Redis.

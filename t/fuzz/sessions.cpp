@@ -28,6 +28,7 @@ redis_client::SessionSettings take_settings(Input &input) {
     redis_client::SessionSettings settings;
     settings.password = input.flag() ? "secret" : "";
     settings.database = input.number(0, 1);
+    settings.needs_master = input.flag();
     settings.shapes = {input.one_of(questions()).shape};
     settings.timeout = std::chrono::milliseconds(input.number(1, 2000));
     settings.max_pending = input.number(1, 16);
