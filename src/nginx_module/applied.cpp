@@ -39,6 +39,9 @@ bool set_redis_key(ngx_http_request_t *r, const Applied &applied) {
     }
     std::ranges::copy(redis_key, pooled);
     applied.charge->redis_key = {pooled, redis_key.size()};
+    if (applied.rule->zone->backend->mode == Mode::cluster) {
+        applied.charge->hash_slot = redis_client::hash_slot(applied.charge->redis_key);
+    }
     return true;
 }
 

@@ -1,322 +1,50 @@
 #include "backend.hpp"
 
+#include "cluster.hpp"
 #include "host.hpp"
-#include "log_text.hpp"
+#include "node.hpp"
 #include "sentinel_locator.hpp"
-#include "timer.hpp"
-#include "util.hpp"
-
-#include <algorithm>
 
 namespace nginx_module {
 
-using redis_client::Session;
-
 namespace {
 
-std::unique_ptr<Locator> locator_of(Locator::Owner &owner, const BackendConf &conf,
-                                    ngx_log_t *log) {
-    if (conf.mode == Mode::sentinel) {
-        return std::make_unique<SentinelLocator>(owner, conf, log);
-    }
-    return std::make_unique<Host>(owner, conf.resolver, conf.servers.front());
-}
+/// One Redis, or whoever is the master among several.
+class SingleNode final : public Backend {
+  public:
+    SingleNode(const BackendConf &conf, ngx_log_t *log)
+        : Backend(conf),
+          node_(conf, group_, log, [&](Locator::Owner &owner) -> std::unique_ptr<Locator> {
+              if (conf.mode == Mode::sentinel) {
+                  return std::make_unique<SentinelLocator>(owner, conf, log);
+              }
+              return std::make_unique<Host>(owner, conf.resolver, conf.servers.front());
+          }) {}
 
-bool is_leaving() {
-    return ngx_exiting != 0 || ngx_terminate != 0;
+    std::variant<redis_client::Call *, redis_client::Failure>
+    ask(std::span<redis_client::Charge> charges, redis_client::CheckListener &listener) override {
+        return node_.ask(charges, listener);
+    }
+    void abandon(redis_client::Call &check) override { node_.abandon(check); }
+    void refund(std::span<redis_client::Charge> charges) override { node_.refund(charges); }
+    void release(redis_client::Slot &slot) override { node_.release(slot); }
+
+  private:
+    Node node_;
+};
+
+std::unique_ptr<Backend> make_backend(const BackendConf &conf, ngx_log_t *log) {
+    if (conf.mode == Mode::cluster) {
+        return std::make_unique<Cluster>(conf, log);
+    }
+    return std::make_unique<SingleNode>(conf, log);
 }
 
 } // namespace
 
-Backend::Backend(const BackendConf &conf, ngx_log_t *log)
-    : conf_(conf),
-      log_(log),
-      session_(conf.session, static_cast<uint32_t>(ngx_random())),
-      locator_(locator_of(*this, conf, log)),
-      connection_(*this, log, conf.tls.get()) {
-    set_up_timer(deadline_timer_, this, log, [](ngx_event_t *event) noexcept {
-        static_cast<Backend *>(event->data)->on_deadline();
-    });
-    set_up_timer(connection_timer_, this, log, [](ngx_event_t *event) noexcept {
-        static_cast<Backend *>(event->data)->on_connection_timer();
-    });
-    connect();
-}
-
-Backend::~Backend() {
-    stop_timer(deadline_timer_);
-    stop_timer(connection_timer_);
-}
-
-std::variant<redis_client::Call *, redis_client::Failure>
-Backend::ask(std::span<redis_client::Charge> charges, redis_client::CheckListener &listener) {
-    connect_if_dismissed(); // before the check, which may otherwise be answered while it is asked
-    const auto asked = session_.ask(charges, listener, now());
-    settle();
-    return asked;
-}
-
-void Backend::abandon(redis_client::Call &check) {
-    session_.abandon(check, now());
-    settle();
-}
-
-void Backend::refund(std::span<redis_client::Charge> charges) {
-    session_.refund(charges, now());
-    settle();
-}
-
-void Backend::release(redis_client::Slot &slot) {
-    connect_if_dismissed();
-    session_.release(slot, now());
-    settle();
-}
-
-void Backend::connect_if_dismissed() {
-    if (!connection_.is_open() && !is_locating_ && !connection_timer_.timer_set) {
-        connect();
-    }
-}
-
-void Backend::connect() {
-    start_timer(connection_timer_, conf_.connect_timeout);
-    is_locating_ = true;
-    // half of the time, so that the rest suffices for an address that was good before
-    locator_->locate(conf_.connect_timeout / 2);
-}
-
-void Backend::on_located() {
-    is_locating_ = false;
-    connection_.open(locator_->address(), locator_->host());
-}
-
-void Backend::on_not_located(std::string_view what, std::string_view detail) {
-    give_up({what, detail});
-}
-
-/// What was sent to the old place gets no verdict; what waits goes to the new one.
-void Backend::on_moved() {
-    if (connection_.is_open()) {
-        connection_.close();
-        session_.disconnected(Session::Lost::in_use, now());
-        if (session_.counters().failures != told_.failures) {
-            begin_episode({"the master has moved"});
-        }
-    }
-    backoff_.reset();
-    connect();
-    settle();
-}
-
-/// No connection came about, or this one is of no use.
-void Backend::give_up(const Fault &fault, std::chrono::milliseconds longest_wait) {
-    begin_episode(fault);
-    is_locating_ = false;
-    connection_.close();
-    disconnected(Session::Lost::unreachable, longest_wait);
-}
-
-redis_client::ByteQueue &Backend::output() {
-    if (session_.is_ready()) {
-        session_.flush(now());
-    }
-    return session_.output();
-}
-
-void Backend::on_connected() {
-    session_.connected();
-    connection_.send_soon();
-}
-
-void Backend::on_bytes(std::string_view bytes) {
-    const Session::Progress progress = session_.received(bytes, now());
-    switch (progress) {
-    case Session::Progress::more:
-        break;
-    case Session::Progress::ready:
-        on_ready();
-        break;
-    case Session::Progress::broken:
-    case Session::Progress::refused:
-        needs_verdict_ = needs_verdict_ || session_.is_ready();
-        give_up({session_.problem().what, session_.problem().redis_said},
-                progress == Session::Progress::refused ? rate_limit::Backoff::longest_refused
-                                                       : rate_limit::Backoff::longest);
-        return;
-    }
-    settle();
-}
-
-void Backend::on_ready() {
-    ready_since_ = now();
-    stop_timer(connection_timer_);
-    if (episode_.is_lasting()) {
-        start_timer(connection_timer_, rate_limit::Episode::quiet);
-    }
-}
-
-void Backend::on_lost(const Connection::Loss &loss) {
-    // A Redis, or what stands before it, may close what nobody used for a while.
-    if (!has_served() || session_.pending() > 0) {
-        begin_episode({loss.what, loss.detail, loss.error});
-    }
-    disconnected(session_.is_ready() ? Session::Lost::in_use : Session::Lost::unreachable);
-}
-
-/// As the worker is to leave; worker_shutdown_timeout does not ask whether the connection is idle.
-void Backend::on_dismissed() {
-    connection_.close();
-    stop_timer(connection_timer_);
-    session_.disconnected(Session::Lost::in_use, now());
-    told_ = session_.counters(); // nginx's own doing, no fault to tell of
-    if (session_.has_waiting() || session_.has_errands()) {
-        start_timer(connection_timer_, std::chrono::milliseconds{0});
-    }
-    set_deadline_timer();
-}
-
-/// A connection that served for a while may be replaced at once, by one to the same address. One
-/// that does not come about, or breaks again and again, is not to be asked for in a loop.
-bool Backend::has_served() const {
-    constexpr std::chrono::milliseconds a_while{1000};
-    return session_.is_ready() && now() - ready_since_ >= a_while;
-}
-
-void Backend::disconnected(Session::Lost lost, std::chrono::milliseconds longest_wait) {
-    std::chrono::milliseconds wait{0};
-    if (has_served()) {
-        backoff_.reset();
-    }
-    if (lost != Session::Lost::in_use || !has_served()) {
-        wait = backoff_.next(static_cast<uint32_t>(ngx_random()), longest_wait);
-        locator_->give_up();
-    }
-    session_.disconnected(lost, now());
-    start_timer(connection_timer_, wait);
-    settle();
-}
-
-void Backend::on_connection_timer() {
-    if (session_.is_ready()) {
-        if (!needs_verdict_) {
-            end_episode();
-        }
-    } else if (connection_.is_open() || is_locating_) {
-        give_up({"no connection in time", stage()});
-    } else if (!is_leaving() || session_.has_waiting() || session_.has_errands()) {
-        connect();
-    }
-}
-
-void Backend::on_deadline() {
-    connection_.read();
-    if (session_.expire(now())) {
-        give_up({"no answer for too long"});
-    }
-    settle();
-}
-
-/// After anything that may have changed what waits: the timer, the episode, and whether the
-/// connection may go.
-void Backend::settle() {
-    const auto &counters = session_.counters();
-    if (counters.not_asked != told_.not_asked && episode_.is_lasting()) {
-        (void)fail(counters.not_asked - told_.not_asked);
-    }
-    if (counters.failures != told_.failures) {
-        const std::string_view said = session_.problem().redis_said;
-        needs_verdict_ = needs_verdict_ || (session_.is_ready() && !said.empty());
-        begin_episode({session_.problem().what, said.empty() ? stage() : said});
-    } else if (counters.verdicts != told_.verdicts) {
-        needs_verdict_ = false;
-        end_episode();
-    }
-    told_ = counters;
-
-    if (session_.is_ready() && session_.has_output()) {
-        connection_.send_soon();
-    }
-    set_deadline_timer();
-    const bool idle = session_.pending() == 0 && !session_.has_errands();
-    connection_.set_idle(idle);
-    if (idle && is_leaving() && connection_.is_open()) {
-        on_dismissed();
-    }
-}
-
-/// While somebody waits for a verdict, or Redis is to be told something that it can be told, the
-/// timer keeps a worker that is to leave.
-void Backend::set_deadline_timer() {
-    const auto next = session_.next_expiry();
-    if (next && (!deadline_timer_.timer_set ||
-                 static_cast<ngx_msec_int_t>(deadline_timer_.timer.key -
-                                             static_cast<ngx_msec_t>(next->count())) > 0)) {
-        start_timer(deadline_timer_, *next - now());
-    }
-    const bool has_errands = session_.has_errands() && session_.takes_errands();
-    deadline_timer_.cancelable = session_.has_waiting() || has_errands ? 0 : 1;
-}
-
-/// What stands between an open connection and its first check.
-std::string_view Backend::stage() const {
-    if (is_locating_) {
-        return "looking for it";
-    }
-    if (!connection_.is_open() || session_.is_ready()) {
-        return {};
-    }
-    switch (connection_.stage()) {
-    case Connection::Stage::connecting:
-        return "connecting";
-    case Connection::Stage::shaking_hands:
-        return "in the TLS handshake";
-    case Connection::Stage::connected:
-        return "logging in";
-    }
-    return {};
-}
-
-void Backend::begin_episode(const Fault &fault) {
-    const uint64_t failed_checks = session_.counters().failures - told_.failures;
-    told_.failures += failed_checks;
-    if (!fail(failed_checks)) {
-        return;
-    }
-    ngx_str_t name = to_ngx(conf_.name);
-    ngx_str_t what = to_ngx(fault.what);
-    ngx_str_t place = to_ngx(locator_->text());
-    LogText<160> detail(fault.detail);
-    ngx_log_error(NGX_LOG_ERR, log_, fault.error,
-                  "redis_rate_limit: backend \"%V\" at %V fails: %V%s%V, without a verdict "
-                  "on_error holds",
-                  &name, &place, &what, fault.detail.empty() ? "" : ": ", detail.shown());
-}
-
-/// True where an episode begins. Only a success after it can end one.
-bool Backend::fail(uint64_t checks) {
-    if (session_.is_ready()) {
-        stop_timer(connection_timer_);
-    }
-    return episode_.fail(now(), checks);
-}
-
-/// After a success. Where the last failure was a moment ago, the end is told when nothing else has
-/// failed for long enough, though nobody may ask any more.
-void Backend::end_episode() {
-    if (const auto ended = episode_.succeed(now())) {
-        ngx_str_t name = to_ngx(conf_.name);
-        ngx_log_error(NGX_LOG_ERR, log_, 0,
-                      "redis_rate_limit: backend \"%V\" works again, it failed for %M ms, "
-                      "%uL checks got no verdict",
-                      &name, static_cast<ngx_msec_t>(ended->lasted.count()), ended->failed_checks);
-    } else if (episode_.is_lasting() && !connection_timer_.timer_set) {
-        start_timer(connection_timer_, rate_limit::Episode::quiet);
-    }
-}
-
 Backend &backend_of(BackendConf &conf) {
     if (conf.worker == nullptr) {
-        conf.worker = std::make_unique<Backend>(conf, ngx_cycle->log);
+        conf.worker = make_backend(conf, ngx_cycle->log);
     }
     return *conf.worker;
 }

@@ -69,9 +69,15 @@ const char *set_server(ngx_conf_t *cf, Block &block, std::string_view value) {
 }
 
 const char *set_mode(ngx_conf_t * /*cf*/, Block &block, std::string_view value) {
-    block.backend.mode = value == "sentinel" ? Mode::sentinel : Mode::standalone;
+    constexpr std::pair<std::string_view, Mode> modes[] = {
+        {"standalone", Mode::standalone}, {"sentinel", Mode::sentinel}, {"cluster", Mode::cluster}};
+    const auto *known = std::ranges::find(modes, value, [](auto &mode) { return mode.first; });
+    if (known == std::end(modes)) {
+        return "standalone, sentinel or cluster";
+    }
+    block.backend.mode = known->second;
     block.backend.session.needs_master = block.backend.mode == Mode::sentinel;
-    return value == "sentinel" || value == "standalone" ? nullptr : "standalone or sentinel";
+    return nullptr;
 }
 
 const char *take_password(std::string_view value, std::string &target) {
@@ -297,6 +303,17 @@ char *parse_block(ngx_conf_t *cf, Block &block) {
     return result;
 }
 
+char *check_cluster(ngx_conf_t *cf, const BackendConf &backend) {
+    if (backend.session.database != 0) {
+        return refuse(cf, directive, "database", std::to_string(backend.session.database),
+                      "0 with mode cluster");
+    }
+    if (std::ranges::any_of(backend.servers, &HostName::is_local)) {
+        return refuse(cf, directive, "server", "unix:", "host or host:port with mode cluster");
+    }
+    return NGX_CONF_OK;
+}
+
 /// What lines of the block say of each other.
 char *check_block(ngx_conf_t *cf, const BackendConf &backend) {
     const auto &session = backend.session;
@@ -317,11 +334,11 @@ char *check_block(ngx_conf_t *cf, const BackendConf &backend) {
     if (!has_sentinels && !sentinel.password.empty()) {
         return refuse(cf, directive, "sentinel_password", "***", "mode sentinel with it");
     }
-    if (!has_sentinels && backend.servers.size() > 1) {
+    if (backend.mode == Mode::standalone && backend.servers.size() > 1) {
         return refuse(cf, directive, "server", backend.servers[1].host,
-                      "one server without mode sentinel");
+                      "one server without mode sentinel or cluster");
     }
-    return NGX_CONF_OK;
+    return backend.mode == Mode::cluster ? check_cluster(cf, backend) : NGX_CONF_OK;
 }
 
 /// Ports and addresses that go without saying, once the mode is known.
@@ -348,8 +365,7 @@ char *set_up_tls(ngx_conf_t *cf, BackendConf &backend) {
         return refuse(cf, directive, "ssl_certificate", settings.certificate,
                       "an ssl_certificate and an ssl_certificate_key, or neither");
     }
-    const bool has_socket = std::ranges::any_of(
-        backend.servers, [](const HostName &server) { return server.host.empty(); });
+    const bool has_socket = std::ranges::any_of(backend.servers, &HostName::is_local);
     if (has_socket && settings.name.empty()) {
         return refuse(cf, directive, "ssl", "on",
                       "an ssl_name with it, for a unix socket has no name");

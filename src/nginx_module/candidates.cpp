@@ -134,13 +134,13 @@ ngx_int_t Candidates::collect(ngx_http_request_t *r, Phase phase, const RequestS
 }
 
 /// Takes the candidate after the last one, and moves it to its place: behind others that are
-/// decided, or behind others of its backend.
+/// decided, or behind others that are asked with it.
 void Candidates::take_last() {
     auto *const last = memory_.candidates + count_;
     auto *place = memory_.candidates + decided_;
     if (last->is_open()) {
         const auto is_beside = [&](const Candidate &one) {
-            return one.backend() == last->backend();
+            return are_asked_together(*one.rule, *last->rule);
         };
         auto *const beside = std::find_if(place, last, is_beside);
         place = std::find_if_not(beside, last, is_beside);

@@ -21,7 +21,6 @@ struct Candidate {
 
     /// Whether it takes Redis to decide.
     bool is_open() const { return !is_invalid && !rate_limit::verdict_without_counter(quota); }
-    const BackendConf *backend() const { return rule->zone->backend; }
 };
 
 class Candidates {
@@ -31,7 +30,7 @@ class Candidates {
 
     /// Those that it does not take Redis to decide.
     std::span<const Candidate> decided() const { return {memory_.candidates, decided_}; }
-    /// Those of one backend stand together.
+    /// Those that are asked together stand together.
     std::span<const Candidate> open() const {
         return {memory_.candidates + decided_, count_ - decided_};
     }

@@ -38,7 +38,7 @@ uint64_t identity_of(const BackendConf &backend) {
         std::to_string(backend.session.database) + " " + backend.sentinel.master_name;
     for (const HostName &server : backend.servers) {
         text += " " + server.host + ":" + std::to_string(server.port);
-        if (server.host.empty()) {
+        if (server.is_local()) {
             text += server.addresses.front().text();
         }
     }
@@ -97,10 +97,10 @@ bool check_names(ngx_conf_t *cf, const MainConf &conf) {
     return true;
 }
 
-/// Whether what the rule charges may be given back, since a rule of another backend denies.
+/// Whether what the rule charges may be given back, since one denies that is asked beside it.
 bool is_refunded(const RuleList &level, const RuleConf &rule) {
     return std::ranges::any_of(level, [&](const RuleConf *other) {
-        return other->phase == rule.phase && other->zone->backend != rule.zone->backend;
+        return other->phase == rule.phase && !are_asked_together(*other, rule);
     });
 }
 
@@ -113,20 +113,25 @@ void mark_refunded(const MainConf &conf, RuleConf &marked) {
 }
 
 /// The scripts that a location's requests will ask for when all of its rules apply.
-void add_scripts(const MainConf &conf, const LocationConf &location) {
-    for (const auto &backend : conf.backends) {
-        for (const Phase phase : all_phases) {
-            redis_client::ScriptShape shape;
-            for (const RuleConf *rule : *location.rules) {
-                if (rule->phase == phase && rule->zone->backend == backend.get()) {
-                    shape.add({.algorithm = rule->rule.quota.algorithm,
-                               .dry_run = location.is_dry_run(*rule)});
-                }
+void add_scripts(const LocationConf &location) {
+    const RuleList &rules = *location.rules;
+    for (auto first = rules.begin(); first != rules.end(); ++first) {
+        const auto is_with_first = [&](const RuleConf *rule) {
+            return rule->phase == (*first)->phase && are_asked_together(*rule, **first);
+        };
+        if (std::find_if(rules.begin(), first, is_with_first) != first) {
+            continue; // as part of an earlier one's
+        }
+        redis_client::ScriptShape shape;
+        for (const RuleConf *rule : rules) {
+            if (is_with_first(rule)) {
+                shape.add({.algorithm = rule->rule.quota.algorithm,
+                           .dry_run = location.is_dry_run(*rule)});
             }
-            auto &shapes = backend->session.shapes;
-            if (!shape.parts().empty() && std::ranges::find(shapes, shape) == shapes.end()) {
-                shapes.push_back(shape);
-            }
+        }
+        auto &shapes = (*first)->zone->backend->session.shapes;
+        if (std::ranges::find(shapes, shape) == shapes.end()) {
+            shapes.push_back(shape);
         }
     }
 }
@@ -143,6 +148,12 @@ BackendConf *MainConf::backend(std::string_view name) const {
 
 ZoneConf *MainConf::zone(std::string_view name) const {
     return named(zones, name);
+}
+
+bool are_asked_together(const RuleConf &rule, const RuleConf &other) {
+    const BackendConf *backend = rule.zone->backend;
+    return backend == other.zone->backend &&
+           (backend->mode != Mode::cluster || rule.zone == other.zone);
 }
 
 void *create_main_conf(ngx_conf_t *cf) noexcept {
@@ -192,7 +203,7 @@ bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
         mark_refunded(conf, *rule);
     }
     for (const LocationConf *location : conf.locations) {
-        add_scripts(conf, *location);
+        add_scripts(*location);
     }
     return true;
 }

@@ -20,7 +20,7 @@ namespace nginx_module {
 class Backend;
 
 /// Of which servers a Redis consists.
-enum class Mode { standalone, sentinel };
+enum class Mode { standalone, sentinel, cluster };
 
 /// `redis_rate_limit_backend`: a Redis and how to talk to it.
 struct BackendConf {
@@ -29,7 +29,7 @@ struct BackendConf {
 
     std::string name;
     Mode mode = Mode::standalone;
-    std::vector<HostName> servers; // one Redis, or the Sentinels
+    std::vector<HostName> servers; // one Redis, or the Sentinels, or some nodes of the cluster
     redis_client::SentinelSettings sentinel;
     ngx_resolver_t *resolver = nullptr; // null: names were resolved when nginx started
     TlsSettings tls_settings;
@@ -95,6 +95,10 @@ struct RuleConf {
 
     bool has_variables() const { return limit != nullptr || burst != nullptr || cost != nullptr; }
 };
+
+/// Whether a request asks for both at once, where both apply: in a cluster their keys have to be in
+/// one hash slot, as those of one zone are.
+bool are_asked_together(const RuleConf &rule, const RuleConf &other);
 
 /// Those of one level, which hold together.
 using RuleList = std::vector<const RuleConf *>;

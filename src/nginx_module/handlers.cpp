@@ -120,13 +120,16 @@ ngx_int_t apply_decided(ngx_http_request_t *r, RequestState &state,
     return conclude(r, state, outcome_of(r, state, {applied, decided.size()}));
 }
 
-/// One question to each backend: a chain, null without memory.
+/// One question to each backend, and of a cluster for each of its hash slots: a chain, null without
+/// memory.
 Question *make_questions(ngx_http_request_t *r, RequestState &state, std::span<Applied> applied) {
     Question *questions = nullptr;
     while (!applied.empty()) {
         BackendConf *backend = applied.front().rule->zone->backend;
-        const auto end = std::ranges::find_if_not(
-            applied, [&](const Applied &one) { return one.rule->zone->backend == backend; });
+        const uint16_t hash_slot = applied.front().charge->hash_slot;
+        const auto end = std::ranges::find_if_not(applied, [&](const Applied &one) {
+            return one.rule->zone->backend == backend && one.charge->hash_slot == hash_slot;
+        });
         const auto count = static_cast<size_t>(end - applied.begin());
         void *memory = ngx_palloc(r->pool, sizeof(Question));
         if (memory == nullptr) {

@@ -16,6 +16,8 @@ struct HostName {
     std::string host; // a name, or an address without brackets; empty for a unix socket
     in_port_t port = 0;
     std::vector<Address> addresses = {}; // where it is fixed: in the order in which they are tried
+
+    bool is_local() const { return host.empty(); }
 };
 
 /// The address that a text is; none where it is a name.

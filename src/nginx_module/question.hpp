@@ -1,4 +1,4 @@
-// What a request asks of Redis: one question to each backend whose rules it meets.
+// What a request asks of Redis: one question for all rules that can be asked together.
 #pragma once
 
 #include "ngx.hpp"
@@ -12,7 +12,7 @@ namespace nginx_module {
 
 class RequestState;
 
-/// The rules of one backend, asked together. In the request's pool.
+/// Rules of one backend, asked together. In the request's pool.
 class Question final : public redis_client::CheckListener {
   public:
     Question(RequestState &state, Backend &backend, std::span<redis_client::Charge> charges,

@@ -14,12 +14,9 @@ bool Episode::fail(Time now, uint64_t failed_checks) {
     return begins;
 }
 
-std::optional<Episode::Summary> Episode::end(Time now) {
-    if (now - last_failure_ < quiet) {
-        return std::nullopt;
-    }
+Episode::Summary Episode::end() {
     lasting_ = false;
-    return Summary{.lasted = last_failure_ - began_, .failed_checks = failed_checks_};
+    return {.lasted = last_failure_ - began_, .failed_checks = failed_checks_};
 }
 
 } // namespace rate_limit

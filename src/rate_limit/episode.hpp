@@ -24,16 +24,18 @@ class Episode {
     /// success a second after the last failure, so that single failures between successes, such
     /// as one key of the wrong type, stay one episode.
     std::optional<Summary> succeed(Time now) {
-        return lasting_ ? end(now) : std::nullopt; // mostly not, so decided at once
+        const bool ends = lasting_ && now - last_failure_ >= quiet;
+        return ends ? std::optional(end()) : std::nullopt;
     }
+
+    /// Ends one that lasts, since nothing that could succeed is left.
+    Summary end();
 
     bool is_lasting() const { return lasting_; }
 
     static constexpr Time quiet{1000};
 
   private:
-    std::optional<Summary> end(Time now);
-
     bool lasting_ = false;
     Time began_{0};
     Time last_failure_{0};

@@ -30,6 +30,7 @@ struct Charge {
     rate_limit::Quota quota;
     bool dry_run = false; // on trial: never keeps the others from being charged
     std::string_view redis_key;
+    uint16_t hash_slot = 0;               // in a cluster, where all charges of a check are in one
     const WireWords *arguments = nullptr; // check_arguments(); checks that share them go together
 
     // The answer:
@@ -53,15 +54,19 @@ class CheckListener {
 /// A command on its way to Redis and back: a check, or an errand for which nobody waits. Owned by
 /// the session. A check outlives its listener: when it was sent it stays until its reply came, so
 /// that the reply is taken for nobody else's.
+class Session;
+
 struct Call : Pooled<Call> {
     enum class Kind {
         check,
         refund,  // of one charge
         release, // of one slot
         renewal, // of many
+        asking,  // so that the next command may ask where a hash slot moves to
     };
 
     Kind kind = Kind::check;
+    Session *session = nullptr;        // that has it
     CheckListener *listener = nullptr; // null: nobody waits, or nobody any more
     std::span<Charge> charges;         // only while there is a listener
     Slot *slot = nullptr;              // that is released
@@ -74,7 +79,13 @@ struct Call : Pooled<Call> {
     bool is_sent = false;
     uint64_t end_of_command = 0; // where it ends in the session's output
     bool sent_in_full = false;   // with EVAL, not by its script's name
+    uint16_t hash_slot = 0;      // of all keys
+    int redirects = 0;           // so far
+    bool needs_asking = false;   // before it
     bool timed_out = false;      // and was counted as that: a late reply changes nothing
+
+    /// Whether somebody waits for it, or Redis has to know.
+    bool is_wanted() const { return listener != nullptr || kind == Kind::release; }
 
     ListHook<Call> waiting_hook; // those with a listener, in the order of asking
     ListHook<Call> sending_hook; // those to be sent, or the first of each run sent, in order

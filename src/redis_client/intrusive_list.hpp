@@ -14,12 +14,18 @@ template <typename T, ListHook<T> T::*hook>
 class IntrusiveList {
   public:
     T *front() const { return first_; }
+    T *back() const { return last_; }
     bool empty() const { return first_ == nullptr; }
 
-    void push_back(T &element) {
-        (element.*hook) = {.previous = last_, .next = nullptr};
-        (last_ != nullptr ? (last_->*hook).next : first_) = &element;
-        last_ = &element;
+    void push_back(T &element) { insert_after(last_, element); }
+
+    /// At the front where `previous` is null.
+    void insert_after(T *previous, T &element) {
+        T *&next_of_previous = previous != nullptr ? (previous->*hook).next : first_;
+        T *const next = next_of_previous;
+        (element.*hook) = {.previous = previous, .next = next};
+        next_of_previous = &element;
+        (next != nullptr ? (next->*hook).previous : last_) = &element;
     }
 
     void remove(T &element) {

@@ -1,9 +1,10 @@
 #include "sentinel.hpp"
 
 #include "../rate_limit/parse.hpp"
+#include "auth.hpp"
 #include "resp.hpp"
+#include "words.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace redis_client {
@@ -12,13 +13,6 @@ namespace {
 
 constexpr std::string_view channel = "+switch-master";
 constexpr size_t longest_reply = 16'384;
-
-/// The first word, which is taken off.
-std::string_view next_word(std::string_view &text) {
-    const std::string_view word = text.substr(0, text.find(' '));
-    text.remove_prefix(std::min(text.size(), word.size() + 1));
-    return word;
-}
 
 std::string_view text_of(ReplyView reply) {
     return reply.text().value_or(std::string_view());
@@ -34,15 +28,8 @@ void Sentinel::connected() {
     reader_.reset();
     problem_ = {};
     output_.clear();
-    awaited_ = Awaited::address;
-    if (!settings_.password.empty()) {
-        awaited_ = Awaited::login;
-        if (settings_.username.empty()) {
-            write_command(output_, {"AUTH", settings_.password});
-        } else {
-            write_command(output_, {"AUTH", settings_.username, settings_.password});
-        }
-    }
+    const bool logs_in = write_auth(output_, settings_.username, settings_.password);
+    awaited_ = logs_in ? Awaited::login : Awaited::address;
     write_command(output_, {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", settings_.master_name});
     write_command(output_, {"SUBSCRIBE", channel});
 }
@@ -69,9 +56,8 @@ Sentinel::Progress Sentinel::received(std::string_view bytes) {
 
 Sentinel::Progress Sentinel::take(ReplyView reply) {
     if (reply.is_error()) {
-        // One that knows no AUTH repeats its words, and with them the password.
         const std::string_view said = text_of(reply);
-        return awaited_ == Awaited::login ? broken("AUTH", said.substr(0, said.find(' ')))
+        return awaited_ == Awaited::login ? broken("AUTH", refusal_of_auth(said))
                                           : broken("error reply", said);
     }
     switch (awaited_) {
@@ -116,7 +102,7 @@ Sentinel::Progress Sentinel::take_message(ReplyView message) {
 
 Sentinel::Progress Sentinel::take_master(std::string_view host, std::string_view port) {
     const auto number = rate_limit::parse_whole_number(port, 65'535);
-    if (host.empty() || !number || *number == 0) {
+    if (host.empty() || host.size() > longest_host || !number || *number == 0) {
         return broken("an unexpected reply");
     }
     master_ = {.host = std::string(host), .port = static_cast<uint16_t>(*number)};

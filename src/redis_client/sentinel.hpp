@@ -3,9 +3,9 @@
 #pragma once
 
 #include "byte_queue.hpp"
+#include "endpoint.hpp"
 #include "reply_tree.hpp"
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -15,14 +15,6 @@ struct SentinelSettings {
     std::string master_name = {};
     std::string username = {}; // empty: AUTH with the password alone
     std::string password = {}; // empty: no AUTH
-};
-
-/// A host, by name or address, and its port.
-struct Endpoint {
-    std::string host;
-    uint16_t port = 0;
-
-    bool operator==(const Endpoint &) const = default;
 };
 
 class Sentinel {

@@ -1,6 +1,7 @@
 #include "session.hpp"
 
 #include "answer.hpp"
+#include "auth.hpp"
 #include "commands.hpp"
 
 #include <algorithm>
@@ -11,6 +12,7 @@ namespace redis_client {
 
 namespace {
 
+constexpr std::string_view auth = "AUTH";
 constexpr std::string_view role = "ROLE";
 
 size_t run_length(const Call &first) {
@@ -23,8 +25,12 @@ size_t run_length(const Call &first) {
 
 } // namespace
 
-Session::Session(SessionSettings settings, uint32_t seed)
-    : settings_(std::move(settings)), breaker_(settings_.breaker, seed) {
+Session::Session(SessionGroup &group, uint32_t seed, Redirects *redirects)
+    : group_(group),
+      settings_(group.settings),
+      redirects_(redirects),
+      breaker_(settings_.breaker, seed),
+      slots_(group.slots) {
     log_in();
 }
 
@@ -35,12 +41,8 @@ void Session::log_in() {
         login_commands_.push_back(name);
         write_command(login, words);
     };
-    if (!settings_.password.empty()) {
-        if (settings_.username.empty()) {
-            add("AUTH", {"AUTH", settings_.password});
-        } else {
-            add("AUTH", {"AUTH", settings_.username, settings_.password});
-        }
+    if (write_auth(login, settings_.username, settings_.password)) {
+        login_commands_.push_back(auth);
     }
     if (settings_.needs_master) {
         add(role, {role});
@@ -53,22 +55,22 @@ void Session::log_in() {
     };
     bool has_slots = false;
     for (const ScriptShape &shape : settings_.shapes) {
-        load(scripts_.check(shape));
+        load(group_.scripts.check(shape));
         if (shape.has(rate_limit::Algorithm::concurrency)) {
             has_slots = true;
         } else {
-            load(scripts_.run(shape));
+            load(group_.scripts.run(shape));
         }
     }
     if (has_slots) {
-        load(scripts_.refund(rate_limit::Algorithm::concurrency));
+        load(group_.scripts.refund(rate_limit::Algorithm::concurrency));
     }
     login_ = login.bytes();
 }
 
 std::variant<Call *, Failure> Session::ask(std::span<Charge> charges, CheckListener &listener,
                                            Time now) {
-    if (pending() - errands_ >= settings_.max_pending) {
+    if (group_.calls.in_use() - group_.errands >= settings_.max_pending) {
         note_problem("too many pending checks");
         return refuse(Failure::overload, now);
     }
@@ -90,6 +92,7 @@ std::variant<Call *, Failure> Session::ask(std::span<Charge> charges, CheckListe
     }
     check->listener = &listener;
     check->asked = now;
+    check->hash_slot = charges.front().hash_slot;
     waiting_.push_back(*check);
     if (state_ == State::ready) {
         send_later(*check);
@@ -184,9 +187,8 @@ Session::Progress Session::login_refused(std::string_view command, std::string_v
     if (redis_said.starts_with("ERR max number of clients")) {
         return broken("connecting", redis_said); // it comes unasked, as the first of all replies
     }
-    const std::string_view kind = redis_said.substr(0, redis_said.find(' '));
-    // A Redis that knows no AUTH repeats its words, and with them the password.
-    note_problem(command, command == "AUTH" ? kind : redis_said);
+    const std::string_view kind = refusal_of_auth(redis_said);
+    note_problem(command, command == auth ? kind : redis_said);
     const bool is_refused = kind == "WRONGPASS" || kind == "NOAUTH" || kind == "NOPERM";
     return is_refused ? Progress::refused : Progress::broken;
 }
@@ -203,11 +205,13 @@ Session::Progress Session::take_reply(const Reply &reply, Time now) {
     if (call->kind == Call::Kind::check) {
         return take_verdicts(*call, reply, now);
     }
-    if (reply.type() != Reply::Type::nil) { // errands' scripts return nothing
+    const Reply::Type expected =
+        call->kind == Call::Kind::asking ? Reply::Type::text : Reply::Type::nil;
+    if (reply.type() != expected) {
         return broken("an unexpected reply", reply.text());
     }
     to_answer_.remove(*call);
-    refuses_errands_ = false;
+    refuses_errands_ = refuses_errands_ && call->kind == Call::Kind::asking;
     finish_errand(*call, true);
     return Progress::more;
 }
@@ -248,7 +252,13 @@ Session::Progress Session::take_error(Call &call, std::string_view error, Time n
         send_in_full(call, error, now);
         return Progress::more;
     }
-    if (error.starts_with("CROSSSLOT") && call.next_in_run != nullptr) {
+    if (const auto to = redirects_ != nullptr ? parse_redirect(error) : std::nullopt) {
+        redirect(call, *to, error, now);
+        return Progress::more;
+    }
+    const bool is_across_slots = error.starts_with("CROSSSLOT");
+    if ((is_across_slots || error.starts_with("TRYAGAIN")) && call.next_in_run != nullptr) {
+        shares_runs_ = shares_runs_ && !is_across_slots;
         send_apart(call, error, now);
         return Progress::more;
     }
@@ -375,23 +385,29 @@ void Session::count(std::optional<Failure> failure, Time now) {
 }
 
 Call *Session::new_call(Call::Kind kind) {
-    Call *call = calls_.take();
+    Call *call = group_.calls.take();
     if (call != nullptr) {
         call->kind = kind;
-        errands_ += kind == Call::Kind::check ? 0 : 1;
+        call->session = this;
+        ++pending_;
+        group_.errands += kind == Call::Kind::check ? 0 : 1;
         call->listener = nullptr;
         call->charges = {};
         call->slot = nullptr;
         call->next_in_run = nullptr;
         call->is_to_send = call->is_sent = call->sent_in_full = call->timed_out = false;
         call->has_failed = false;
+        call->hash_slot = 0;
+        call->redirects = 0;
+        call->needs_asking = false;
     }
     return call;
 }
 
 void Session::recycle(Call &call) {
-    errands_ -= call.kind == Call::Kind::check ? 0 : 1;
-    calls_.give_back(call);
+    --pending_;
+    group_.errands -= call.kind == Call::Kind::check ? 0 : 1;
+    group_.calls.give_back(call);
 }
 
 } // namespace redis_client

@@ -10,8 +10,9 @@
 #include "../rate_limit/breaker.hpp"
 #include "byte_queue.hpp"
 #include "check.hpp"
+#include "hash_slot.hpp"
 #include "resp.hpp"
-#include "script.hpp"
+#include "session_group.hpp"
 
 #include <array>
 #include <chrono>
@@ -25,17 +26,6 @@
 
 namespace redis_client {
 
-struct SessionSettings {
-    std::string username; // empty: AUTH with the password alone
-    std::string password; // empty: no AUTH
-    uint64_t database = 0;
-    bool needs_master = false;       // one that is no master is of no use
-    std::vector<ScriptShape> shapes; // those of most checks: their scripts are loaded at once
-    std::chrono::milliseconds timeout{100}; // of one check, from asking to verdict
-    size_t max_pending = 16384;             // checks asked or on the wire
-    rate_limit::Breaker::Settings breaker;
-};
-
 /// What became of all checks so far.
 struct Counters {
     uint64_t verdicts = 0;
@@ -43,10 +33,26 @@ struct Counters {
     uint64_t not_asked = 0; // since too many had failed before
 };
 
+class Session;
+
+/// Who knows the sessions of a cluster's other nodes.
+class Redirects {
+  public:
+    /// The session's node says that another one has a key.
+    virtual void on_redirect(const Session &from, const Redirect &to) = 0;
+    /// Follows where somebody asked for the key: the call is no longer that session's, and another
+    /// one is to take it over.
+    virtual void ask_again(Call &call, const Session &from, const Redirect &to) = 0;
+
+  protected:
+    ~Redirects() = default;
+};
+
 class Session {
   public:
-    /// `seed` is any number, another one for each worker.
-    Session(SessionSettings settings, uint32_t seed);
+    /// `seed` is any number, another one for each session. Without `redirects` Redis is not asked
+    /// as a cluster's node.
+    Session(SessionGroup &group, uint32_t seed, Redirects *redirects = nullptr);
     Session(const Session &) = delete;
     Session &operator=(const Session &) = delete;
 
@@ -64,6 +70,22 @@ class Session {
 
     /// Gives a slot back: for certain, though perhaps only when Redis can be reached again.
     void release(Slot &slot, Time now);
+
+    /// The check that has waited longest, which is to be another session's; null where none waits.
+    /// Of a session that has never sent any.
+    Call *give_away();
+
+    /// Asks, within its old deadline, what another session has given away, or what another node has
+    /// redirected here.
+    void take_over(Call &call, Redirect::Kind kind, Time now);
+
+    /// Keeps the slots from now on that another session kept, those whose keys are in these hash
+    /// slots.
+    void take_slots(const HashSlotSet &of, Session &from, Time now);
+
+    bool has(const Call &call) const { return call.session == this; }
+    bool has(const Slot &slot) const { return slot.home == &slots_; }
+    HashSlotSet hash_slots_of_slots() const { return slots_.hash_slots(); }
 
     /// The transport is connected.
     void connected();
@@ -113,7 +135,8 @@ class Session {
     /// Whether it can be told of that, as the last attempt to connect showed and its answer to the
     /// last errand.
     bool takes_errands() const { return !unreachable_ && !refuses_errands_; }
-    size_t pending() const { return calls_.in_use(); } // checks and errands
+    size_t pending() const { return pending_; }          // checks and errands
+    bool is_unreachable() const { return unreachable_; } // as the last attempt to connect showed
     const Counters &counters() const { return counters_; }
 
     /// A connection whose oldest command is older than this is given up, but never before a
@@ -153,11 +176,17 @@ class Session {
     void send_waiting();
     Call &take_run();
     bool send(Call &first, Time now);
+    bool send_asking(Time now);
     void send_in_full(Call &first, std::string_view error, Time now);
     void send_apart(Call &first, std::string_view error, Time now);
     Call *keep_wanted(Call &first, std::string_view error, Time now);
     void send_or_fail(Call &first, Time now);
     void queue(Call &first, Time now);
+
+    // session_redirects.cpp
+    void redirect(Call &first, const Redirect &to, std::string_view error, Time now);
+    void leave(Call &call);
+    void wait(Call &check);
 
     // session_errands.cpp
     void settle_slots(const Call &check);
@@ -170,7 +199,9 @@ class Session {
     void send_renewal(std::span<Slot *const> slots, Time now);
     void finish_errand(Call &errand, bool done);
 
-    const SessionSettings settings_;
+    SessionGroup &group_;
+    const SessionSettings &settings_;
+    Redirects *redirects_;
     State state_ = State::closed;
     bool unreachable_ = false;
     std::vector<std::string_view> login_commands_; // their names, in order
@@ -182,12 +213,10 @@ class Session {
     std::array<char, 512> redis_said_; // problem_'s: the next reply takes the reader's memory
     Counters counters_;
     rate_limit::Breaker breaker_;
-    ScriptLibrary scripts_;
     Slots slots_;
-    size_t errands_ = 0; // unanswered
+    size_t pending_ = 0; // of the group's calls
     size_t refunds_ = 0; // of them
     bool refuses_errands_ = false;
-    ObjectPool<Call> calls_;
     bool shares_runs_ = true; // Redis takes keys of several checks in one command
     IntrusiveList<Call, &Call::waiting_hook> waiting_;
     IntrusiveList<Call, &Call::sending_hook> to_send_;

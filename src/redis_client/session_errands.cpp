@@ -69,7 +69,7 @@ void Session::send_refund(const Charge &charge, Time now) {
     if (errand == nullptr) {
         return;
     }
-    if (!write_refund(output_, scripts_.refund(charge.quota.algorithm), charge)) {
+    if (!write_refund(output_, group_.scripts.refund(charge.quota.algorithm), charge)) {
         recycle(*errand);
         return;
     }
@@ -78,7 +78,7 @@ void Session::send_refund(const Charge &charge, Time now) {
 }
 
 void Session::release(Slot &slot, Time now) {
-    slots_.give_back(slot, now);
+    slot.home->give_back(slot, now);
     if (state_ == State::ready) {
         send_release(slot, now);
     }
@@ -121,15 +121,18 @@ void Session::renew_slots(Time now) {
     std::array<Slot *, most_at_once> due;
     size_t count = 0;
     for (Slot *slot = slots_.held().front(); slot != nullptr; slot = slot->hook.next) {
-        if (Slots::is_to_renew(*slot, now)) {
-            slot->renewed = now;
-            slot->is_doubtful = false;
-            due[count++] = slot;
+        if (!Slots::is_to_renew(*slot, now)) {
+            continue;
         }
-        if (count == due.size() || (count > 0 && slot->hook.next == nullptr)) {
-            send_renewal({due.data(), count}, now);
-            count = 0;
+        if (count == due.size() || (count > 0 && due[0]->hash_slot != slot->hash_slot)) {
+            send_renewal({due.data(), std::exchange(count, 0)}, now);
         }
+        slot->renewed = now;
+        slot->is_doubtful = false;
+        due[count++] = slot;
+    }
+    if (count > 0) {
+        send_renewal({due.data(), count}, now);
     }
 }
 
@@ -138,7 +141,7 @@ void Session::send_renewal(std::span<Slot *const> slots, Time now) {
     if (errand == nullptr) {
         return;
     }
-    if (!write_renewal(output_, scripts_.renew(), slots)) {
+    if (!write_renewal(output_, group_.scripts.renew(), slots)) {
         recycle(*errand);
         return;
     }
@@ -151,7 +154,7 @@ void Session::finish_errand(Call &errand, bool done) {
     } else if (errand.kind == Call::Kind::release) {
         errand.slot->is_release_sent = false;
         if (done || errand.slot->is_unlikely) {
-            slots_.drop(*errand.slot);
+            errand.slot->home->drop(*errand.slot);
         }
     }
     recycle(errand);

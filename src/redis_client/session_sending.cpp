@@ -17,7 +17,8 @@ bool can_share_run(const Call &check, const Call &other) {
     const auto same = [](const Charge &charge, const Charge &other_charge) {
         return charge.arguments == other_charge.arguments && charge.dry_run == other_charge.dry_run;
     };
-    return std::ranges::equal(check.charges, other.charges, same);
+    return check.hash_slot == other.hash_slot && check.needs_asking == other.needs_asking &&
+           std::ranges::equal(check.charges, other.charges, same);
 }
 
 /// How long Redis works for a charge, in charges of one unit: a log has an entry for each.
@@ -67,6 +68,7 @@ bool Session::prepare(Call &check, std::span<Charge> charges) {
             if (charge.slot == nullptr) {
                 return false;
             }
+            charge.slot->hash_slot = charge.hash_slot;
         }
     }
     return true;
@@ -124,19 +126,35 @@ Call &Session::take_run() {
 bool Session::send(Call &first, Time now) {
     const Sending sending = first.sent_in_full ? Sending::in_full : Sending::by_name;
     bool written = false;
+    if (first.needs_asking && !send_asking(now)) {
+        return false;
+    }
     if (first.kind == Call::Kind::release) {
-        const Script &script = scripts_.refund(rate_limit::Algorithm::concurrency);
+        const Script &script = group_.scripts.refund(rate_limit::Algorithm::concurrency);
         written = write_release(output_, script, sending, *first.slot);
     } else {
         const ScriptShape shape = shape_of(first);
         const Script &script =
-            first.next_in_run != nullptr ? scripts_.run(shape) : scripts_.check(shape);
+            first.next_in_run != nullptr ? group_.scripts.run(shape) : group_.scripts.check(shape);
         written = write_checks(output_, script, sending, first);
     }
     if (written) {
         queue(first, now);
     }
     return written;
+}
+
+bool Session::send_asking(Time now) {
+    Call *asking = new_call(Call::Kind::asking);
+    if (asking == nullptr) {
+        return false;
+    }
+    if (!write_command(output_, {"ASKING"})) {
+        recycle(*asking);
+        return false;
+    }
+    queue(*asking, now);
+    return true;
 }
 
 /// Redis does not know the script: it goes with the checks, or the release.
@@ -147,10 +165,9 @@ void Session::send_in_full(Call &first, std::string_view error, Time now) {
     }
 }
 
-/// The keys of different checks are in different slots: each check goes alone, and so do later
-/// ones.
+/// The keys of different checks are in different hash slots, or in one that is moving: each check
+/// goes alone.
 void Session::send_apart(Call &first, std::string_view error, Time now) {
-    shares_runs_ = false;
     for (Call *wanted = keep_wanted(first, error, now); wanted != nullptr;) {
         Call &alone = *std::exchange(wanted, wanted->next_in_run);
         alone.next_in_run = nullptr;
@@ -166,10 +183,9 @@ Call *Session::keep_wanted(Call &first, std::string_view error, Time now) {
     Call *unwanted = nullptr;
     for (Call *call = &first; call != nullptr;) {
         Call &one = *std::exchange(call, call->next_in_run);
-        const bool is_wanted = one.listener != nullptr || one.kind == Call::Kind::release;
-        Call **place = is_wanted ? next_wanted : &unwanted;
-        one.next_in_run = is_wanted ? nullptr : unwanted;
-        next_wanted = is_wanted ? &one.next_in_run : next_wanted;
+        Call **place = one.is_wanted() ? next_wanted : &unwanted;
+        one.next_in_run = one.is_wanted() ? nullptr : unwanted;
+        next_wanted = one.is_wanted() ? &one.next_in_run : next_wanted;
         *place = &one;
     }
     if (unwanted != nullptr) {

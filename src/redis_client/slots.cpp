@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace redis_client {
 
@@ -28,7 +29,7 @@ std::string random_id() {
 
 } // namespace
 
-Slots::Slots() : id_(random_id()) {}
+Slots::Slots(ObjectPool<Slot> &pool) : id_(random_id()), pool_(pool) {}
 
 Slot *Slots::make(std::string_view redis_key, uint64_t units, std::chrono::milliseconds window) {
     Slot *slot = pool_.take();
@@ -36,6 +37,8 @@ Slot *Slots::make(std::string_view redis_key, uint64_t units, std::chrono::milli
         return nullptr;
     }
     slot->state = Slot::State::asked;
+    slot->home = this;
+    slot->hash_slot = 0;
     slot->is_release_sent = false;
     slot->is_doubtful = false;
     slot->is_unlikely = false;
@@ -52,6 +55,43 @@ Slot *Slots::make(std::string_view redis_key, uint64_t units, std::chrono::milli
     slot->name = {slot->name_bytes.data(), static_cast<size_t>(at - slot->name_bytes.data())};
     shortest_window_ = std::min(shortest_window_, window);
     return slot;
+}
+
+void Slots::adopt(Slot &slot) {
+    if (slot.state == Slot::State::held) {
+        slot.home->held_.remove(slot);
+        held_.push_back(slot);
+        slot.is_doubtful = true;
+    } else if (slot.state == Slot::State::returning) {
+        slot.home->returning_.remove(slot);
+        returning_.push_back(slot);
+    }
+    slot.home = this;
+    shortest_window_ = std::min(shortest_window_, slot.window);
+}
+
+bool Slots::adopt_all(const HashSlotSet &of, Slots &from) {
+    bool any = false;
+    for (SlotList *list : {&from.held_, &from.returning_}) {
+        for (Slot *slot = list->front(); slot != nullptr;) {
+            Slot &one = *std::exchange(slot, slot->hook.next);
+            if (of[one.hash_slot]) {
+                adopt(one);
+                any = true;
+            }
+        }
+    }
+    return any;
+}
+
+HashSlotSet Slots::hash_slots() const {
+    HashSlotSet all;
+    for (const SlotList *list : {&held_, &returning_}) {
+        for (const Slot *slot = list->front(); slot != nullptr; slot = slot->hook.next) {
+            all.set(slot->hash_slot);
+        }
+    }
+    return all;
 }
 
 void Slots::hold(Slot &slot, Time asked) {

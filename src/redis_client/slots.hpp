@@ -6,6 +6,7 @@
 #pragma once
 
 #include "../rate_limit/key.hpp"
+#include "hash_slot.hpp"
 #include "intrusive_list.hpp"
 #include "object_pool.hpp"
 
@@ -21,6 +22,8 @@ namespace redis_client {
 /// Time on a clock of the worker that never steps back, from any origin.
 using Time = std::chrono::milliseconds;
 
+class Slots;
+
 struct Slot : Pooled<Slot> {
     enum class State {
         asked,     // a check that asks for it is on its way, or about to be
@@ -29,7 +32,9 @@ struct Slot : Pooled<Slot> {
     };
 
     State state = State::asked;
+    Slots *home = nullptr; // who keeps it
     std::string_view redis_key;
+    uint16_t hash_slot = 0;
     std::string_view name; // "<id> <units>": no other slot, of whatever host, has it
     std::chrono::milliseconds window{0};
     Time renewed{0}; // when it was last asked for
@@ -46,10 +51,15 @@ using SlotList = IntrusiveList<Slot, &Slot::hook>;
 
 class Slots {
   public:
-    Slots();
+    explicit Slots(ObjectPool<Slot> &pool);
 
     /// A slot to ask for. Null without memory.
     Slot *make(std::string_view redis_key, uint64_t units, std::chrono::milliseconds window);
+
+    /// Another Redis has its key by now; what was said to the one before may be lost.
+    void adopt(Slot &slot);
+    /// Those whose keys are in these hash slots. False where there are none.
+    bool adopt_all(const HashSlotSet &of, Slots &from);
 
     void hold(Slot &slot, Time asked);
     void give_back(Slot &slot, Time now); // is to be released
@@ -57,6 +67,7 @@ class Slots {
 
     SlotList &held() { return held_; }
     SlotList &returning() { return returning_; }
+    HashSlotSet hash_slots() const; // of the keys of all
     bool empty() const { return held_.empty() && returning_.empty(); }
 
     /// Whether a held slot's time has come to be renewed: early enough for a second try, should one
@@ -77,7 +88,7 @@ class Slots {
   private:
     std::string id_; // of this worker
     uint64_t made_ = 0;
-    ObjectPool<Slot> pool_;
+    ObjectPool<Slot> &pool_;
     SlotList held_;
     SlotList returning_;
     std::chrono::milliseconds shortest_window_ = rate_limit::longest_window; // seen so far

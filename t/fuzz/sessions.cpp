@@ -60,7 +60,8 @@ class Worker {
         : input_(input),
           piece_sizes_(piece_sizes),
           settings_(take_settings(input_)),
-          session_(settings_, 1) {}
+          group_(settings_),
+          session_(group_, 1) {}
 
     /// All that could be seen from outside.
     std::string run() {
@@ -112,6 +113,7 @@ class Worker {
     Input input_;
     std::string_view piece_sizes_;
     redis_client::SessionSettings settings_;
+    redis_client::SessionGroup group_;
     Session session_;
     HonestRedis redis_;
     std::string wire_; // what Redis has not read, for it is no whole command

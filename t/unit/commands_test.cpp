@@ -36,7 +36,8 @@ class CommandsTest : public testing::Test {
         return commands.empty() ? Command{} : commands.front();
     }
 
-    Slots slots_;
+    ObjectPool<Slot> pool_;
+    Slots slots_{pool_};
     std::deque<WireWords> arguments_;
     ByteQueue out_;
 };

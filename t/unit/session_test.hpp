@@ -164,7 +164,9 @@ class SessionTest : public testing::Test {
     }
 
     void start(const SessionSettings &settings) {
-        session_.emplace(settings, 1);
+        session_.reset();
+        group_.emplace(settings);
+        session_.emplace(*group_, 1);
         wire_.clear();
     }
 
@@ -224,7 +226,8 @@ class SessionTest : public testing::Test {
     }
 
     std::string wire_; // what the transport took, for Redis to read
-    std::optional<Session> session_{std::in_place, default_settings(), 1};
+    std::optional<SessionGroup> group_{std::in_place, default_settings()};
+    std::optional<Session> session_{std::in_place, *group_, 1};
     Time now_{1000};
     Listener a_, b_, c_;
 

@@ -19,7 +19,8 @@ size_t length_of(const SlotList &list) {
 }
 
 TEST(Slots, MakeOneToAskFor) {
-    Slots slots;
+    ObjectPool<Slot> pool;
+    Slots slots(pool);
     std::string key = "rl:{z:a}:concurrency:60000";
     const Slot *slot = slots.make(key, 7, 60s);
     ASSERT_NE(slot, nullptr);
@@ -34,13 +35,15 @@ TEST(Slots, MakeOneToAskFor) {
 }
 
 TEST(Slots, KeepAKeyOfTheLongestLength) {
-    Slots slots;
+    ObjectPool<Slot> pool;
+    Slots slots(pool);
     const std::string key(std::tuple_size_v<rate_limit::RedisKeyBuffer>, 'k');
     EXPECT_EQ(slots.make(key, 1, 60s)->redis_key, key);
 }
 
 TEST(Slots, AreNamedByAnIdAndTheirUnits) {
-    Slots slots;
+    ObjectPool<Slot> pool;
+    Slots slots(pool);
     for (const uint64_t units : {uint64_t{1}, rate_limit::largest_number}) {
         const std::string name(slots.make("a", units, 60s)->name);
         // as lua/concurrency.lua reads it
@@ -53,7 +56,8 @@ TEST(Slots, AreNamedByAnIdAndTheirUnits) {
 TEST(Slots, HaveNamesThatNoOtherHas) {
     std::set<std::string> names;
     for (int worker = 0; worker < 10; ++worker) {
-        Slots slots;
+        ObjectPool<Slot> pool;
+        Slots slots(pool);
         for (int i = 0; i < 100; ++i) {
             Slot &slot = *slots.make("a", 1, 60s);
             names.insert(std::string(slot.name));
@@ -64,7 +68,8 @@ TEST(Slots, HaveNamesThatNoOtherHas) {
 }
 
 TEST(Slots, AreHeldGivenBackAndDropped) {
-    Slots slots;
+    ObjectPool<Slot> pool;
+    Slots slots(pool);
     Slot &slot = *slots.make("a", 1, 60s);
     slots.hold(slot, Time{1000});
     EXPECT_EQ(slot.state, Slot::State::held);
@@ -80,7 +85,8 @@ TEST(Slots, AreHeldGivenBackAndDropped) {
 }
 
 TEST(Slots, MayBeDroppedInEveryState) {
-    Slots slots;
+    ObjectPool<Slot> pool;
+    Slots slots(pool);
     Slot &asked = *slots.make("a", 1, 60s);
     Slot &held = *slots.make("a", 1, 60s);
     Slot &other = *slots.make("a", 1, 60s);
@@ -93,7 +99,8 @@ TEST(Slots, MayBeDroppedInEveryState) {
 }
 
 TEST(Slots, AreAsNewWhenTheirMemoryIsUsedAgain) {
-    Slots slots;
+    ObjectPool<Slot> pool;
+    Slots slots(pool);
     Slot &used = *slots.make("abc", 1, 60s);
     slots.hold(used, Time{0});
     slots.doubt_renewals();
@@ -110,7 +117,8 @@ TEST(Slots, AreAsNewWhenTheirMemoryIsUsedAgain) {
 }
 
 TEST(Slots, AreRenewedAfterAThirdOfTheWindow) {
-    Slots slots;
+    ObjectPool<Slot> pool;
+    Slots slots(pool);
     Slot &slot = *slots.make("a", 1, 60s);
     slots.hold(slot, Time{1000});
     EXPECT_FALSE(Slots::is_to_renew(slot, Time{20'999}));
@@ -118,7 +126,8 @@ TEST(Slots, AreRenewedAfterAThirdOfTheWindow) {
 }
 
 TEST(Slots, AreRenewedAtOnceWhereARenewalMayBeLost) {
-    Slots slots;
+    ObjectPool<Slot> pool;
+    Slots slots(pool);
     Slot &held = *slots.make("a", 1, 60s);
     Slot &asked = *slots.make("a", 1, 60s);
     slots.hold(held, Time{1000});
@@ -129,7 +138,8 @@ TEST(Slots, AreRenewedAtOnceWhereARenewalMayBeLost) {
 }
 
 TEST(Slots, EndAWindowAfterTheyWereAskedForLast) {
-    Slots slots;
+    ObjectPool<Slot> pool;
+    Slots slots(pool);
     Slot &held = *slots.make("a", 1, 60s);
     slots.hold(held, Time{1000});
     slots.give_back(held, Time{50'000});
@@ -143,7 +153,8 @@ TEST(Slots, EndAWindowAfterTheyWereAskedForLast) {
 }
 
 TEST(Slots, NeedNoLookWhereNoneIsHeldOrGivenBack) {
-    Slots slots;
+    ObjectPool<Slot> pool;
+    Slots slots(pool);
     EXPECT_EQ(slots.next_look(), std::nullopt);
     Slot &slot = *slots.make("a", 1, 60s);
     EXPECT_EQ(slots.next_look(), std::nullopt);
@@ -156,7 +167,8 @@ TEST(Slots, NeedNoLookWhereNoneIsHeldOrGivenBack) {
 }
 
 TEST(Slots, AreLookedAtSixTimesInTheShortestWindow) {
-    Slots slots;
+    ObjectPool<Slot> pool;
+    Slots slots(pool);
     slots.hold(*slots.make("a", 1, 60s), Time{1000});
     slots.looked(Time{1000});
     EXPECT_EQ(slots.next_look(), Time{11'000});

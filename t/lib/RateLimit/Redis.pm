@@ -38,7 +38,10 @@ sub address ($self) {
 }
 
 # A new connection, for the test's own questions.
-sub client ($self, %options) { return Redis->new($self->connect_info, %options) }
+sub client ($self, %options) {
+    my $password = $self->conf->{requirepass};
+    return Redis->new($self->connect_info, ($password ? (password => $password) : ()), %options);
+}
 
 sub end ($self, $signal) {
     my $pid = $self->pid or return;

@@ -1,0 +1,50 @@
+#include "fault_log.hpp"
+
+#include "log_text.hpp"
+#include "util.hpp"
+
+namespace nginx_module {
+
+void FaultLog::fail(const Fault &fault, std::string_view place, uint64_t failed_checks) {
+    if (!episode_.fail(now(), failed_checks)) {
+        return;
+    }
+    ngx_str_t name = to_ngx(backend_);
+    ngx_str_t where = to_ngx(place);
+    ngx_str_t what = to_ngx(fault.what);
+    LogText<160> detail(fault.detail);
+    ngx_log_error(NGX_LOG_ERR, log_, fault.error,
+                  "redis_rate_limit: backend \"%V\" at %V fails: %V%s%V, without a verdict "
+                  "on_error holds",
+                  &name, &where, &what, fault.detail.empty() ? "" : ": ", detail.shown());
+}
+
+void FaultLog::fail(uint64_t failed_checks) {
+    (void)episode_.fail(now(), failed_checks);
+}
+
+bool FaultLog::succeed(std::string_view place) {
+    const auto ended = episode_.succeed(now());
+    if (ended) {
+        tell(place, *ended);
+    }
+    return ended.has_value();
+}
+
+void FaultLog::end(std::string_view place) {
+    if (episode_.is_lasting()) {
+        tell(place, episode_.end());
+    }
+}
+
+void FaultLog::tell(std::string_view place, const rate_limit::Episode::Summary &ended) {
+    ngx_str_t name = to_ngx(backend_);
+    ngx_str_t where = to_ngx(place);
+    ngx_log_error(NGX_LOG_ERR, log_, 0,
+                  "redis_rate_limit: backend \"%V\" at %V works again, it failed for %M ms, "
+                  "%uL checks got no verdict",
+                  &name, &where, static_cast<ngx_msec_t>(ended.lasted.count()),
+                  ended.failed_checks);
+}
+
+} // namespace nginx_module

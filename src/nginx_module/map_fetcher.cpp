@@ -1,0 +1,112 @@
+#include "map_fetcher.hpp"
+
+#include "timer.hpp"
+
+#include <algorithm>
+
+namespace nginx_module {
+
+using redis_client::ClusterQuery;
+
+MapFetcher::MapFetcher(Owner &owner, const BackendConf &conf, ngx_log_t *log)
+    : owner_(owner),
+      conf_(conf),
+      query_(conf.session.username, conf.session.password),
+      connection_(*this, log, conf.tls.get()) {
+    set_nodes({});
+    next_ = static_cast<size_t>(ngx_random()) % hosts_.size(); // else all workers ask one
+    set_up_timer(timer_, this, log, [](ngx_event_t *event) noexcept {
+        static_cast<MapFetcher *>(event->data)->ask_next("no answer in time", {});
+    });
+}
+
+MapFetcher::~MapFetcher() {
+    stop_timer(timer_);
+}
+
+std::unique_ptr<Host> MapFetcher::make_host(const HostName &name) {
+    Locator::Owner &self = *this;
+    return std::make_unique<Host>(self, conf_.resolver, name);
+}
+
+void MapFetcher::set_nodes(const std::vector<HostName> &nodes) {
+    hosts_.resize(std::min(hosts_.size(), conf_.servers.size()));
+    while (hosts_.size() < conf_.servers.size()) {
+        hosts_.push_back(make_host(conf_.servers[hosts_.size()]));
+    }
+    for (const HostName &node : nodes) {
+        const auto is_node = [&](const HostName &server) {
+            return server.host == node.host && server.port == node.port;
+        };
+        if (std::ranges::none_of(conf_.servers, is_node)) {
+            hosts_.push_back(make_host(node));
+        }
+    }
+    next_ %= hosts_.size();
+}
+
+void MapFetcher::fetch() {
+    is_fetching_ = true;
+    asked_ = 0;
+    ask();
+}
+
+void MapFetcher::ask() {
+    ++asked_;
+    start_timer(timer_, conf_.connect_timeout);
+    hosts_[next_]->locate(conf_.connect_timeout / 2);
+}
+
+void MapFetcher::stop() {
+    stop_timer(timer_);
+    connection_.close();
+    hosts_[next_]->give_up();
+    next_ = (next_ + 1) % hosts_.size();
+}
+
+void MapFetcher::ask_next(std::string_view what, std::string_view detail) {
+    stop();
+    if (asked_ < hosts_.size()) {
+        ask();
+        return;
+    }
+    is_fetching_ = false;
+    owner_.on_no_map("no node tells who serves the keys", detail.empty() ? what : detail);
+}
+
+void MapFetcher::on_located() {
+    const Host &host = *hosts_[next_];
+    connection_.open(host.address(), host.host());
+}
+
+void MapFetcher::on_not_located(std::string_view what, std::string_view detail) {
+    ask_next(what, detail);
+}
+
+void MapFetcher::on_connected() {
+    query_.connected();
+    connection_.send_soon();
+}
+
+void MapFetcher::on_bytes(std::string_view bytes) {
+    switch (query_.received(bytes)) {
+    case ClusterQuery::Progress::more:
+        break;
+    case ClusterQuery::Progress::broken:
+        ask_next(query_.problem().what, query_.problem().redis_said);
+        break;
+    case ClusterQuery::Progress::map: {
+        const std::string host(hosts_[next_]->host());
+        is_fetching_ = false;
+        stop();
+        owner_.on_map(query_.map(), host);
+        break;
+    }
+    }
+}
+
+void MapFetcher::on_lost(const Connection::Loss &loss) {
+    ask_next(loss.what, loss.detail);
+}
+
+} // namespace nginx_module

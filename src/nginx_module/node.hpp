@@ -1,0 +1,106 @@
+// One Redis of a backend: this worker's connection to it, the checks on it, and what happens when
+// it fails.
+#pragma once
+
+#include "ngx.hpp"
+
+#include "../rate_limit/backoff.hpp"
+#include "../redis_client/session.hpp"
+#include "conf.hpp"
+#include "connection.hpp"
+#include "fault_log.hpp"
+#include "locator.hpp"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <variant>
+
+namespace nginx_module {
+
+class Node final : Connection::Owner, Locator::Owner {
+  public:
+    using MakeLocator = std::function<std::unique_ptr<Locator>(Locator::Owner &)>;
+
+    /// The cluster that a node is of.
+    class Owner : public redis_client::Redirects {
+      public:
+        /// The connection, or a check, has failed: the node may serve no longer.
+        virtual void on_fault() = 0;
+
+      protected:
+        ~Owner() = default;
+    };
+
+    /// Connects at once. Without an owner it is no node of a cluster.
+    Node(const BackendConf &conf, redis_client::SessionGroup &group, ngx_log_t *log,
+         const MakeLocator &make_locator, Owner *owner = nullptr);
+    virtual ~Node();
+    Node(const Node &) = delete;
+    Node &operator=(const Node &) = delete;
+
+    /// As Session's. The listener is told in this or a later turn of the event loop.
+    std::variant<redis_client::Call *, redis_client::Failure>
+    ask(std::span<redis_client::Charge> charges, redis_client::CheckListener &listener);
+    void abandon(redis_client::Call &check);
+    void refund(std::span<redis_client::Charge> charges);
+    void release(redis_client::Slot &slot);
+
+    void take_over(redis_client::Call &call, redis_client::Redirect::Kind kind);
+    void take_slots(const redis_client::HashSlotSet &of, Node &from);
+    const redis_client::Session &session() const { return session_; }
+    std::string_view host() const { return locator_->host(); }
+
+    /// No longer asked: a fault ends here.
+    void retire() { faults_.end(locator_->text()); }
+
+  private:
+    void on_located() override;
+    void on_not_located(std::string_view what, std::string_view detail) override;
+    void on_moved() override;
+    void on_connected() override;
+    void on_bytes(std::string_view bytes) override;
+    void on_lost(const Connection::Loss &loss) override;
+    void on_dismissed() override;
+    redis_client::ByteQueue &output() override;
+
+    void connect();
+    void connect_if_dismissed();
+    void give_up(const Fault &fault,
+                 std::chrono::milliseconds longest_wait = rate_limit::Backoff::longest);
+    void on_ready();
+    void on_deadline();
+    void on_connection_timer();
+    bool has_served() const;
+    void disconnected(redis_client::Session::Lost lost,
+                      std::chrono::milliseconds longest_wait = rate_limit::Backoff::longest);
+    void settle();
+    void settle_later();
+    void set_deadline_timer();
+
+    std::string_view stage() const;
+    void begin_episode(const Fault &fault);
+    void end_episode();
+
+    const BackendConf &conf_;
+    Owner *owner_;
+    redis_client::Session session_;
+    std::unique_ptr<Locator> locator_;
+    bool is_locating_ = false;
+    Connection connection_;
+    std::chrono::milliseconds ready_since_{0};
+    rate_limit::Backoff backoff_;
+    FaultLog faults_;
+    bool is_receiving_ = false;
+    bool needs_verdict_ = false;  // to be over: Redis let us in and answered with errors
+    redis_client::Counters told_; // what of the session's counters the episode knows
+
+    ngx_event_t deadline_timer_{};
+    // Connecting: that takes too long. Disconnected: time to try again. Ready, after a fault: it
+    // has been quiet long enough to be over.
+    ngx_event_t connection_timer_{};
+};
+
+} // namespace nginx_module

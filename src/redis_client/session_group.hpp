@@ -1,0 +1,43 @@
+// What the sessions of one backend in one worker have in common: their settings, their scripts, and
+// the calls and slots that move from one to another with the keys of a cluster.
+#pragma once
+
+#include "../rate_limit/breaker.hpp"
+#include "check.hpp"
+#include "object_pool.hpp"
+#include "script.hpp"
+#include "slots.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace redis_client {
+
+struct SessionSettings {
+    std::string username; // empty: AUTH with the password alone
+    std::string password; // empty: no AUTH
+    uint64_t database = 0;
+    bool needs_master = false;       // one that is no master is of no use
+    std::vector<ScriptShape> shapes; // those of most checks: their scripts are loaded at once
+    std::chrono::milliseconds timeout{100}; // of one check, from asking to verdict
+    size_t max_pending = 16384;             // checks asked or on the wire, of all sessions
+    rate_limit::Breaker::Settings breaker;  // of each session
+};
+
+/// Outlives its sessions.
+struct SessionGroup {
+    explicit SessionGroup(SessionSettings a_settings) : settings(std::move(a_settings)) {}
+    SessionGroup(const SessionGroup &) = delete;
+    SessionGroup &operator=(const SessionGroup &) = delete;
+
+    const SessionSettings settings;
+    ScriptLibrary scripts;
+    ObjectPool<Call> calls;
+    size_t errands = 0; // of the calls
+    ObjectPool<Slot> slots;
+};
+
+} // namespace redis_client
