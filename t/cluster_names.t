@@ -17,12 +17,13 @@ redis_rate_limit_zone \$arg_key zone=z:1m on_error=closed;
 redis_rate_limit_log_level info;
 server {
     listen %PORT%;
+    location /window { redis_rate_limit zone=z algorithm=fixed_window limit=2 window=80; empty_gif; }
     location / { redis_rate_limit zone=z algorithm=sliding_log limit=2 window=60; empty_gif; }
 }
 END
 }
 
-# At every node, with redirects.
+# At every node, with redirects of both kinds.
 sub limits ($name, $cluster, $backend, $http = '') {
     my $nginx = start_nginx($backend, $http);
     my $run   = $name =~ s/\W//gr;
@@ -31,6 +32,7 @@ sub limits ($name, $cluster, $backend, $http = '') {
     my $from = $cluster->master_of($key);
     my ($to) = grep { $_ != $from } $cluster->masters;
     my $move = $cluster->begin_move($cluster->slot_of($key), $to);
+    is($nginx->get("/window?key=${run}1")->{status}, 200, "$name: a key that is where its hash slot moves to");
     $cluster->move_keys($move);
     $cluster->end_move($move);
     is($nginx->statuses("/?key=${run}1", 1), '429', "$name: and when it has moved");
@@ -45,6 +47,12 @@ subtest 'TLS and a password' => sub {
     my $trusted = 'ssl on; ssl_trusted_certificate ' . $certificates->certificate('authority') . ';';
     my $backend = "${\$cluster->servers} $trusted password correct-horse;";
     limits('TLS', $cluster, $backend);
+
+    my $readme = RateLimit::Nginx::slurp('README.md');
+    my ($user) = $readme =~ /^ACL (SETUSER limiter on >secret .+)$/m;
+    my ($more) = $readme =~ /and `(\+\S+ \+\S+)` with `mode cluster`/;
+    $_->client->acl(split ' ', "$user $more") for $cluster->nodes;
+    limits('the user of the README', $cluster, "${\$cluster->servers} $trusted username limiter; password secret;");
 
     my $nginx = start_nginx("${\$cluster->servers} $trusted password wrong-horse;");
     ok($nginx->wait_for_log(qr/fails: no node tells who serves the keys: WRONGPASS,/), 'a wrong password is told');

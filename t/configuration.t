@@ -297,9 +297,13 @@ refuse_all(
         'include;'                   => qr/$backend: invalid number of values of "include", expected one/,
         "include $no_file;"          => qr/open\(\) "$no_file" failed/,
         'server a { }'               => qr/unexpected "\{"/,
-        'server 127.0.0.1; server 127.0.0.2;' => invalid($backend, 'server', '127.0.0.2', 'one server without mode sentinel'),
-        'mode sentinels;'            => invalid($backend, 'mode', 'sentinels', 'standalone or sentinel'),
+        'server 127.0.0.1; server 127.0.0.2;' => invalid($backend, 'server', '127.0.0.2', 'one server without mode sentinel or cluster'),
+        'mode sentinels;'            => invalid($backend, 'mode', 'sentinels', 'standalone, sentinel or cluster'),
         'mode sentinel;'             => invalid($backend, 'sentinel_master', '', "the master's name with mode sentinel, and none without"),
+        'mode cluster; database 1;'  => invalid($backend, 'database', '1', '0 with mode cluster'),
+        'mode cluster; server unix:/redis.sock;' => invalid($backend, 'server', 'unix:', 'host or host:port with mode cluster'),
+        'mode cluster; sentinel_master limits;'  =>
+            invalid($backend, 'sentinel_master', 'limits', "the master's name with mode sentinel, and none without"),
         'sentinel_master limits;'    => invalid($backend, 'sentinel_master', 'limits', "the master's name with mode sentinel, and none without"),
         "sentinel_password $secret;" => invalid($backend, 'sentinel_password', '***', 'mode sentinel with it'),
         'mode sentinel; sentinel_master limits; sentinel_username me;' =>
@@ -442,6 +446,7 @@ accepts('block', '');
 accepts('block', $_) for 'ssl off; ssl_certificate nowhere;', 'ssl on;', 'ssl on; ssl_verify off; ssl_protocols TLSv1 TLSv1.1 TLSv1.2 TLSv1.3; ssl_ciphers HIGH;',
     'ssl on; server unix:/no/redis/yet; ssl_name redis.test; ssl_verify_depth 0;',
     'mode standalone; server [::1];',
+    'mode cluster;', 'mode cluster; server 127.0.0.1:7000; server [::1]:7001; database 0;',
     'mode sentinel; sentinel_master limits; server 127.0.0.1; server [::1]:26380; sentinel_username me; sentinel_password_file nginx.conf;';
 accepts('http', 'resolver 127.0.0.1; redis_rate_limit_backend default { server no-such-host.invalid; } server { listen %PORT%; }');
 accepts('block', 'server 127.0.0.1:6380; database 15; timeout 1; max_pending 1;');
