@@ -9,12 +9,16 @@ use RateLimit::Wait qw(wait_until);
 
 my $first_address = 11;
 
-# Options: masters (3), replicas (0 or 1, of each), address, of all nodes, password, tls, a
+# Options: masters (3 or more, or 1), replicas (0 or 1, of each), address, of all nodes, password, tls, a
 # RateLimit::Certificates with one that is called `redis`: then nodes talk by TLS; settings, of all.
 sub start_new ($class, %options) {
     my $self = bless { masters => 3, replicas => 1, nodes => [], %options }, $class;
     $self->start_node for 1 .. $self->{masters} * (1 + $self->{replicas});
-    $self->cli('create', (map { $self->address_of($_) } $self->{nodes}->@*), '--cluster-replicas', $self->{replicas});
+    if ($self->{masters} == 1) {
+        $self->{nodes}[0]->client->cluster('addslotsrange', 0, 16_383);
+    } else {
+        $self->cli('create', (map { $self->address_of($_) } $self->{nodes}->@*), '--cluster-replicas', $self->{replicas});
+    }
     $self->wait_until_settled;
     return $self;
 }
