@@ -7,6 +7,7 @@ use IO::Socket::INET;
 use List::Util qw(sum0);
 use Net::EmptyPort qw(empty_port);
 use RateLimit::Cluster;
+use RateLimit::Load qw(start_requests);
 use RateLimit::Nginx;
 use RateLimit::Process;
 use RateLimit::Redis;
@@ -56,6 +57,33 @@ subtest 'keys are where the cluster has them' => sub {
     }
     my $log = $nginx->error_log;
     unlike($log, qr/fails/, 'from the first request on');
+    $nginx->stop;
+};
+
+# A rule with shards beside one without: what one has charged is given back where the other denies.
+subtest 'shards are on all nodes' => sub {
+    my $log   = 'algorithm=sliding_log window=1h';
+    my $nginx = start_nginx($cluster->servers . $calm, http => <<"END");
+redis_rate_limit_zone \$arg_key zone=spread:1m on_error=closed;
+server {
+    listen %PORT%;
+    server_name 127.0.0.2;
+    location /alone  { redis_rate_limit zone=spread $log limit=1600 shards=16; empty_gif; }
+    location /beside { redis_rate_limit zone=spread $log limit=40 shards=4 name=a; redis_rate_limit zone=spread $log limit=100 name=b; empty_gif; }
+}
+END
+    my $taken = sub ($key) { $cluster->master_of($key)->taken($key) };
+    my @shards = map { "rl:{spread:k%#$_/16}:sliding_log:3600000" } 0 .. 15;
+    my %nodes  = map { $cluster->master_of($_)->conf->{bind} => 1 } @shards;
+    is(scalar keys %nodes, 3, 'the keys are');
+    my $result = start_requests($nginx->url('/alone?key=k', '127.0.0.2'), 10_000, connections => 16)->finish;
+    is($result->{faults} + $result->{broken}, 0, 'all have verdicts');
+    is($result->{passed}, 1600, 'the limit holds');
+    is(join(' ', map { $taken->($_) } @shards), join(' ', (100) x 16), 'each has its share');
+
+    my $beside = start_requests($nginx->url('/beside?key=k', '127.0.0.2'), 500, connections => 4)->finish;
+    is($beside->{passed}, 40, 'with another rule');
+    ok(wait_until(sub { $taken->('rl:{spread:k}:sliding_log:3600000:b') == 40 }), 'which is charged with what passed');
     $nginx->stop;
 };
 

@@ -65,7 +65,7 @@ for my $again (qw(zone=z algorithm=sliding_log limit=2 limit=$arg_limit window=3
     my ($parameter, $value) = split /=/, $again;
     refuses('rule', "$rule $again", invalid('redis_rate_limit', $parameter, $value, 'it only once'));
 }
-for my $again (qw(name=a burst=1 delay=1 cost=1 phase=access)) {
+for my $again (qw(name=a burst=1 delay=1 cost=1 shards=1 phase=access)) {
     my ($parameter, $value) = split /=/, $again;
     refuses('rule', "zone=z algorithm=leaky_bucket limit=1 window=60 $again $again", invalid('redis_rate_limit', $parameter, $value, 'it only once'));
 }
@@ -146,6 +146,18 @@ for my $bucket (
         invalid('redis_rate_limit', 'burst', $burst, 'a bucket that fills, by limit and window, within 10 years')
     );
 }
+for my $value ('', qw(0 -1 65 1.5 $arg_shards)) {
+    refuses('rule', "$rule shards=$value", invalid('redis_rate_limit', 'shards', $value, 'a whole number from 1 to 64'));
+}
+for my $spread ('sliding_log limit=7', 'gcra limit=100', 'gcra limit=100 burst=6', 'gcra limit=7 burst=100', 'token_bucket limit=100 burst=7',
+    'sliding_log limit=23 cost=3', 'token_bucket limit=100 burst=23 cost=3')
+{
+    refuses(
+        'rule',
+        "zone=z window=60 shards=8 algorithm=$spread",
+        invalid('redis_rate_limit', 'shards', 8, 'so few that each has a unit of the limit, and at once what a request costs')
+    );
+}
 for my $value ('', 'a:b', 'a{b}', "n$long_name", "\xc3\xa4") {
     refuses('rule', qq($rule "name=$value"), invalid('redis_rate_limit', 'name', $value, $of_names));
     refuses(
@@ -211,6 +223,10 @@ refuses_line($around{location}("$log;\n location /a {\n $gcra window=60;\n }\n")
 refuses_line(
     $around{location}("$log;") . "server { listen %PORT%; server_name other;\n $gcra window=1 name=z/60s;\n }\n",
     'gcra', $other_algorithm
+);
+refuses_line(
+    $around{location}("redis_rate_limit zone=z algorithm=sliding_log limit=10 window=60 shards=4;\n location /a {\n $log;\n }\n"),
+    'limit=1 ', invalid('redis_rate_limit', 'shards', 1, 'shards=4 as the other rules of its counter have, or another name=')
 );
 
 # --- redis_rate_limit_zone
@@ -419,6 +435,9 @@ for my $rule ('fixed_window limit=1000000000', 'fixed_window limit=0 aligned', '
     accepts('rule', "zone=z algorithm=$rule window=60");
 }
 accepts('rule', 'zone=z algorithm=concurrency limit=1');
+accepts('rule', "zone=z window=60 shards=8 algorithm=$_") for 'sliding_log limit=8', 'sliding_log limit=24 cost=3', 'sliding_log limit=8 cost=9', 'sliding_log limit=0',
+    'gcra limit=8 burst=7', 'gcra limit=1 burst=$arg_burst', 'concurrency limit=$arg_limit';
+accepts('location', 'redis_rate_limit zone=z algorithm=gcra limit=64 burst=63 window=60 shards=64; location /a { redis_rate_limit zone=z algorithm=gcra limit=1 window=60 name=a; }');
 accepts('rule', "zone=z algorithm=$_ limit=1 window=365d burst=8") for qw(token_bucket gcra leaky_bucket);
 accepts('rule', "$rule phase=$_ dry_run name=a") for qw(access precontent);
 accepts('location', "$log; $gcra window=1;");

@@ -16,7 +16,7 @@ namespace nginx_module {
 struct Applied {
     enum class Result {
         verdict,    // in `charge`
-        no_verdict, // `on_error` decided
+        no_verdict, // not yet, or `on_error` decided
         invalid,    // a variable that is no number, for which `on_error` decided
     };
 
@@ -29,8 +29,11 @@ struct Applied {
 
     const RuleConf *rule;
     bool dry_run;
-    std::string_view key; // the client's
-    redis_client::Charge *charge;
+    std::string_view key;         // the client's
+    rate_limit::Quota quota;      // of the rule
+    redis_client::Charge *charge; // of the rule, or of the one of its shards that is asked
+    uint64_t shard;               // that one
+    bool is_other_shard;          // and not the one that was asked first
     Result result;
     Source source;                                  // of a verdict
     std::chrono::microseconds local_slots_since{0}; // when this host counted them; 0: it did not
@@ -58,9 +61,17 @@ struct Applied {
 /// without memory.
 Applied *make_applied(ngx_http_request_t *r, std::span<const Candidate> candidates);
 
-/// Gives the charge its Redis key. False without memory.
-bool set_redis_key(ngx_http_request_t *r, const Applied &applied);
+/// Gives the charge its quota and its Redis key: those of the rule, or of one of its shards, which
+/// `chance` decides, a random number. False without memory.
+bool choose_shard(ngx_http_request_t *r, Applied &applied, uint64_t chance);
 /// And its arguments. False without memory.
 bool set_arguments(ngx_http_request_t *r, const Applied &applied);
+
+/// As choose_shard(), where a shard denies: another one. False, and nothing has changed, where
+/// there is none that may help, or it is the second time.
+bool choose_other_shard(ngx_http_request_t *r, Applied &applied);
+
+/// Where the verdict is that of a shard: from here on the charge tells of the rule.
+void tell_of_rule(const Applied &applied);
 
 } // namespace nginx_module

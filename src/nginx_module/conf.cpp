@@ -1,5 +1,6 @@
 #include "conf.hpp"
 
+#include "../rate_limit/shards.hpp"
 #include "../redis_client/arguments.hpp"
 #include "backend.hpp"
 #include "backend_block.hpp"
@@ -66,13 +67,22 @@ ngx_resolver_t *resolver_of(ngx_conf_t *cf) {
     return is_configured ? core->resolver : nullptr;
 }
 
+void set_arguments(RuleConf &conf) {
+    const rate_limit::Rule &rule = conf.rule;
+    const uint64_t shards = rate_limit::shards_in_use(rule.quota, rule.shards);
+    for (uint64_t shard = 0; shard < shards; ++shard) {
+        const rate_limit::Quota share = rate_limit::share_of(rule.quota, shards, shard);
+        conf.arguments.push_back(redis_client::check_arguments(share, rule.aligned));
+    }
+}
+
 bool link_rule(ngx_conf_t *cf, const MainConf &conf, RuleConf &rule) {
     rule.zone = conf.zone(rule.rule.zone);
     if (rule.zone == nullptr) {
         return refuse_unknown(cf, rule.position, "redis_rate_limit", "zone", rule.rule.zone);
     }
     rule.key_format.emplace(rule.zone->backend->prefix, rule.rule);
-    rule.arguments = redis_client::check_arguments(rule.rule.quota, rule.rule.aligned);
+    set_arguments(rule);
     rule.name = rule.rule.name();
     return true;
 }
@@ -91,6 +101,26 @@ bool check_names(ngx_conf_t *cf, const MainConf &conf) {
                           "redis_rate_limit: invalid name \"%V\", expected algorithm=%V as its "
                           "other rules of the zone have, or another name= in %V:%ui",
                           &name, &first, &rule->position.file, rule->position.line);
+            return false;
+        }
+    }
+    return true;
+}
+
+/// The shards of a counter are the same wherever it is used.
+bool check_shards(ngx_conf_t *cf, const MainConf &conf) {
+    for (auto one = conf.rules.begin(); one != conf.rules.end(); ++one) {
+        const RuleConf &rule = **one;
+        const auto differs = [&](const auto &other) {
+            return other->rule.same_counter(rule.rule) && other->rule.shards != rule.rule.shards;
+        };
+        const auto other = std::find_if(conf.rules.begin(), one, differs);
+        if (other != one) {
+            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                          "redis_rate_limit: invalid shards \"%uL\", expected shards=%uL as the "
+                          "other rules of its counter have, or another name= in %V:%ui",
+                          rule.rule.shards, (*other)->rule.shards, &rule.position.file,
+                          rule.position.line);
             return false;
         }
     }
@@ -152,8 +182,10 @@ ZoneConf *MainConf::zone(std::string_view name) const {
 
 bool are_asked_together(const RuleConf &rule, const RuleConf &other) {
     const BackendConf *backend = rule.zone->backend;
-    return backend == other.zone->backend &&
-           (backend->mode != Mode::cluster || rule.zone == other.zone);
+    if (&rule == &other || backend != other.zone->backend || backend->mode != Mode::cluster) {
+        return backend == other.zone->backend;
+    }
+    return rule.zone == other.zone && rule.rule.shards == 1 && other.rule.shards == 1;
 }
 
 void *create_main_conf(ngx_conf_t *cf) noexcept {
@@ -196,7 +228,7 @@ bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
     const auto link_rules = [&](const auto &rule) { return link_rule(cf, conf, *rule); };
     if (!std::ranges::all_of(conf.zones, link_zones) ||
         !std::ranges::all_of(conf.rules, link_rules) || !check_names(cf, conf) ||
-        !std::ranges::all_of(conf.backends, look_up)) {
+        !check_shards(cf, conf) || !std::ranges::all_of(conf.backends, look_up)) {
         return false;
     }
     for (const auto &rule : conf.rules) {

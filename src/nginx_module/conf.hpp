@@ -89,7 +89,7 @@ struct RuleConf {
     // Set when all has been read:
     const ZoneConf *zone = nullptr;
     std::optional<rate_limit::KeyFormat> key_format;
-    redis_client::WireWords arguments; // of a rule without variables
+    std::vector<redis_client::WireWords> arguments; // of a rule without variables, of each shard
     std::string name;
     bool is_refunded = false; // what its counter was charged with may be given back a moment later
 
@@ -97,7 +97,7 @@ struct RuleConf {
 };
 
 /// Whether a request asks for both at once, where both apply: in a cluster their keys have to be in
-/// one hash slot, as those of one zone are.
+/// one hash slot, as those of one zone are that have no shards.
 bool are_asked_together(const RuleConf &rule, const RuleConf &other);
 
 /// Those of one level, which hold together.

@@ -41,6 +41,7 @@ bool find_denial(Applied &applied, std::chrono::microseconds now) {
         return false;
     }
     applied.charge->verdict = *denied;
+    applied.result = Applied::Result::verdict;
     applied.source = Applied::Source::deny_cache;
     return true;
 }

@@ -19,9 +19,13 @@ bool is_local(const Applied &applied) {
     return applied.rule->zone->on_error == OnError::local;
 }
 
-/// Of the counter, whatever its limit.
+/// Of the counter, whatever its limit; this host spreads none over shards.
 rate_limit::Hash hash_of(const Applied &applied) {
-    return rate_limit::hash_of(applied.rule->zone->memory.seed(), applied.charge->redis_key);
+    rate_limit::RedisKeyBuffer buffer;
+    const RuleConf &rule = *applied.rule;
+    return rate_limit::hash_of(rule.zone->memory.seed(),
+                               rule.rule.shards > 1 ? rule.key_format->write(applied.key, buffer)
+                                                    : applied.charge->redis_key);
 }
 
 /// A rule's zone, while nobody else changes it.
@@ -96,7 +100,7 @@ LocalRule decide(Applied &applied, const rate_limit::Now &now) {
     redis_client::Charge &charge = *applied.charge;
     LocalRule local{.applied = &applied, .hash = hash_of(applied), .known = {}, .after = {}};
     local.known = rule.zone->memory.local_table().find(local.hash, now.monotonic);
-    charge.quota = rate_limit::scaled(charge.quota, rule.zone->local_limit_percent);
+    charge.quota = rate_limit::scaled(applied.quota, rule.zone->local_limit_percent);
     const auto decision =
         rate_limit::decide_locally(local.known, charge.quota, rule.rule.aligned, now);
     charge.verdict = decision.verdict;

@@ -9,13 +9,16 @@
 #include "util.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace nginx_module {
 
 namespace {
 
+using std::chrono::duration_cast;
 using std::chrono::microseconds;
+using std::chrono::milliseconds;
 
 /// What the rules of a phase, or of those asked so far, come to.
 struct Outcome {
@@ -85,26 +88,6 @@ ngx_int_t conclude(ngx_http_request_t *r, RequestState &state, const Outcome &ou
                : NGX_HTTP_INTERNAL_SERVER_ERROR;
 }
 
-ngx_int_t take_answers(ngx_http_request_t *r, RequestState &state) {
-    for (Question *question = state.questions(); question != nullptr; question = question->next) {
-        question->note_failure();
-    }
-    for (const Applied &applied : state.asked()) {
-        remember_denial(applied, state.times());
-    }
-    decide_on_this_host(state.asked());
-    const Outcome outcome = outcome_of(r, state, state.asked());
-    if (outcome.rejects()) {
-        for (Question *question = state.questions(); question != nullptr;
-             question = question->next) {
-            question->refund();
-        }
-    }
-    note_verdicts(state.asked(), state.times().asked);
-    state.settle();
-    return conclude(r, state, outcome);
-}
-
 /// Candidates that it does not take Redis to decide: invalid ones, and limits of 0.
 ngx_int_t apply_decided(ngx_http_request_t *r, RequestState &state,
                         std::span<const Candidate> decided) {
@@ -120,10 +103,15 @@ ngx_int_t apply_decided(ngx_http_request_t *r, RequestState &state,
     return conclude(r, state, outcome_of(r, state, {applied, decided.size()}));
 }
 
-/// One question to each backend, and of a cluster for each of its hash slots: a chain, null without
-/// memory.
-Question *make_questions(ngx_http_request_t *r, RequestState &state, std::span<Applied> applied) {
-    Question *questions = nullptr;
+/// False without memory.
+bool set_arguments(ngx_http_request_t *r, std::span<const Applied> rules) {
+    return std::ranges::all_of(rules, [&](const Applied &one) { return set_arguments(r, one); });
+}
+
+/// One question to each backend, and of a cluster for each of its hash slots: a chain that goes on
+/// with `questions`, null without memory.
+Question *make_questions(ngx_http_request_t *r, RequestState &state, std::span<Applied> applied,
+                         Question *questions) {
     while (!applied.empty()) {
         BackendConf *backend = applied.front().rule->zone->backend;
         const uint16_t hash_slot = applied.front().charge->hash_slot;
@@ -143,11 +131,120 @@ Question *make_questions(ngx_http_request_t *r, RequestState &state, std::span<A
     return questions;
 }
 
+/// What was answered holds for its rules. Without an answer they stay as they were: without a
+/// verdict, or with that of the shard that was asked first.
+void take_answer(const Question &question, const rate_limit::DenyTable::CheckTimes &times) {
+    if (!question.has_answer()) {
+        return;
+    }
+    for (Applied &applied : question.rules()) {
+        applied.result = Applied::Result::verdict;
+        remember_denial(applied, times);
+    }
+}
+
+/// What is left of the time that their backends have for rules that reject.
+milliseconds time_left(const RequestState &state, microseconds now) {
+    auto left = milliseconds::max();
+    for (const Applied &applied : state.asked()) {
+        if (applied.rejects()) {
+            const auto timeout = applied.rule->zone->backend->session.timeout;
+            left = std::min(left, duration_cast<milliseconds>(state.first_asked() + timeout - now));
+        }
+    }
+    return left;
+}
+
+/// Where nothing but shards rejects the request, another shard of each of their rules may grant it.
+bool choose_other_shards(ngx_http_request_t *r, std::span<Applied> rules, microseconds now) {
+    return std::ranges::all_of(rules, [&](Applied &applied) {
+        return !applied.rejects() || (choose_other_shard(r, applied) && !find_denial(applied, now));
+    });
+}
+
+/// New questions for those whose rules reject: a chain, null without memory.
+Question *make_questions_again(ngx_http_request_t *r, RequestState &state) {
+    Question *questions = nullptr;
+    for (Question *question = state.questions(); question != nullptr; question = question->next) {
+        if (std::ranges::any_of(question->rules(), &Applied::rejects)) {
+            questions = set_arguments(r, question->rules())
+                            ? make_questions(r, state, question->rules(), questions)
+                            : nullptr;
+            if (questions == nullptr) {
+                return nullptr;
+            }
+        }
+    }
+    return questions;
+}
+
+/// Asks again where a second try may help, as RequestState::ask_again(); nothing where it may not.
+std::optional<ngx_int_t> ask_other_shards(ngx_http_request_t *r, RequestState &state) {
+    const microseconds now = precise_now();
+    const milliseconds left = time_left(state, now);
+    if (left.count() <= 0 || !choose_other_shards(r, state.asked(), now)) {
+        return std::nullopt;
+    }
+    Question *questions = make_questions_again(r, state);
+    return questions != nullptr ? state.ask_again(questions, now, left) : NGX_ERROR;
+}
+
+ngx_int_t take_answers(ngx_http_request_t *r, RequestState &state);
+
+/// `asked` is what RequestState::ask() has returned.
+ngx_int_t go_on(ngx_http_request_t *r, RequestState &state, ngx_int_t asked) {
+    switch (asked) {
+    case NGX_OK:
+        return take_answers(r, state);
+    case NGX_AGAIN:
+        return NGX_AGAIN;
+    default:
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+}
+
+ngx_int_t take_answers(ngx_http_request_t *r, RequestState &state) {
+    for (Question *question = state.questions(); question != nullptr; question = question->next) {
+        take_answer(*question, state.times());
+    }
+    if (std::ranges::any_of(state.asked(), &Applied::rejects)) {
+        if (const auto asked = ask_other_shards(r, state)) {
+            return go_on(r, state, *asked);
+        }
+    }
+    decide_on_this_host(state.asked());
+    const Outcome outcome = outcome_of(r, state, state.asked());
+    if (outcome.rejects()) {
+        for (Question *question = state.questions(); question != nullptr;
+             question = question->next) {
+            question->refund();
+        }
+    }
+    std::ranges::for_each(state.asked(), tell_of_rule);
+    note_verdicts(state.asked(), state.times().asked);
+    state.settle();
+    return conclude(r, state, outcome);
+}
+
+/// A rule with shards denies where two of them do.
+bool is_known_to_deny(ngx_http_request_t *r, Applied &applied, microseconds now) {
+    if (!find_denial(applied, now)) {
+        return false;
+    }
+    if (!choose_other_shard(r, applied)) {
+        return true;
+    }
+    applied.result = Applied::Result::no_verdict;
+    applied.source = Applied::Source::redis;
+    return find_denial(applied, now);
+}
+
 /// Moves the rules that are known to deny to the front, and returns them.
-std::span<Applied> known_denials(std::span<Applied> rules, microseconds now) {
+std::span<Applied> known_denials(ngx_http_request_t *r, std::span<Applied> rules,
+                                 microseconds now) {
     size_t known = 0;
     for (Applied &applied : rules) {
-        if (find_denial(applied, now)) {
+        if (is_known_to_deny(r, applied, now)) {
             std::swap(rules[known++], applied);
         }
     }
@@ -157,28 +254,21 @@ std::span<Applied> known_denials(std::span<Applied> rules, microseconds now) {
 ngx_int_t ask(ngx_http_request_t *r, RequestState &state, std::span<const Candidate> open) {
     Applied *applied = make_applied(r, open);
     const std::span rules(applied, applied != nullptr ? open.size() : 0);
-    const auto has_key = [&](const Applied &one) { return set_redis_key(r, one); };
-    if (applied == nullptr || !std::ranges::all_of(rules, has_key)) {
+    // One for all: shards of the same number are in one slot of a cluster.
+    const auto chance = static_cast<uint64_t>(ngx_random());
+    const auto has_shard = [&](Applied &one) { return choose_shard(r, one, chance); };
+    if (applied == nullptr || !std::ranges::all_of(rules, has_shard)) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     const microseconds now = precise_now();
-    if (const auto denying = known_denials(rules, now); !denying.empty()) {
-        return conclude(r, state, outcome_of(r, state, denying));
+    if (const auto denying = known_denials(r, rules, now); !denying.empty()) {
+        const Outcome outcome = outcome_of(r, state, denying);
+        std::ranges::for_each(denying, tell_of_rule);
+        return conclude(r, state, outcome);
     }
-    const auto has_arguments = [&](const Applied &one) { return set_arguments(r, one); };
     Question *questions =
-        std::ranges::all_of(rules, has_arguments) ? make_questions(r, state, rules) : nullptr;
-    if (questions == nullptr) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    switch (state.ask(questions, rules, now)) {
-    case NGX_OK:
-        return take_answers(r, state);
-    case NGX_AGAIN:
-        return NGX_AGAIN;
-    default:
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
+        set_arguments(r, rules) ? make_questions(r, state, rules, nullptr) : nullptr;
+    return go_on(r, state, questions != nullptr ? state.ask(questions, rules, now) : NGX_ERROR);
 }
 
 ngx_int_t apply(ngx_http_request_t *r, Phase phase) {

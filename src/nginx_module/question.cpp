@@ -21,17 +21,10 @@ bool Question::ask() {
     return true;
 }
 
-void Question::note_failure() {
-    if (failure_) {
-        for (Applied &applied : rules_) {
-            applied.result = Applied::Result::no_verdict;
-        }
-    }
-}
-
 void Question::abandon() {
     if (call_ != nullptr) {
         backend_.abandon(*std::exchange(call_, nullptr));
+        failure_ = redis_client::Failure::timeout;
     }
 }
 

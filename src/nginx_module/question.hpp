@@ -28,8 +28,8 @@ class Question final : public redis_client::CheckListener {
     /// Gives back the slots that the request holds, for it ends.
     void release_slots();
 
-    /// Tells the rules where they got no verdict.
-    void note_failure();
+    bool has_answer() const { return !failure_; } // when nobody waits for it any more
+    std::span<Applied> rules() const { return rules_; }
 
     Question *next = nullptr; // in RequestState::questions()
 

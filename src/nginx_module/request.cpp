@@ -1,6 +1,7 @@
 #include "request.hpp"
 
 #include "fallback.hpp"
+#include "timer.hpp"
 #include "util.hpp"
 
 #include <algorithm>
@@ -63,6 +64,30 @@ ngx_int_t RequestState::ask(Question *questions, std::span<Applied> rules,
                             std::chrono::microseconds now) {
     questions_ = questions;
     asked_ = rules;
+    first_asked_ = now;
+    return wait_for(questions, now);
+}
+
+ngx_int_t RequestState::ask_again(Question *questions, std::chrono::microseconds now,
+                                  std::chrono::milliseconds time) {
+    Question **place = &questions_;
+    while (Question *question = *place) {
+        if (std::ranges::any_of(question->rules(), &Applied::rejects)) {
+            *place = question->next;
+        } else {
+            place = &question->next;
+        }
+    }
+    *place = questions;
+    const ngx_int_t result = wait_for(questions, now);
+    if (result == NGX_AGAIN) {
+        start_timer(resume_, time);
+    }
+    return result;
+}
+
+/// As ask().
+ngx_int_t RequestState::wait_for(Question *questions, std::chrono::microseconds now) {
     times_.asked = times_.answered = now;
     for (Question *question = questions; question != nullptr; question = question->next) {
         unanswered_ += question->ask() ? 1 : 0;
@@ -82,10 +107,15 @@ ngx_int_t RequestState::ask(Question *questions, std::span<Applied> rules,
 /// the session still reads its replies.
 void RequestState::on_answer() {
     if (--unanswered_ == 0) {
-        times_.answered = precise_now();
-        time_asking_ += times_.answered - times_.asked;
+        end_asking();
+        stop_timer(resume_);
         ngx_post_event(&resume_, &ngx_posted_events);
     }
+}
+
+void RequestState::end_asking() {
+    times_.answered = precise_now();
+    time_asking_ += times_.answered - times_.asked;
 }
 
 ngx_int_t RequestState::delay(std::chrono::microseconds time) {
@@ -94,8 +124,7 @@ ngx_int_t RequestState::delay(std::chrono::microseconds time) {
     }
     was_delayed_ = true;
     stage_ = Stage::delaying;
-    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(time);
-    ngx_add_timer(&resume_, static_cast<ngx_msec_t>(wait.count()));
+    start_timer(resume_, std::chrono::ceil<std::chrono::milliseconds>(time));
     return NGX_AGAIN;
 }
 
@@ -139,6 +168,10 @@ void RequestState::resume() {
         forget();
         return;
     }
+    if (unanswered_ > 0) {
+        abandon_questions();
+        end_asking();
+    }
     stage_ = stage_ == Stage::asking ? Stage::answered : Stage::delayed;
     ngx_connection_t *connection = r_->connection;
     ngx_http_set_log_request(connection->log, r_);
@@ -148,18 +181,20 @@ void RequestState::resume() {
     ngx_http_run_posted_requests(connection);
 }
 
-void RequestState::forget() {
+void RequestState::abandon_questions() {
     for (Question *question = questions_; question != nullptr; question = question->next) {
         question->abandon();
     }
     unanswered_ = 0;
+}
+
+void RequestState::forget() {
+    abandon_questions();
     settle();
     if (resume_.posted) {
         ngx_delete_posted_event(&resume_);
     }
-    if (resume_.timer_set) {
-        ngx_del_timer(&resume_);
-    }
+    stop_timer(resume_);
 }
 
 void RequestState::end() {

@@ -33,6 +33,10 @@ class RequestState {
     /// Asks all questions of a chain, and suspends the request where answers have to be waited for;
     /// `now` is precise_now(). NGX_OK: all are answered; NGX_AGAIN: suspended; NGX_ERROR.
     ngx_int_t ask(Question *questions, std::span<Applied> rules, std::chrono::microseconds now);
+    /// The same, in the place of those questions whose rules reject the request; what is not
+    /// answered in time is no longer waited for.
+    ngx_int_t ask_again(Question *questions, std::chrono::microseconds now,
+                        std::chrono::milliseconds time);
     Question *questions() { return questions_; }
     std::span<Applied> asked() const { return asked_; } // the rules of all questions
     /// The answers, or the end of a delay, have been taken note of.
@@ -58,6 +62,8 @@ class RequestState {
     void reject() { is_rejected_ = true; }
     bool is_rejected() const { return is_rejected_; }
     bool was_delayed() const { return was_delayed_; }
+    /// When asking began of which ask_again() is a part, precise_now().
+    std::chrono::microseconds first_asked() const { return first_asked_; }
     /// Of what was asked last, precise_now().
     const rate_limit::DenyTable::CheckTimes &times() const { return times_; }
     std::chrono::microseconds time_asking() const { return time_asking_; }
@@ -65,7 +71,10 @@ class RequestState {
   private:
     friend class Question;
 
+    ngx_int_t wait_for(Question *questions, std::chrono::microseconds now);
     void on_answer();
+    void end_asking();
+    void abandon_questions();
     bool suspend();
     void resume();
 
@@ -79,6 +88,7 @@ class RequestState {
     bool cleans_up_ = false;
     bool is_rejected_ = false;
     bool was_delayed_ = false;
+    std::chrono::microseconds first_asked_{0};
     rate_limit::DenyTable::CheckTimes times_{};
     std::chrono::microseconds time_asking_{0};
     Applied *applied_ = nullptr; // in the order in which they were

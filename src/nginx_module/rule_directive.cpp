@@ -2,6 +2,7 @@
 #include "directives.hpp"
 
 #include "../rate_limit/parse.hpp"
+#include "../rate_limit/shards.hpp"
 #include "conf.hpp"
 #include "parameters.hpp"
 
@@ -93,6 +94,12 @@ const Parameter<RuleConf> rule_parameters[] = {
          return nullptr;
      },
      Is::flag},
+    {"shards",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
+         const auto shards = rate_limit::parse_whole_number(value, rate_limit::most_shards);
+         conf.rule.shards = shards.value_or(0);
+         return conf.rule.shards > 0 ? nullptr : "a whole number from 1 to 64";
+     }},
     {"phase",
      [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
          conf.phase = value == "precontent" ? Phase::precontent : Phase::access;
@@ -148,6 +155,21 @@ char *check_numbers(ngx_conf_t *cf, const rate_limit::Quota &quota) {
     return NGX_CONF_OK;
 }
 
+/// Each shard is to be able to grant a request; of variables nobody knows.
+char *check_shards(ngx_conf_t *cf, const RuleConf &conf) {
+    const rate_limit::Quota &quota = conf.rule.quota;
+    const uint64_t shards = conf.rule.shards;
+    if (conf.limit != nullptr || conf.burst != nullptr || quota.capacity() == 0) {
+        return NGX_CONF_OK;
+    }
+    if (rate_limit::shards_in_use(quota, shards) < shards ||
+        (quota.cost <= quota.capacity() && quota.cost > quota.capacity() / shards)) {
+        return refuse(cf, rule_directive, "shards", std::to_string(shards),
+                      "so few that each has a unit of the limit, and at once what a request costs");
+    }
+    return NGX_CONF_OK;
+}
+
 /// What depends on more than one parameter.
 char *check_rule(ngx_conf_t *cf, RuleConf &conf) {
     rate_limit::Quota &quota = conf.rule.quota;
@@ -158,7 +180,10 @@ char *check_rule(ngx_conf_t *cf, RuleConf &conf) {
         quota.window = std::chrono::seconds{60};
     }
     char *result = check_parameters(cf, conf);
-    return result != NGX_CONF_OK ? result : check_numbers(cf, quota);
+    if (result == NGX_CONF_OK) {
+        result = check_numbers(cf, quota);
+    }
+    return result == NGX_CONF_OK ? check_shards(cf, conf) : result;
 }
 
 /// What depends on the other rules of the level.

@@ -3,6 +3,7 @@
 #include <openssl/sha.h>
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 
 namespace rate_limit {
@@ -75,13 +76,29 @@ KeyFormat::KeyFormat(std::string_view prefix, const Rule &rule)
     if (!rule.explicit_name.empty()) {
         tail_ += ":" + rule.explicit_name;
     }
+    shard_tail_ = "/" + std::to_string(rule.shards) + tail_;
 }
 
 std::string_view KeyFormat::write(std::string_view client_key, RedisKeyBuffer &out) const {
-    char *end = std::ranges::copy(head_, out.data()).out;
-    end += encode_client_key(client_key, std::span<char, 128>(end, 128)).size();
+    char *end = write_head(client_key, out);
     end = std::ranges::copy(tail_, end).out;
     return {out.data(), static_cast<size_t>(end - out.data())};
+}
+
+std::string_view KeyFormat::write(std::string_view client_key, uint64_t shard,
+                                  RedisKeyBuffer &out) const {
+    constexpr std::string_view shard_sign = "%#";
+    char *end = write_head(client_key, out);
+    end = std::ranges::copy(shard_sign, end).out;
+    end = std::to_chars(end, out.data() + out.size(), shard).ptr;
+    end = std::ranges::copy(shard_tail_, end).out;
+    return {out.data(), static_cast<size_t>(end - out.data())};
+}
+
+/// Up to the client key; returns its end.
+char *KeyFormat::write_head(std::string_view client_key, RedisKeyBuffer &out) const {
+    char *end = std::ranges::copy(head_, out.data()).out;
+    return end + encode_client_key(client_key, std::span<char, 128>(end, 128)).size();
 }
 
 } // namespace rate_limit

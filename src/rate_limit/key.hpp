@@ -2,7 +2,13 @@
 //
 //     <prefix>{<zone>:<key>}:<algorithm>:<window in ms>[:<name>]
 //
-// The braces are Redis Cluster's hash tag: all rules of a zone and key live in one slot.
+// The braces are Redis Cluster's hash tag: all rules of a zone and key live in one slot. But where
+// a counter is spread over shards, those are to be in different ones:
+//
+//     <prefix>{<zone>:<key>%#<shard>/<shards>}:<algorithm>:<window in ms>[:<name>]
+//
+// No client key can stand for a shard: in what is percent-encoded, and in digests, a hex digit
+// follows each `%`.
 #pragma once
 
 #include "rule.hpp"
@@ -29,9 +35,15 @@ class KeyFormat {
     /// `out`. Two client keys never give one Redis key, short of a SHA-256 collision.
     std::string_view write(std::string_view client_key, RedisKeyBuffer &out) const;
 
+    /// The same of one of a rule's shards, of which there are several.
+    std::string_view write(std::string_view client_key, uint64_t shard, RedisKeyBuffer &out) const;
+
   private:
-    std::string head_; // up to the client key
-    std::string tail_; // from the closing brace on
+    char *write_head(std::string_view client_key, RedisKeyBuffer &out) const;
+
+    std::string head_;       // up to the client key
+    std::string tail_;       // from the closing brace on
+    std::string shard_tail_; // from behind the shard's number on
 };
 
 /// What stands for a client key inside the braces: bytes outside `!`..`~`, braces and `%` are

@@ -73,6 +73,7 @@ struct Rule {
     Quota quota;
     bool aligned = false;      // of fixed windows: they start at multiples of the window
     std::string explicit_name; // empty: the user gave none
+    uint64_t shards = 1;       // Redis keys over which each counter is spread
 
     /// The explicit name, else `zone/window`: `per_ip/60s`, `per_ip/500ms`, `per_ip/concurrency`.
     std::string name() const;

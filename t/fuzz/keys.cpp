@@ -2,6 +2,7 @@
 // whatever clients send, it is one hash tag of printable characters.
 
 #include "rate_limit/key.hpp"
+#include "rate_limit/shards.hpp"
 #include "rules.hpp"
 #include "targets.hpp"
 
@@ -40,10 +41,11 @@ struct Parts {
     std::string prefix;
     Rule rule;
     std::string client_key;
+    uint64_t shard = 0; // where there are several
 
     auto tie() const {
         return std::tie(prefix, rule.zone, rule.quota.algorithm, rule.quota.window,
-                        rule.explicit_name, client_key);
+                        rule.explicit_name, rule.shards, client_key, shard);
     }
 };
 
@@ -58,8 +60,9 @@ void take_rule(Input &input, Parts &parts) {
 
 std::string redis_key(const Parts &parts) {
     rate_limit::RedisKeyBuffer out;
-    return std::string(
-        rate_limit::KeyFormat(parts.prefix, parts.rule).write(parts.client_key, out));
+    const rate_limit::KeyFormat format(parts.prefix, parts.rule);
+    return std::string(parts.rule.shards > 1 ? format.write(parts.client_key, parts.shard, out)
+                                             : format.write(parts.client_key, out));
 }
 
 std::string hex(std::string_view bytes, std::string_view digits) {
@@ -85,6 +88,11 @@ std::string digest_of(std::string_view key) {
     unsigned char hash[SHA256_DIGEST_LENGTH];
     SHA256(reinterpret_cast<const unsigned char *>(key.data()), key.size(), hash);
     return "%" + hex({reinterpret_cast<const char *>(hash), sizeof(hash)}, "0123456789abcdef");
+}
+
+void take_shard(Input &input, Parts &parts) {
+    parts.rule.shards = input.number(1, rate_limit::most_shards);
+    parts.shard = input.number(0, parts.rule.shards - 1);
 }
 
 std::string take_client_key(Input &input) {
@@ -118,6 +126,9 @@ void require_readable(const Parts &parts, std::string_view key) {
     const std::string encoded = percent_encoded(parts.client_key);
     const bool is_digested = encoded.size() > 128 || looks_like_a_digest(encoded);
     take(is_digested ? digest_of(parts.client_key) : encoded);
+    if (parts.rule.shards > 1) {
+        take("%#" + std::to_string(parts.shard) + "/" + std::to_string(parts.rule.shards));
+    }
     take("}:" + std::string(to_string(parts.rule.quota.algorithm)) + ":");
     take(std::to_string(parts.rule.quota.window.count()));
     if (!parts.rule.explicit_name.empty()) {
@@ -152,6 +163,8 @@ void keys(Input input) {
     if (input.flag()) {
         other.client_key = input.flag() ? take_client_key(input) : spelled_digest(parts.client_key);
     }
+    take_shard(input, parts);
+    take_shard(input, other);
     const std::string key = redis_key(parts);
     const std::string other_key = redis_key(other);
     require_readable(parts, key);

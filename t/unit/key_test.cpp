@@ -29,6 +29,11 @@ std::string redis_key(const KeyFormat &format, std::string_view client_key) {
     return std::string(format.write(client_key, out));
 }
 
+std::string redis_key(const KeyFormat &format, std::string_view client_key, uint64_t shard) {
+    RedisKeyBuffer out;
+    return std::string(format.write(client_key, shard, out));
+}
+
 Rule per_ip() {
     Rule rule;
     rule.zone = "per_ip";
@@ -184,6 +189,38 @@ TEST(Key, FitsItsBufferAtItsLongest) {
     EXPECT_EQ(key, prefix + "{" + rule.zone + ":" + client_key +
                        "}:sliding_window:31622400000:" + rule.explicit_name);
     EXPECT_LE(key.size(), std::tuple_size_v<RedisKeyBuffer>);
+
+    rule.shards = 64;
+    const std::string of_shard = redis_key(KeyFormat(prefix, rule), client_key, 63);
+    EXPECT_EQ(of_shard, prefix + "{" + rule.zone + ":" + client_key +
+                            "%#63/64}:sliding_window:31622400000:" + rule.explicit_name);
+    EXPECT_LE(of_shard.size(), std::tuple_size_v<RedisKeyBuffer>);
+}
+
+TEST(Key, HasItsShardInTheHashTag) {
+    Rule rule = per_ip();
+    rule.shards = 8;
+    const KeyFormat format("rl:", rule);
+    EXPECT_EQ(redis_key(format, "203.0.113.7", 0),
+              "rl:{per_ip:203.0.113.7%#0/8}:sliding_log:60000");
+    EXPECT_EQ(redis_key(format, "203.0.113.7", 7),
+              "rl:{per_ip:203.0.113.7%#7/8}:sliding_log:60000");
+    EXPECT_EQ(redis_key(format, "203.0.113.7"), "rl:{per_ip:203.0.113.7}:sliding_log:60000");
+    EXPECT_EQ(redis_key(format, std::string(129, 'x'), 1),
+              "rl:{per_ip:%0ec9eb33e74510bcdd1f2ea55206e82f21649c5c2becbf2b433eb475b34c01bd%#1/8}"
+              ":sliding_log:60000");
+}
+
+TEST(Key, IsNoShardThatAClientCanSpell) {
+    Rule rule = per_ip();
+    rule.shards = 8;
+    const KeyFormat format("rl:", rule);
+    const std::string shard = redis_key(format, "a", 1);
+    for (const char *spelled : {"a%#1/8", "a%1/8", "a#1/8", "a/8", "a"}) {
+        EXPECT_NE(redis_key(format, spelled), shard) << spelled;
+        EXPECT_NE(redis_key(format, spelled, 0), shard) << spelled;
+    }
+    EXPECT_NE(redis_key(format, "a", 10), redis_key(format, "a1", 0));
 }
 
 } // namespace
