@@ -1,30 +1,141 @@
-# The image's entrypoint and nginx.conf, as far as they can be tried without an image.
+# What stands in docker/, as far as it can be tried without an image: the compose files, the
+# entrypoint and nginx.conf, the certificates, and the settings of Redis and Sentinels.
 
 use v5.36;
 use lib 't/lib';
+use File::Basename qw(dirname);
+use File::Temp qw(tempdir);
+use Net::EmptyPort qw(empty_port);
 use RateLimit::Nginx;
+use RateLimit::Process;
+use RateLimit::Wait qw(wait_until);
 use Test::More;
+use YAML::XS qw(LoadFile);
 
 my $nginx   = RateLimit::Nginx->new('');
 my $dir     = $nginx->dir;
 my ($built) = RateLimit::Nginx::slurp("$dir/nginx.conf") =~ /^(load_module .*)$/m;
 
-my %here = ('docker/nginx.conf' => "$dir/nginx.conf", 'docker/entrypoint' => "$dir/entrypoint");
-for my $file (keys %here) {
-    my $text = RateLimit::Nginx::slurp($file);
-    $text =~ s/include mime/include \/etc\/nginx\/mime/;
-    $text =~ s/listen 8080;/listen ${\$nginx->port};/;
-    $text =~ s{/tmp/}{$dir/}g;
-    $text =~ s/^load_module .*$/$built/m; # which may be in /tmp, too
-    RateLimit::Nginx::write_file($here{$file}, $text);
+# A copy of a file, but for what is elsewhere here: the code changes $_.
+sub adapt ($file, $copy, $change) {
+    local $_ = RateLimit::Nginx::slurp($file);
+    $change->();
+    RateLimit::Nginx::write_file($copy, $_);
 }
 
-my $said = do {
-    local @ENV{qw(REDIS_HOST REDIS_PORT LD_PRELOAD)} = ('127.0.0.1', 16379, RateLimit::Nginx::preload);
+adapt('docker/entrypoint', "$dir/entrypoint", sub { s{/tmp/}{$dir/}g });
+adapt('docker/nginx.conf', "$dir/nginx.conf", sub {
+    s/include mime/include \/etc\/nginx\/mime/;
+    s/listen 8080;/listen ${\$nginx->port};/;
+    s{/tmp/}{$dir/}g;
+    s/^load_module .*$/$built/m; # which may be in /tmp, too
+});
+
+# What nginx -t says where the entrypoint has run with these variables.
+sub test_configuration (%variables) {
+    local @ENV{keys %variables} = values %variables;
+    local $ENV{LD_PRELOAD} = RateLimit::Nginx::preload;
     my @command = ('bash', "$dir/entrypoint", $nginx->command('-t'));
-    qx{cd $dir && @command 2>&1};
-};
-is($?, 0, 'the configuration is accepted') or diag($said);
-is(RateLimit::Nginx::slurp("$dir/redis_server.conf"), "server 127.0.0.1:16379;\n", 'Redis is where the environment says');
+    my $said    = qx{cd $dir && @command 2>&1};
+    return ($said, $? == 0);
+}
+
+my ($said, $accepted) = test_configuration(REDIS_HOST => '127.0.0.1', REDIS_PORT => 16379);
+ok($accepted, 'the configuration is accepted') or diag($said);
+is(
+    RateLimit::Nginx::slurp("$dir/redis_backend.conf"),
+    "redis_rate_limit_backend default { server 127.0.0.1:16379; }\n",
+    'Redis is where the environment says'
+);
+
+# A compose file: its services with what they share, and names of volumes.
+sub compose_file ($file) {
+    my $all      = LoadFile($file);
+    my $services = $all->{services};
+    my %merged   = map { $_ => { ($services->{$_}{'<<'} // {})->%*, $services->{$_}->%* } } keys %$services;
+    return { name => $file, dir => dirname($file), services => \%merged, volumes => $all->{volumes} // {} };
+}
+
+# What a service finds at a path: pairs of that and of what it is here, a file or a volume's name.
+sub mounted ($service) { return map { (split /:/)[1, 0] } ($service->{volumes} // [])->@* }
+
+# Whatever the services name is there.
+sub names_what_there_is ($compose) {
+    my @missing;
+    for my $service (values $compose->{services}->%*) {
+        my %mounted = mounted($service);
+        push @missing, grep { m{^\.} ? !-f "$compose->{dir}/$_" : !exists $compose->{volumes}{$_} } values %mounted;
+        push @missing, grep { !$compose->{services}{$_} } keys +($service->{depends_on} // {})->%*;
+        my $build      = $service->{build} // next;
+        my $dockerfile = "$compose->{dir}/$build->{context}/$build->{dockerfile}";
+        my $stage      = $build->{target} ? " AS $build->{target}\n" : '';
+        push @missing, $dockerfile if !-f $dockerfile || RateLimit::Nginx::slurp($dockerfile) !~ /^FROM .*$stage/m;
+    }
+    is("@missing", '', "$compose->{name}: all that it names is there");
+}
+
+names_what_there_is(compose_file($_)) for glob 'docker/compose.yaml docker/*/compose.yaml';
+
+# --- those with TLS
+
+my $places = tempdir('docker-XXXXXXXX', TMPDIR => 1, CLEANUP => 1);
+
+# What a container has there is here.
+sub move_places () { s{(?<![\w.])/(?=(?:authority|tls|etc/redis)/)}{$places/}g }
+
+sub makes_certificates ($compose) {
+    my ($command, $authority, $keys, @hosts) = $compose->{services}{certificates}{command}->@*;
+    is(join(' ', sort @hosts), join(' ', sort grep { /-\d$/ } keys $compose->{services}->%*), "$compose->{name}: a certificate for all hosts");
+    mkdir $_ for "$places$authority", "$places$keys";
+    unlink glob "$places$keys/*";
+    my $make = "bash docker/$command $places$authority $places$keys @hosts 2>&1";
+    my $said = qx{$make};
+    is($?, 0, 'is made') or diag($said);
+    my $certificate = "$places$keys/redis.pem";
+    $said = qx{openssl verify -CAfile $places$authority/authority.pem -verify_hostname $hosts[-1] $certificate 2>&1};
+    is($?, 0, 'is good') or diag($said);
+    my $first = RateLimit::Nginx::slurp($certificate);
+    qx{$make};
+    is(RateLimit::Nginx::slurp($certificate), $first, 'is made once');
+}
+
+sub configures_nginx ($compose) {
+    my $service = $compose->{services}{nginx};
+    my %mounted = mounted($service);
+    my $conf    = "$places/backend.conf";
+    adapt("$compose->{dir}/$mounted{ $service->{environment}{REDIS_CONF} }", $conf, \&move_places);
+    my @unknown = grep { !$compose->{services}{$_} } RateLimit::Nginx::slurp($conf) =~ /^\s+server\s+([^;]+);/mg;
+    is("@unknown", '', 'nginx is told of hosts that there are');
+    my ($said, $accepted) = test_configuration(REDIS_CONF => $conf);
+    ok($accepted, 'and accepts that') or diag($said);
+}
+
+# A redis-server, alone, with these of a service's settings, and what its healthcheck asks.
+sub starts_redis ($compose, $name, $settings, @options) {
+    my $service = $compose->{services}{$name};
+    my %mounted = mounted($service);
+    my $port    = empty_port();
+    mkdir $_ for "$places/etc", "$places/etc/redis";
+    for my $file ('tls.conf', $settings) {
+        adapt("$compose->{dir}/$mounted{\"/etc/redis/$file\"}", "$places/etc/redis/$file", sub {
+            move_places;
+            s/^tls-port .*/tls-port $port/m;
+            s/redis-1/127.0.0.1/;
+        });
+    }
+    my $process = RateLimit::Process->execute("$places/output", 'redis-server', "$places/etc/redis/$settings", '--bind', '127.0.0.1', '--dir', $places, @options);
+    my (undef, $client, @words) = $service->{healthcheck}{test}->@*;
+    my $ask = join(' ', $client, map { move_places; $_ } @words) =~ s/ -p \d+/ -p $port/r;
+    ok(wait_until(sub { qx{$ask 2>&1} eq "PONG\n" }), "$settings starts") or diag($ask, RateLimit::Nginx::slurp("$places/output"));
+}
+
+for my $kind (qw(sentinel cluster)) {
+    my $compose = compose_file("docker/$kind/compose.yaml");
+    makes_certificates($compose);
+    configures_nginx($compose);
+    my (undef, undef, @options) = $compose->{services}{'redis-1'}{command}->@*;
+    starts_redis($compose, 'redis-1', 'redis.conf', @options);
+    starts_redis($compose, 'sentinel-1', 'sentinel.conf', '--sentinel') if $kind eq 'sentinel';
+}
 
 done_testing;
