@@ -3,7 +3,8 @@
 # textbooks, with few and with many live entries; several rules in one check beside one rule.
 
 use v5.36;
-use lib 't/lib';
+use lib qw(t/lib t/bench);
+use Bench::Scripts qw(arguments ask source wire $fill);
 use List::Util qw(sum);
 use RateLimit::Measure qw(cpu_ns median print_table);
 use RateLimit::Redis;
@@ -13,12 +14,6 @@ my $checks = 2_000; # of one round
 my $redis  = RateLimit::Redis->start_new(unix => 1);
 my $client = $redis->client;
 my $socket = IO::Socket::UNIX->new($redis->conf->{unixsocket}) // die "unix socket: $!";
-
-sub source (@algorithms) {
-    my $source = qx{build/cmake/print_script @algorithms};
-    die "build/cmake/print_script @algorithms\n" if $? || !$source;
-    return $source;
-}
 
 # With the ARGV of a sliding log.
 my $sorted_set = <<'END';
@@ -30,33 +25,6 @@ if count >= tonumber(ARGV[1]) then return { 0, 0 } end
 redis.call('ZADD', KEYS[1], now, now .. '-' .. count)
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return 1
-END
-
-# ARGV with limits that no run reaches; %d is the check's number.
-my $hour      = 3_600_000_000;
-my %arguments = (
-    'fixed_window'   => [1_000_000, 1, $hour, 3_605_001, 'first'],
-    'sliding_window' => [1_000_000, 1, $hour, 7_205_001],
-    'sliding_log'    => [1_000_000, 1, $hour, 4_055_001],
-    'gcra'           => [3600, 0, $hour, 0, 1, 3_605_001],
-    'concurrency'    => [1_000_000, 1, $hour, 3_605_001, '0123456789abcdef01234567-%d 1'],
-    'sorted set'     => [1_000_000, 1, $hour, 3_605_001],
-);
-
-# What is there before: entries of the last second, one a microsecond, or slots.
-my $fill = <<'END';
-local time = redis.call('TIME')
-local first = time[1] * 1000000 + time[2] - 1000000
-for i = 1, ARGV[1] do
-    local moment = string.format('%d', first + i)
-    if ARGV[2] == 'sliding_log' then
-        redis.call('RPUSH', KEYS[1], moment)
-    elseif ARGV[2] == 'concurrency' then
-        redis.call('ZADD', KEYS[1], -i, '', string.format('%d', first + i + 3600000000), 'slot-' .. i .. ' 1')
-    else
-        redis.call('ZADD', KEYS[1], moment, moment)
-    end
-end
 END
 
 # Rules, their keys, how many of them, with so many entries each.
@@ -78,8 +46,6 @@ my @sets  = map { case(['sorted set'],  entries => $_->{entries}, keys => $_->{k
 my @three = (case([qw(gcra sliding_log fixed_window)], entries => 100), case([qw(gcra gcra gcra)]));
 my @cases = ($fixed, $sliding, $gcra, $concurrency, (map { ($logs[$_], $sets[$_]) } 0 .. 1), @three);
 
-sub wire (@words) { return join '', '*' . @words . "\r\n", map { '$' . length($_) . "\r\n$_\r\n" } @words }
-
 sub key ($rule, $number) { return sprintf 'rl:{zone:203.0.113.%d}:%s', $number, $rule }
 
 # The commands of one round, 100 to a write. The first rule's key is that of an address, those of
@@ -90,21 +56,10 @@ sub commands ($case, $sha) {
     for my $check (1 .. $checks) {
         my $number    = $check % $case->{keys};
         my @keys      = map { key("$rules[$_]:$_", $_ ? $number * 7 % $case->{keys} : $number) } 0 .. $#rules;
-        my @arguments = map { $_ =~ s/%d/$check/r } map { $arguments{$_}->@* } @rules;
+        my @arguments = map { arguments($_, $check) } @rules;
         $writes[($check - 1) / 100] .= wire('EVALSHA', $sha, scalar @keys, @keys, @arguments);
     }
     return \@writes;
-}
-
-# All replies have the first one's size.
-sub ask ($write) {
-    $socket->syswrite($write);
-    my ($replies, $size) = ('', 0);
-    while (!$size || length $replies < 100 * $size) {
-        $socket->sysread($replies, 65536, length $replies) or die 'Redis has closed the connection';
-        die $replies if $replies =~ /^-/;
-        $size ||= $replies =~ /^:.*\n/ ? length $& : $replies =~ /^\$(\d+)\r\n/ ? length($&) + $1 + 2 : 0;
-    }
 }
 
 # CPU microseconds a check.
@@ -116,7 +71,7 @@ sub measure ($case, $sha) {
     }
     my $commands = $case->{commands}{$sha} //= commands($case, $sha);
     my $before   = cpu_ns($redis->pid);
-    ask($_) for @$commands;
+    ask($socket, $_, 100) for @$commands;
     return (cpu_ns($redis->pid) - $before) / $checks / 1000;
 }
 
