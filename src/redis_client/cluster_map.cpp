@@ -66,6 +66,9 @@ bool ClusterMap::add(ReplyView range) {
     }
     auto known = std::ranges::find(masters_, master->endpoint, &Master::endpoint);
     if (known == masters_.end()) {
+        if (masters_.size() == most_masters) {
+            return false;
+        }
         known = masters_.insert(known, std::move(*master));
     }
     for (size_t slot = *first; slot <= *last; ++slot) {

@@ -21,10 +21,14 @@ class ClusterMap {
         HashSlotSet serves;
     };
 
+    /// A cluster is made for so many nodes: see the specification that hash_slot.hpp names.
+    static constexpr size_t most_masters = 1000;
+
     const std::vector<Master> &masters() const { return masters_; }
 
     /// Of the answer to CLUSTER SLOTS, https://redis.io/docs/latest/commands/cluster-slots. Nothing
-    /// where it is none, or where no node serves any hash slot.
+    /// where it is none, where no node serves any hash slot, or where more masters do than there
+    /// may be.
     static std::optional<ClusterMap> read(ReplyView slots);
 
   private:

@@ -1,6 +1,7 @@
 #include "hash_slot.hpp"
 
 #include "../rate_limit/parse.hpp"
+#include "endpoint.hpp"
 #include "words.hpp"
 
 #include <array>
@@ -57,10 +58,10 @@ std::optional<Redirect> parse_redirect(std::string_view error) {
         return std::nullopt;
     }
     const auto port = rate_limit::parse_whole_number(endpoint.substr(colon + 1), 65'535);
-    if (!port || *port == 0) {
+    const std::string_view host = endpoint.substr(0, colon);
+    if (!port || *port == 0 || host.size() > longest_host) {
         return std::nullopt;
     }
-    const std::string_view host = endpoint.substr(0, colon);
     return Redirect{.kind = word == "ASK" ? Redirect::Kind::ask : Redirect::Kind::moved,
                     .hash_slot = static_cast<uint16_t>(*slot),
                     .host = host == "?" ? std::string_view() : host,

@@ -180,5 +180,97 @@ TEST(Slots, AreLookedAtSixTimesInTheShortestWindow) {
     EXPECT_EQ(slots.next_look(), Time{2001}); // always later than the last
 }
 
+// Of several nodes
+
+class AdoptedSlots : public testing::Test {
+  protected:
+    ObjectPool<Slot> pool_;
+    Slots from_{pool_};
+    Slots to_{pool_};
+};
+
+TEST_F(AdoptedSlots, AreKeptByOneAlone) {
+    Slot &asked = *from_.make("a", 1, 60s);
+    Slot &held = *from_.make("b", 1, 60s);
+    Slot &returning = *from_.make("c", 1, 60s);
+    from_.hold(held, Time{1000});
+    from_.give_back(returning, Time{2000});
+    for (Slot *slot : {&asked, &held, &returning}) {
+        to_.adopt(*slot);
+        EXPECT_EQ(slot->home, &to_);
+    }
+    EXPECT_TRUE(from_.empty());
+    EXPECT_EQ(from_.next_look(), std::nullopt);
+    EXPECT_EQ(to_.held().front(), &held);
+    EXPECT_EQ(to_.returning().front(), &returning);
+    to_.hold(asked, Time{3000}); // as if it had been asked for there
+    EXPECT_EQ(length_of(to_.held()), 2u);
+    for (Slot *slot : {&asked, &held, &returning}) {
+        to_.drop(*slot);
+    }
+    EXPECT_TRUE(to_.empty());
+    EXPECT_EQ(pool_.in_use(), 0u);
+}
+
+TEST_F(AdoptedSlots, AreRenewedWhereTheyAreNow) {
+    Slot &slot = *from_.make("a", 1, 60s);
+    from_.hold(slot, Time{1000});
+    to_.adopt(slot);
+    EXPECT_TRUE(Slots::is_to_renew(slot, Time{1000}));
+    EXPECT_FALSE(Slots::has_ended(slot, Time{60'999})); // Redis counts from the same time
+    EXPECT_TRUE(Slots::has_ended(slot, Time{61'000}));
+}
+
+TEST_F(AdoptedSlots, AreLookedAtAsOftenAsTheirWindowTakes) {
+    Slot &slow = *to_.make("a", 1, 60s);
+    Slot &fast = *from_.make("b", 1, 6s);
+    to_.hold(slow, Time{1000});
+    to_.looked(Time{1000});
+    EXPECT_EQ(to_.next_look(), Time{11'000});
+    to_.adopt(fast);
+    to_.looked(Time{1000});
+    to_.hold(fast, Time{1000});
+    EXPECT_EQ(to_.next_look(), Time{2000});
+}
+
+TEST_F(AdoptedSlots, AreLookedAtSoonButNotInALoop) {
+    Slot &own = *to_.make("a", 1, 60s);
+    Slot &other = *from_.make("b", 1, 60s);
+    to_.hold(own, Time{1000});
+    to_.looked(Time{1000});
+    from_.hold(other, Time{1000});
+    to_.adopt(other);
+    EXPECT_EQ(to_.next_look(), Time{1100});
+    to_.looked(Time{5000});
+    EXPECT_EQ(to_.next_look(), Time{15'000});
+}
+
+TEST_F(AdoptedSlots, MayBeAdoptedByThemselves) {
+    Slot &slot = *from_.make("a", 1, 60s);
+    from_.hold(slot, Time{1000});
+    from_.adopt(slot); // redirected to the node that said so
+    EXPECT_EQ(length_of(from_.held()), 1u);
+    EXPECT_EQ(from_.held().front(), &slot);
+}
+
+TEST_F(AdoptedSlots, AreThoseOfTheHashSlotsAlone) {
+    for (const uint16_t hash_slot : {0, 7, 16383}) {
+        Slot &held = *from_.make("a", 1, 60s);
+        Slot &returning = *from_.make("b", 1, 60s);
+        held.hash_slot = returning.hash_slot = hash_slot;
+        from_.hold(held, Time{1000});
+        from_.give_back(returning, Time{1000});
+    }
+    EXPECT_EQ(from_.hash_slots(), HashSlotSet().set(0).set(7).set(16383));
+    to_.adopt_all(HashSlotSet().set(8), from_);
+    EXPECT_TRUE(to_.empty());
+    to_.adopt_all(HashSlotSet().set(7).set(16383), from_);
+    EXPECT_EQ(from_.hash_slots(), HashSlotSet().set(0));
+    EXPECT_EQ(to_.hash_slots(), HashSlotSet().set(7).set(16383));
+    EXPECT_EQ(length_of(to_.held()), 2u);
+    EXPECT_EQ(length_of(to_.returning()), 2u);
+    EXPECT_EQ(HashSlotSet(), Slots(pool_).hash_slots());
+}
+
 } // namespace
 } // namespace redis_client
