@@ -80,8 +80,8 @@ class Session {
     void take_over(Call &call, Redirect::Kind kind, Time now);
 
     /// Keeps the slots from now on that another session kept, those whose keys are in these hash
-    /// slots.
-    void take_slots(const HashSlotSet &of, Session &from, Time now);
+    /// slots. Redis is told at the next expire().
+    void take_slots(const HashSlotSet &of, Session &from);
 
     bool has(const Call &call) const { return call.session == this; }
     bool has(const Slot &slot) const { return slot.home == &slots_; }

@@ -18,7 +18,9 @@ void Session::redirect(Call &first, const Redirect &to, std::string_view error, 
     breaker_.succeed();
     redirects_->on_redirect(*this, to);
     if (first.kind != Call::Kind::check && !first.is_wanted()) {
-        slots_.doubt_renewals();
+        if (first.kind == Call::Kind::renewal) {
+            slots_.doubt_renewals();
+        }
         finish_errand(first, false);
         return;
     }
@@ -86,10 +88,8 @@ void Session::wait(Call &check) {
     waiting_.insert_after(before, check);
 }
 
-void Session::take_slots(const HashSlotSet &of, Session &from, Time now) {
-    if (slots_.adopt_all(of, from.slots_)) {
-        tend_slots(now);
-    }
+void Session::take_slots(const HashSlotSet &of, Session &from) {
+    slots_.adopt_all(of, from.slots_);
 }
 
 } // namespace redis_client

@@ -66,22 +66,20 @@ void Slots::adopt(Slot &slot) {
         slot.home->returning_.remove(slot);
         returning_.push_back(slot);
     }
+    has_adopted_ = has_adopted_ || slot.state != Slot::State::asked;
     slot.home = this;
     shortest_window_ = std::min(shortest_window_, slot.window);
 }
 
-bool Slots::adopt_all(const HashSlotSet &of, Slots &from) {
-    bool any = false;
+void Slots::adopt_all(const HashSlotSet &of, Slots &from) {
     for (SlotList *list : {&from.held_, &from.returning_}) {
         for (Slot *slot = list->front(); slot != nullptr;) {
             Slot &one = *std::exchange(slot, slot->hook.next);
             if (of[one.hash_slot]) {
                 adopt(one);
-                any = true;
             }
         }
     }
-    return any;
 }
 
 HashSlotSet Slots::hash_slots() const {
@@ -129,7 +127,15 @@ std::optional<Time> Slots::next_look() const {
     if (empty()) {
         return std::nullopt;
     }
-    return last_look_ + std::max<std::chrono::milliseconds>(shortest_window_ / 6, Time{1});
+    // Not at once: nodes that each say that the other one has a key hand its slots to and fro.
+    constexpr Time soonest{100};
+    const Time usual = std::max<Time>(shortest_window_ / 6, Time{1});
+    return last_look_ + (has_adopted_ ? std::min(usual, soonest) : usual);
+}
+
+void Slots::looked(Time now) {
+    last_look_ = now;
+    has_adopted_ = false;
 }
 
 } // namespace redis_client

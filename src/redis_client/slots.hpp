@@ -58,8 +58,8 @@ class Slots {
 
     /// Another Redis has its key by now; what was said to the one before may be lost.
     void adopt(Slot &slot);
-    /// Those whose keys are in these hash slots. False where there are none.
-    bool adopt_all(const HashSlotSet &of, Slots &from);
+    /// Those whose keys are in these hash slots.
+    void adopt_all(const HashSlotSet &of, Slots &from);
 
     void hold(Slot &slot, Time asked);
     void give_back(Slot &slot, Time now); // is to be released
@@ -83,7 +83,7 @@ class Slots {
 
     /// When to look at the slots next, if ever.
     std::optional<Time> next_look() const;
-    void looked(Time now) { last_look_ = now; }
+    void looked(Time now);
 
   private:
     std::string id_; // of this worker
@@ -93,6 +93,7 @@ class Slots {
     SlotList returning_;
     std::chrono::milliseconds shortest_window_ = rate_limit::longest_window; // seen so far
     Time last_look_{0};
+    bool has_adopted_ = false; // since then
 };
 
 } // namespace redis_client
