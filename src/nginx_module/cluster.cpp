@@ -73,6 +73,8 @@ void Cluster::abandon(Call &check) {
 void Cluster::refund(std::span<redis_client::Charge> charges) {
     if (Master *master = serving_[charges.front().hash_slot]) {
         node_of(*master).refund(charges);
+    } else {
+        waiting_.refund(charges, now()); // Redis cannot be told, but who asked is
     }
 }
 
@@ -122,7 +124,7 @@ HostName Cluster::name_of(std::string_view host, in_port_t port, std::string_vie
     return name;
 }
 
-/// Null where the name leads nowhere.
+/// Null where the name leads nowhere, or somebody names ever more of them.
 Cluster::Master *Cluster::master_at(std::string_view host, in_port_t port,
                                     std::string_view address) {
     const auto known = std::ranges::find_if(masters_, [&](const auto &master) {
@@ -132,7 +134,8 @@ Cluster::Master *Cluster::master_at(std::string_view host, in_port_t port,
         return known->get();
     }
     HostName name = name_of(host, port, address);
-    if (name.addresses.empty() && conf_.resolver == nullptr) {
+    if ((name.addresses.empty() && conf_.resolver == nullptr) ||
+        masters_.size() == redis_client::ClusterMap::most_masters) {
         return nullptr;
     }
     masters_.push_back(std::make_unique<Master>(std::move(name)));

@@ -1,22 +1,30 @@
 #include "fault_log.hpp"
 
+#include "../redis_client/endpoint.hpp"
 #include "log_text.hpp"
 #include "util.hpp"
 
 namespace nginx_module {
+
+namespace {
+
+/// An address, or a name that some Redis has told.
+using Place = LogText<redis_client::longest_host>;
+
+} // namespace
 
 void FaultLog::fail(const Fault &fault, std::string_view place, uint64_t failed_checks) {
     if (!episode_.fail(now(), failed_checks)) {
         return;
     }
     ngx_str_t name = to_ngx(backend_);
-    ngx_str_t where = to_ngx(place);
+    Place where(place);
     ngx_str_t what = to_ngx(fault.what);
     LogText<160> detail(fault.detail);
     ngx_log_error(NGX_LOG_ERR, log_, fault.error,
                   "redis_rate_limit: backend \"%V\" at %V fails: %V%s%V, without a verdict "
                   "on_error holds",
-                  &name, &where, &what, fault.detail.empty() ? "" : ": ", detail.shown());
+                  &name, where.shown(), &what, fault.detail.empty() ? "" : ": ", detail.shown());
 }
 
 void FaultLog::fail(uint64_t failed_checks) {
@@ -39,11 +47,11 @@ void FaultLog::end(std::string_view place) {
 
 void FaultLog::tell(std::string_view place, const rate_limit::Episode::Summary &ended) {
     ngx_str_t name = to_ngx(backend_);
-    ngx_str_t where = to_ngx(place);
+    Place where(place);
     ngx_log_error(NGX_LOG_ERR, log_, 0,
                   "redis_rate_limit: backend \"%V\" at %V works again, it failed for %M ms, "
                   "%uL checks got no verdict",
-                  &name, &where, static_cast<ngx_msec_t>(ended.lasted.count()),
+                  &name, where.shown(), static_cast<ngx_msec_t>(ended.lasted.count()),
                   ended.failed_checks);
 }
 

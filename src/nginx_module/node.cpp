@@ -70,7 +70,8 @@ void Node::take_over(redis_client::Call &call, redis_client::Redirect::Kind kind
 }
 
 void Node::take_slots(const redis_client::HashSlotSet &of, Node &from) {
-    session_.take_slots(of, from.session_, now());
+    connect_if_dismissed();
+    session_.take_slots(of, from.session_);
     settle_later();
 }
 
