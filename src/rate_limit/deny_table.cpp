@@ -39,10 +39,10 @@ void raise(std::atomic<uint64_t> &largest, uint64_t value) {
 DenyTable::DenyTable(std::span<std::byte> memory)
     : header_(reinterpret_cast<Header *>(memory.data())), table_(memory.subspan(sizeof(Header))) {}
 
-void DenyTable::add(const Hash &hash, const Verdict &denied, const CheckTimes &times) {
+bool DenyTable::add(const Hash &hash, const Verdict &denied, const CheckTimes &times) {
     const microseconds holds_for = denied.retry_after - drift_of(denied.retry_after);
     if (holds_for <= microseconds::zero()) {
-        return;
+        return true;
     }
     const microseconds under_way = times.answered - times.asked;
     Record record{.time = times.asked, .holds_for = holds_for, .values = {}};
@@ -51,7 +51,7 @@ void DenyTable::add(const Hash &hash, const Verdict &denied, const CheckTimes &t
     record.values[reset] = count(denied.reset + under_way);
     record.values[remaining] = denied.remaining;
     raise(header_->last_end, count(times.asked + holds_for)); // before there is something to find
-    table_.store(hash, record);
+    return table_.store(hash, record);
 }
 
 bool DenyTable::may_hold(microseconds now) const {

@@ -29,7 +29,8 @@ class DenyTable {
         std::chrono::microseconds asked;
         std::chrono::microseconds answered;
     };
-    void add(const Hash &hash, const Verdict &denied, const CheckTimes &times);
+    /// False where another denial, that still held, had to make room.
+    bool add(const Hash &hash, const Verdict &denied, const CheckTimes &times);
 
     /// Where nobody is known to be denied, there is nothing to look for.
     bool may_hold(std::chrono::microseconds now) const;
@@ -38,6 +39,8 @@ class DenyTable {
     /// counted down. Of units that came back since then Redis has not told.
     std::optional<Verdict> find(const Hash &hash, std::chrono::microseconds now,
                                 std::chrono::microseconds longest) const;
+
+    const SharedTable &table() const { return table_; }
 
   private:
     struct alignas(SharedTable::Tags) Header {

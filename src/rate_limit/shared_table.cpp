@@ -34,7 +34,7 @@ uint64_t sum_of(const Words &words) {
     return sum;
 }
 
-uint64_t count(microseconds time) {
+uint64_t word_of(microseconds time) {
     return static_cast<uint64_t>(time.count());
 }
 
@@ -50,11 +50,16 @@ uint16_t tag_of(const Hash &hash) {
 Words words_of(const Hash &hash, const Record &record) {
     Words words{};
     words[hash_high] = hash.high;
-    words[time_stored] = count(record.time);
-    words[holds_for] = count(record.holds_for);
+    words[time_stored] = word_of(record.time);
+    words[holds_for] = word_of(record.holds_for);
     std::ranges::copy(record.values, words.begin() + first_value);
     words[seal] = hash.low ^ sum_of(words);
     return words;
+}
+
+bool holds(const SharedTable::Entry &entry, microseconds now) {
+    const uint64_t since = entry.words[time_stored].load(relaxed);
+    return since + entry.words[holds_for].load(relaxed) > word_of(now);
 }
 
 /// What an entry holds, if it is of this hash, whole, and still holds.
@@ -64,7 +69,7 @@ std::optional<Record> read(const SharedTable::Entry &entry, const Hash &hash, mi
         words[i] = entry.words[i].load(relaxed);
     }
     if (words[hash_high] != hash.high || (words[seal] ^ sum_of(words)) != hash.low ||
-        count(now) >= words[time_stored] + words[holds_for]) {
+        word_of(now) >= words[time_stored] + words[holds_for]) {
         return std::nullopt;
     }
     Record record{
@@ -98,35 +103,49 @@ std::optional<Record> SharedTable::find(const Hash &hash, microseconds now) cons
     return std::nullopt;
 }
 
-size_t SharedTable::place_for(size_t bucket, const Hash &hash, microseconds now) const {
+SharedTable::Place SharedTable::place_for(size_t bucket, const Hash &hash, microseconds now) const {
     const Entries &entries = entries_[bucket];
     const auto is_of_hash = [&](const Entry &entry) {
         return entry.words[hash_high].load(relaxed) == hash.high;
     };
     for (size_t i = 0; i < entries_of_bucket; ++i) { // mostly it is there: no other entry is read
         if (tags_[bucket][i].load(relaxed) == tag_of(hash) && is_of_hash(entries[i])) {
-            return i;
+            return {.index = i, .is_taken = false};
         }
     }
     const auto age_rank = [&](const Entry &entry) {
         if (is_of_hash(entry)) { // whose tag was not written any more
             return uint64_t{0};
         }
-        const uint64_t since = entry.words[time_stored].load(relaxed);
-        const bool holds = since + entry.words[holds_for].load(relaxed) > count(now);
-        return holds ? since + 2 : uint64_t{1};
+        return holds(entry, now) ? entry.words[time_stored].load(relaxed) + 2 : uint64_t{1};
     };
-    return static_cast<size_t>(std::ranges::min_element(entries, {}, age_rank) - entries.begin());
+    const auto oldest = std::ranges::min_element(entries, {}, age_rank);
+    return {.index = static_cast<size_t>(oldest - entries.begin()),
+            .is_taken = age_rank(*oldest) > 1};
 }
 
-void SharedTable::store(const Hash &hash, const Record &record) {
+bool SharedTable::store(const Hash &hash, const Record &record) {
     const Words words = words_of(hash, record);
     const size_t bucket = bucket_of(hash);
-    const size_t place = place_for(bucket, hash, record.time);
+    const Place place = place_for(bucket, hash, record.time);
+    Entry &entry = entries_[bucket][place.index];
     for (size_t i = 0; i < word_count; ++i) {
-        entries_[bucket][place].words[i].store(words[i], relaxed);
+        entry.words[i].store(words[i], relaxed);
     }
-    tags_[bucket][place].store(tag_of(hash), relaxed);
+    tags_[bucket][place.index].store(tag_of(hash), relaxed);
+    return !place.is_taken;
+}
+
+size_t SharedTable::count(microseconds now) const {
+    constexpr size_t most_looks = 1024; // at buckets: 2 MB, and from them within a few percent
+    const size_t step = (entries_.size() + most_looks - 1) / most_looks;
+    size_t looks = 0;
+    size_t found = 0;
+    for (size_t bucket = 0; bucket < entries_.size(); bucket += step, ++looks) {
+        found += static_cast<size_t>(std::ranges::count_if(
+            entries_[bucket], [&](const Entry &entry) { return holds(entry, now); }));
+    }
+    return looks > 0 ? found * entries_.size() / looks : 0;
 }
 
 } // namespace rate_limit

@@ -50,12 +50,26 @@ class SharedTable {
     std::optional<Record> find(const Hash &hash, std::chrono::microseconds now) const;
 
     /// In the place of what is there for the hash, else of a record of the same bucket that no
-    /// longer holds at `record.time`, else of the one with the oldest time.
-    void store(const Hash &hash, const Record &record);
+    /// longer holds at `record.time`, else of the one with the oldest time. False where that was
+    /// lost.
+    bool store(const Hash &hash, const Record &record);
+
+    /// How many records hold at `now`. In a large table that is an estimate, from buckets here and
+    /// there: to count them all would take too long for a process that has requests to serve.
+    size_t count(std::chrono::microseconds now) const;
+    /// How many there may be.
+    size_t capacity() const { return entries_.size() * entries_of_bucket; }
+    /// What one takes.
+    static constexpr size_t entry_size = 66;
 
   private:
+    struct Place {
+        size_t index;
+        bool is_taken; // by a record of another hash that still holds
+    };
+
     size_t bucket_of(const Hash &hash) const;
-    size_t place_for(size_t bucket, const Hash &hash, std::chrono::microseconds now) const;
+    Place place_for(size_t bucket, const Hash &hash, std::chrono::microseconds now) const;
 
     std::span<Tags> tags_;
     std::span<Entries> entries_;
@@ -63,6 +77,7 @@ class SharedTable {
 
 static_assert(sizeof(SharedTable::Tags) == 64 && sizeof(SharedTable::Entry) == 64,
               "one line of the cache each");
+static_assert(SharedTable::entry_size == sizeof(SharedTable::Entry) + sizeof(uint16_t));
 static_assert(std::atomic<uint64_t>::is_always_lock_free &&
               std::atomic<uint16_t>::is_always_lock_free);
 

@@ -1,6 +1,7 @@
 // One question to Redis: may these keys take units of these rules, all of them or none?
 #pragma once
 
+#include "../rate_limit/failure.hpp"
 #include "../rate_limit/rule.hpp"
 #include "../rate_limit/verdict.hpp"
 #include "intrusive_list.hpp"
@@ -15,14 +16,7 @@
 
 namespace redis_client {
 
-/// Why there is no verdict.
-enum class Failure {
-    timeout,  // not within the check's deadline
-    connect,  // no connection, or it broke while the check was on its way
-    reply,    // Redis answered with an error
-    overload, // too many checks wait already, or no memory
-    breaker,  // it was not asked: too many checks in a row had failed
-};
+using rate_limit::Failure;
 
 /// One rule's part of a check. It belongs to who asks and stays where it is, with all that it
 /// refers to, until the check is answered or abandoned.

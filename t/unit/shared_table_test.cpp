@@ -98,6 +98,44 @@ TEST_F(SharedTableTest, ReplacesTheRecordOfAHashWhoseTagWasNotWritten) {
     }
 }
 
+TEST_F(SharedTableTest, TellsWhenARecordThatHeldWasLost) {
+    constexpr uint64_t full = SharedTable::entries_of_bucket;
+    for (uint64_t number = 1; number <= full; ++number) {
+        EXPECT_TRUE(table_.store(hash(number), record(start, number == 6 ? 1s : 100s)));
+    }
+    EXPECT_TRUE(table_.store(hash(1), record(start + 1ms, 100s))) << "its own";
+    EXPECT_TRUE(table_.store(hash(full + 1), record(start + 2s, 100s))) << "one that has ended";
+    EXPECT_FALSE(table_.store(hash(full + 2), record(start + 2s, 100s)));
+}
+
+TEST_F(SharedTableTest, CountsWhatHolds) {
+    EXPECT_EQ(table_.capacity(), SharedTable::entries_of_bucket);
+    EXPECT_EQ(table_.count(start), 0);
+    for (uint64_t number = 1; number <= 10; ++number) {
+        table_.store(hash(number), record(start, number <= 4 ? 1s : 100s));
+    }
+    EXPECT_EQ(table_.count(start), 10);
+    EXPECT_EQ(table_.count(start + 1s), 6);
+    EXPECT_EQ(table_.count(start + 100s), 0);
+    EXPECT_EQ(SharedTable().count(start), 0);
+}
+
+TEST_F(SharedTableTest, EstimatesHowManyHoldInALargeTable) {
+    for (const size_t size : {1000, 1024, 1025, 5000}) {
+        std::vector<OneBucket> buckets(size);
+        SharedTable table{std::as_writable_bytes(std::span(buckets))};
+        std::mt19937_64 random{1};
+        const size_t stored = size * 10; // of 32, so that no bucket overflows
+        for (size_t i = 0; i < stored; ++i) {
+            table.store({random(), random()}, record(start, 10s));
+        }
+        const size_t counted = table.count(start);
+        const size_t off = size <= 1024 ? 0 : stored / 50;
+        EXPECT_GE(counted, stored - off);
+        EXPECT_LE(counted, stored + off);
+    }
+}
+
 TEST_F(SharedTableTest, GivesUpTheOldestOfABucket) {
     constexpr uint64_t full = SharedTable::entries_of_bucket;
     // 5 is no factor of full + 1, so that the times are 1 to full in another order.

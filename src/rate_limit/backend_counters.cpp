@@ -1,0 +1,56 @@
+#include "backend_counters.hpp"
+
+#include <algorithm>
+
+namespace rate_limit {
+
+void BackendCounters::count_check(std::optional<Failure> failure, std::chrono::microseconds time) {
+    add_one(checks_);
+    if (failure) {
+        add_one(errors_[static_cast<size_t>(*failure)]);
+    }
+    latency_.add(time);
+}
+
+void BackendCounters::count_refusal(Failure failure) {
+    add_one(checks_);
+    add_one(errors_[static_cast<size_t>(failure)]);
+}
+
+WorkerGauges *BackendCounters::claim_gauges(pid_t process, IsAlive is_alive) {
+    for (WorkerGauges &gauges : workers_) {
+        pid_t owner = gauges.process_.load(relaxed);
+        if ((owner == 0 || owner == process || !is_alive(owner)) &&
+            gauges.process_.compare_exchange_strong(owner, process, relaxed)) {
+            gauges.set_state(BackendState::idle);
+            gauges.set_pending(0);
+            return &gauges;
+        }
+    }
+    return nullptr;
+}
+
+void BackendCounters::release_gauges(WorkerGauges &gauges) {
+    gauges.process_.store(0, relaxed);
+}
+
+BackendCounts BackendCounters::read(IsAlive is_alive) const {
+    BackendCounts counts;
+    counts.checks = checks_.load(relaxed);
+    for (size_t i = 0; i < failure_count; ++i) {
+        counts.errors[i] = errors_[i].load(relaxed);
+    }
+    counts.reconnects = reconnects_.load(relaxed);
+    counts.script_reloads = script_reloads_.load(relaxed);
+    counts.latency = latency_.read();
+    for (const WorkerGauges &gauges : workers_) {
+        const pid_t owner = gauges.process_.load(relaxed);
+        if (owner != 0 && is_alive(owner)) {
+            counts.state = std::max(counts.state, gauges.state());
+            counts.pending += gauges.pending();
+        }
+    }
+    return counts;
+}
+
+} // namespace rate_limit

@@ -1,0 +1,75 @@
+#include "latency.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+namespace rate_limit {
+
+namespace {
+
+using std::chrono::microseconds;
+
+constexpr auto relaxed = std::memory_order_relaxed;
+
+// The first sixteen buckets, of a microsecond each, are those of the widths below 2.
+constexpr int steps_log = 3; // eight buckets to a power of two
+constexpr size_t steps = size_t{1} << steps_log;
+
+/// Of times above the end of the bucket before it, up to its own.
+size_t bucket_of(uint64_t time) {
+    const uint64_t below = std::max<uint64_t>(time, 1) - 1;
+    const int bits = static_cast<int>(std::bit_width(below));
+    const auto width_log = static_cast<uint64_t>(std::max(bits - steps_log - 1, 0));
+    const uint64_t bucket = width_log * steps + (below >> width_log);
+    return std::min<uint64_t>(bucket, latency_bucket_count - 1);
+}
+
+uint64_t end_of(size_t bucket) {
+    const size_t width_log = std::max<size_t>(bucket / steps, 1) - 1;
+    return (bucket - width_log * steps + 1) << width_log;
+}
+
+} // namespace
+
+uint64_t Latencies::count() const {
+    return std::accumulate(buckets.begin(), buckets.end(), uint64_t{0});
+}
+
+uint64_t Latencies::count_up_to(unsigned exponent) const {
+    const auto end = static_cast<ptrdiff_t>(bucket_of(uint64_t{1} << exponent) + 1);
+    return std::accumulate(buckets.begin(), buckets.begin() + end, uint64_t{0});
+}
+
+microseconds Latencies::quantile(uint64_t per_mille) const {
+    const uint64_t wanted = (count() * per_mille + 999) / 1000;
+    uint64_t counted = 0;
+    for (size_t i = 0; i < buckets.size() && wanted > 0; ++i) {
+        counted += buckets[i];
+        if (counted >= wanted && i + 1 < buckets.size()) {
+            return std::min(microseconds(static_cast<int64_t>(end_of(i))), longest);
+        }
+    }
+    return longest;
+}
+
+void LatencyHistogram::add(microseconds time) {
+    const auto count = static_cast<uint64_t>(std::max(time, microseconds::zero()).count());
+    uint64_t known = longest_.load(relaxed);
+    while (known < count && !longest_.compare_exchange_weak(known, count, relaxed)) {
+    }
+    sum_.fetch_add(count, relaxed);
+    buckets_[bucket_of(count)].fetch_add(1, relaxed);
+}
+
+Latencies LatencyHistogram::read() const {
+    Latencies copy;
+    for (size_t i = 0; i < buckets_.size(); ++i) {
+        copy.buckets[i] = buckets_[i].load(relaxed);
+    }
+    copy.sum = microseconds(static_cast<int64_t>(sum_.load(relaxed)));
+    copy.longest = microseconds(static_cast<int64_t>(longest_.load(relaxed)));
+    return copy;
+}
+
+} // namespace rate_limit

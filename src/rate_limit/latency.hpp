@@ -1,0 +1,43 @@
+// How long checks took: a histogram of fixed buckets in memory that many processes share.
+//
+// Buckets grow with the times: eight of the same width between a power of two of microseconds and
+// the next. So a time that is told of the histogram is at most an eighth too long.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace rate_limit {
+
+inline constexpr size_t latency_bucket_count = 200;
+
+/// A copy of the histogram.
+struct Latencies {
+    std::array<uint64_t, latency_bucket_count> buckets{};
+    std::chrono::microseconds sum{0};
+    std::chrono::microseconds longest{0};
+
+    uint64_t count() const;
+    /// How many took up to 2^exponent microseconds, for an exponent from 4 to 27.
+    uint64_t count_up_to(unsigned exponent) const;
+    /// The time in which so many of a thousand checks were done, rounded up to the end of a bucket;
+    /// 0 where there were none.
+    std::chrono::microseconds quantile(uint64_t per_mille) const;
+};
+
+/// In memory that is all zeros at first.
+class LatencyHistogram {
+  public:
+    void add(std::chrono::microseconds time);
+    Latencies read() const;
+
+  private:
+    std::atomic<uint64_t> sum_; // microseconds, as all here
+    std::atomic<uint64_t> longest_;
+    std::array<std::atomic<uint64_t>, latency_bucket_count> buckets_;
+};
+
+} // namespace rate_limit

@@ -1,0 +1,54 @@
+// What all workers of a host have counted, as JSON and as Prometheus's text format: SPEC section 7.
+#pragma once
+
+#include "backend_counters.hpp"
+#include "rule.hpp"
+#include "rule_counters.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace rate_limit {
+
+inline constexpr std::string_view version = "0.1.0";
+
+struct RuleMetrics {
+    std::string_view name;
+    Algorithm algorithm;
+    std::string_view limit; // as the configuration says it: any text, for variables may give it
+    std::chrono::milliseconds window;
+    RuleCounts counts;
+};
+
+struct ZoneMetrics {
+    std::string_view name;
+    uint64_t size_bytes;
+    uint64_t used_bytes;
+    uint64_t entries;
+    uint64_t evictions;
+    std::span<const RuleMetrics> rules;
+};
+
+struct BackendMetrics {
+    std::string_view name;
+    std::string_view mode;
+    BackendCounts counts;
+};
+
+/// Names of zones, rules and backends are as is_name() wants them, or as Rule::name() makes them.
+struct Metrics {
+    std::string_view nginx_version;
+    uint64_t workers;
+    std::chrono::seconds uptime; // since the counters began
+    std::span<const BackendMetrics> backends;
+    std::span<const ZoneMetrics> zones;
+};
+
+/// Both write what fits into `out`, and return the size of the whole text.
+size_t write_json(const Metrics &metrics, std::span<char> out);
+size_t write_prometheus(const Metrics &metrics, std::span<char> out);
+
+} // namespace rate_limit

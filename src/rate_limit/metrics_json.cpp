@@ -1,0 +1,132 @@
+#include "metrics.hpp"
+#include "text_writer.hpp"
+
+#include <array>
+
+namespace rate_limit {
+
+namespace {
+
+/// A string in quotes. Bytes that are not printable ASCII stand as the character of that number:
+/// the text is valid JSON whatever they are.
+struct Quoted {
+    std::string_view text;
+};
+
+TextWriter &operator<<(TextWriter &out, const Quoted &quoted) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    out << "\"";
+    for (const char &c : quoted.text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (c == '"' || c == '\\') {
+            out << "\\";
+        }
+        if (c >= ' ' && c <= '~') {
+            out << std::string_view(&c, 1);
+        } else {
+            out << "\\u00" << digits.substr(byte >> 4, 1) << digits.substr(byte & 15, 1);
+        }
+    }
+    return out << "\"";
+}
+
+/// Commas between what a loop writes.
+class Separator {
+  public:
+    std::string_view next() {
+        const std::string_view separator = is_first_ ? "" : ", ";
+        is_first_ = false;
+        return separator;
+    }
+
+  private:
+    bool is_first_ = true;
+};
+
+TextWriter &operator<<(TextWriter &out, Separator &separator) {
+    return out << separator.next();
+}
+
+std::string_view to_string(BackendState state) {
+    switch (state) {
+    case BackendState::idle:
+        break;
+    case BackendState::down:
+        return "down";
+    case BackendState::up:
+        return "up";
+    }
+    return "idle";
+}
+
+void write(TextWriter &out, const Latencies &latency) {
+    out << R"("latency_seconds": {"p50": )" << Seconds{latency.quantile(500)} << R"(, "p90": )"
+        << Seconds{latency.quantile(900)} << R"(, "p99": )" << Seconds{latency.quantile(990)}
+        << R"(, "max": )" << Seconds{latency.longest} << "}";
+}
+
+void write(TextWriter &out, const BackendMetrics &backend) {
+    const BackendCounts &counts = backend.counts;
+    out << Quoted{backend.name} << R"(: {"mode": )" << Quoted{backend.mode} << R"(, "state": )"
+        << Quoted{to_string(counts.state)} << R"(, "checks": )" << counts.checks
+        << R"(, "errors": {)";
+    Separator separator;
+    for (size_t i = 0; i < failure_count; ++i) {
+        out << separator << Quoted{to_string(static_cast<Failure>(i))} << ": " << counts.errors[i];
+    }
+    out << R"(}, "reconnects": )" << counts.reconnects << R"(, "script_reloads": )"
+        << counts.script_reloads << R"(, "pending": )" << counts.pending << ", ";
+    write(out, counts.latency);
+    out << "}";
+}
+
+void write(TextWriter &out, const RuleMetrics &rule) {
+    out << Quoted{rule.name} << R"(: {"algorithm": )" << Quoted{to_string(rule.algorithm)}
+        << R"(, "limit": )" << Quoted{rule.limit} << R"(, "window_seconds": )"
+        << Seconds{rule.window};
+    for (size_t i = 0; i < outcome_count; ++i) {
+        const auto outcome = static_cast<Outcome>(i);
+        out << ", " << Quoted{to_string(outcome)} << ": " << rule.counts.outcomes[i];
+        if (outcome == Outcome::rejected) {
+            out << R"(, "rejected_by_deny_cache": )" << rule.counts.rejected_by_deny_cache;
+        }
+    }
+    out << "}";
+}
+
+void write(TextWriter &out, const ZoneMetrics &zone) {
+    out << Quoted{zone.name} << R"(: {"size_bytes": )" << zone.size_bytes << R"(, "used_bytes": )"
+        << zone.used_bytes << R"(, "entries": )" << zone.entries << R"(, "evictions": )"
+        << zone.evictions << R"(, "top_rejected": [], "rules": {)";
+    Separator separator;
+    for (const RuleMetrics &rule : zone.rules) {
+        out << separator;
+        write(out, rule);
+    }
+    out << "}}";
+}
+
+} // namespace
+
+size_t write_json(const Metrics &metrics, std::span<char> buffer) {
+    TextWriter out(buffer);
+    out << R"({"version": )" << Quoted{version} << R"(, "nginx_version": )"
+        << Quoted{metrics.nginx_version} << R"(, "workers": )" << metrics.workers
+        << R"(, "uptime_seconds": )" << static_cast<uint64_t>(metrics.uptime.count())
+        << R"(, "backends": {)";
+    Separator between_backends;
+    for (const BackendMetrics &backend : metrics.backends) {
+        out << between_backends;
+        write(out, backend);
+    }
+    out << R"(}, "zones": {)";
+    Separator between_zones;
+    for (const ZoneMetrics &zone : metrics.zones) {
+        out << between_zones;
+        write(out, zone);
+    }
+    out << "}}\n";
+    return out.size();
+}
+
+} // namespace rate_limit

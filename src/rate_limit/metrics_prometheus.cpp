@@ -1,0 +1,144 @@
+// https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format: all samples of a
+// metric stand together. Names need no escapes in labels.
+#include "metrics.hpp"
+#include "text_writer.hpp"
+
+namespace rate_limit {
+
+namespace {
+
+/// A metric of that name, and what it is.
+class Family {
+  public:
+    Family(TextWriter &out, std::string_view name, std::string_view type, std::string_view help)
+        : out_(out), name_(name) {
+        out << "# HELP " << prefix << name << " " << help << "\n# TYPE " << prefix << name << " "
+            << type << "\n";
+    }
+
+    /// The beginning of a sample's line, up to its labels.
+    TextWriter &sample(std::string_view suffix = "") const {
+        return out_ << prefix << name_ << suffix << "{";
+    }
+
+  private:
+    static constexpr std::string_view prefix = "nginx_redis_rate_limit_";
+
+    TextWriter &out_;
+    std::string_view name_;
+};
+
+template <typename Number>
+void write_of_backends(TextWriter &out, const Metrics &metrics, std::string_view name,
+                       std::string_view type, std::string_view help, const Number &number) {
+    const Family family(out, name, type, help);
+    for (const BackendMetrics &backend : metrics.backends) {
+        family.sample() << "backend=\"" << backend.name << "\"} " << number(backend.counts) << "\n";
+    }
+}
+
+void write_errors(TextWriter &out, const Metrics &metrics) {
+    const Family family(out, "backend_errors_total", "counter",
+                        "Checks that got no verdict, by what went wrong.");
+    for (const BackendMetrics &backend : metrics.backends) {
+        for (size_t i = 0; i < failure_count; ++i) {
+            family.sample() << "backend=\"" << backend.name << "\",class=\""
+                            << to_string(static_cast<Failure>(i)) << "\"} "
+                            << backend.counts.errors[i] << "\n";
+        }
+    }
+}
+
+/// With fewer buckets than there are: one for each power of two microseconds in which checks
+/// usually end.
+void write_durations(TextWriter &out, const Metrics &metrics) {
+    constexpr unsigned first = 6; // 64 us
+    constexpr unsigned last = 24; // 17 s
+    const Family family(out, "check_duration_seconds", "histogram",
+                        "From asking a check to its verdict, or to its failure.");
+    for (const BackendMetrics &backend : metrics.backends) {
+        const Latencies &latency = backend.counts.latency;
+        for (unsigned exponent = first; exponent <= last; ++exponent) {
+            const std::chrono::microseconds end(int64_t{1} << exponent);
+            family.sample("_bucket") << "backend=\"" << backend.name << "\",le=\"" << Seconds{end}
+                                     << "\"} " << latency.count_up_to(exponent) << "\n";
+        }
+        family.sample("_bucket") << "backend=\"" << backend.name << "\",le=\"+Inf\"} "
+                                 << latency.count() << "\n";
+        family.sample("_sum") << "backend=\"" << backend.name << "\"} " << Seconds{latency.sum}
+                              << "\n";
+        family.sample("_count") << "backend=\"" << backend.name << "\"} " << latency.count()
+                                << "\n";
+    }
+}
+
+void write_backends(TextWriter &out, const Metrics &metrics) {
+    write_of_backends(out, metrics, "backend_checks_total", "counter",
+                      "Checks, whether they got a verdict or not.",
+                      [](const BackendCounts &counts) { return counts.checks; });
+    write_errors(out, metrics);
+    write_of_backends(out, metrics, "backend_up", "gauge",
+                      "Whether any worker has a connection that is ready.",
+                      [](const BackendCounts &counts) {
+                          return uint64_t{counts.state == BackendState::up ? 1U : 0U};
+                      });
+    write_of_backends(out, metrics, "backend_pending", "gauge", "Checks in flight.",
+                      [](const BackendCounts &counts) { return counts.pending; });
+    write_of_backends(out, metrics, "backend_reconnects_total", "counter",
+                      "Connections that came after a worker's first one.",
+                      [](const BackendCounts &counts) { return counts.reconnects; });
+    write_durations(out, metrics);
+}
+
+template <typename Number>
+void write_of_zones(TextWriter &out, const Metrics &metrics, std::string_view name,
+                    std::string_view type, std::string_view help, const Number &number) {
+    const Family family(out, name, type, help);
+    for (const ZoneMetrics &zone : metrics.zones) {
+        family.sample() << "zone=\"" << zone.name << "\"} " << number(zone) << "\n";
+    }
+}
+
+void write_zones(TextWriter &out, const Metrics &metrics) {
+    write_of_zones(out, metrics, "zone_used_bytes", "gauge", "Shared memory in use.",
+                   [](const ZoneMetrics &zone) { return zone.used_bytes; });
+    write_of_zones(out, metrics, "zone_size_bytes", "gauge", "Shared memory that there is.",
+                   [](const ZoneMetrics &zone) { return zone.size_bytes; });
+    write_of_zones(out, metrics, "zone_evictions_total", "counter",
+                   "Entries that had to make room for others while they still counted.",
+                   [](const ZoneMetrics &zone) { return zone.evictions; });
+}
+
+void write_rules(TextWriter &out, const Metrics &metrics) {
+    const Family requests(out, "requests_total", "counter",
+                          "Requests that a rule was applied to, by what it came to.");
+    for (const ZoneMetrics &zone : metrics.zones) {
+        for (const RuleMetrics &rule : zone.rules) {
+            for (size_t i = 0; i < outcome_count; ++i) {
+                requests.sample() << "zone=\"" << zone.name << "\",rule=\"" << rule.name
+                                  << "\",outcome=\"" << to_string(static_cast<Outcome>(i)) << "\"} "
+                                  << rule.counts.outcomes[i] << "\n";
+            }
+        }
+    }
+    const Family hits(out, "deny_cache_hits_total", "counter",
+                      "Requests that were rejected without asking Redis again.");
+    for (const ZoneMetrics &zone : metrics.zones) {
+        for (const RuleMetrics &rule : zone.rules) {
+            hits.sample() << "zone=\"" << zone.name << "\",rule=\"" << rule.name << "\"} "
+                          << rule.counts.rejected_by_deny_cache << "\n";
+        }
+    }
+}
+
+} // namespace
+
+size_t write_prometheus(const Metrics &metrics, std::span<char> buffer) {
+    TextWriter out(buffer);
+    write_rules(out, metrics);
+    write_backends(out, metrics);
+    write_zones(out, metrics);
+    return out.size();
+}
+
+} // namespace rate_limit

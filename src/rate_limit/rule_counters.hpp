@@ -1,0 +1,91 @@
+// What rules came to, request by request, counted in memory that many processes share.
+#pragma once
+
+#include "hash.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace rate_limit {
+
+/// What a rule came to in a request: exactly one of these.
+enum class Outcome : uint8_t {
+    passed,
+    delayed,
+    rejected, // by Redis, by the deny cache, or by a limit of 0
+    dry_run_delayed,
+    dry_run_rejected,
+    local_passed, // on this host, since Redis gave no verdict
+    local_delayed,
+    local_rejected,
+    uncharged, // it granted, another rule denied
+    error_open,
+    error_closed,
+    invalid, // a variable was no number
+};
+inline constexpr size_t outcome_count = 12;
+
+std::string_view to_string(Outcome outcome);
+
+struct RuleCounts {
+    std::array<uint64_t, outcome_count> outcomes{};
+    uint64_t rejected_by_deny_cache = 0; // of those rejected
+};
+
+/// In memory that is all zeros at first.
+class RuleCounters {
+  public:
+    void count(Outcome outcome) { add_one(outcomes_[static_cast<size_t>(outcome)]); }
+    void count_deny_cache_hit() { add_one(rejected_by_deny_cache_); }
+
+    RuleCounts read() const;
+    void reset();
+
+  private:
+    using Counter = std::atomic<uint64_t>;
+    static void add_one(Counter &counter) { counter.fetch_add(1, std::memory_order_relaxed); }
+
+    std::array<Counter, outcome_count> outcomes_;
+    Counter rejected_by_deny_cache_;
+};
+
+/// The counters of rules by the hashes of their names. Only one process gives them out, when it has
+/// read a configuration; those that it gave out before may still count.
+class RuleCounterTable {
+  public:
+    struct alignas(64) Slot {
+        Hash name;
+        uint64_t generation; // that had it last; 0: none
+        RuleCounters counters;
+    };
+
+    /// Of rules of one configuration. Those of the one before fit beside them, for its processes
+    /// may still count when the next one begins.
+    static constexpr size_t memory_for(size_t rules) { return 2 * rules * sizeof(Slot); }
+
+    RuleCounterTable() = default;
+    /// Over memory that is all zeros at first, or that another table was over.
+    explicit RuleCounterTable(std::span<std::byte> memory);
+
+    /// A new configuration begins to take its counters.
+    void begin_generation();
+    /// A rule has its counters until the next generation: those that it had before, or else those,
+    /// then all zero, that nobody has had for longest.
+    RuleCounters &claim(const Hash &name);
+    /// The rule of a running configuration keeps its counters, should others be claimed.
+    void keep(const Hash &name);
+
+  private:
+    Slot *find(const Hash &name) const;
+
+    std::span<Slot> slots_;
+    uint64_t generation_ = 0;
+};
+
+static_assert(sizeof(RuleCounterTable::Slot) == 128);
+
+} // namespace rate_limit

@@ -1,0 +1,98 @@
+#include "rate_limit/backend_counters.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+
+namespace rate_limit {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::set<pid_t> living;
+
+bool is_alive(pid_t process) {
+    return living.contains(process);
+}
+
+class BackendCountersTest : public testing::Test {
+  protected:
+    BackendCountersTest() { living.clear(); }
+
+    WorkerGauges *start_worker(pid_t process) {
+        living.insert(process);
+        return counters_->claim_gauges(process, is_alive);
+    }
+    BackendCounts read() const { return counters_->read(is_alive); }
+
+    std::unique_ptr<BackendCounters> counters_ = std::make_unique<BackendCounters>();
+};
+
+TEST_F(BackendCountersTest, ChecksByWhatBecameOfThem) {
+    counters_->count_check(std::nullopt, 1ms);
+    counters_->count_check(Failure::timeout, 100ms);
+    counters_->count_check(Failure::timeout, 100ms);
+    counters_->count_check(Failure::reply, 1ms);
+    counters_->count_refusal(Failure::breaker);
+    counters_->count_refusal(Failure::overload);
+    counters_->count_refusal(Failure::connect);
+    counters_->count_reconnect();
+    counters_->count_script_reloads(3);
+    const BackendCounts counts = read();
+    EXPECT_EQ(counts.checks, 7);
+    EXPECT_EQ(counts.errors, (decltype(counts.errors){2, 1, 1, 1, 1}));
+    EXPECT_EQ(counts.latency.count(), 4) << "those that were asked";
+    EXPECT_EQ(counts.latency.sum, 202ms);
+    EXPECT_EQ(counts.reconnects, 1);
+    EXPECT_EQ(counts.script_reloads, 3);
+}
+
+TEST_F(BackendCountersTest, TheBestStateOfAnyWorkerHolds) {
+    EXPECT_EQ(read().state, BackendState::idle);
+    WorkerGauges *first = start_worker(1);
+    WorkerGauges *second = start_worker(2);
+    EXPECT_EQ(read().state, BackendState::idle);
+    first->set_state(BackendState::down);
+    EXPECT_EQ(read().state, BackendState::down);
+    second->set_state(BackendState::up);
+    EXPECT_EQ(read().state, BackendState::up);
+}
+
+TEST_F(BackendCountersTest, GaugesAreThoseOfAllWorkersThatLive) {
+    WorkerGauges *first = start_worker(1);
+    WorkerGauges *second = start_worker(2);
+    first->add_pending();
+    first->add_pending();
+    second->add_pending();
+    second->set_state(BackendState::up);
+    first->remove_pending();
+    EXPECT_EQ(read().pending, 2);
+
+    living.erase(2); // killed
+    EXPECT_EQ(read().pending, 1);
+    EXPECT_EQ(read().state, BackendState::idle);
+    EXPECT_EQ(start_worker(3), second) << "a new one takes its place";
+    EXPECT_EQ(read().pending, 1) << "and begins with nothing";
+
+    BackendCounters::release_gauges(*first);
+    EXPECT_EQ(read().pending, 0);
+}
+
+TEST_F(BackendCountersTest, AProcessOfTheSameNumberBeginsAnew) {
+    start_worker(1)->add_pending();
+    EXPECT_NE(start_worker(1), nullptr);
+    EXPECT_EQ(read().pending, 0);
+}
+
+TEST_F(BackendCountersTest, WithoutRoomAWorkerHasNoGauges) {
+    for (size_t i = 1; i <= BackendCounters::most_workers; ++i) {
+        EXPECT_NE(start_worker(static_cast<pid_t>(i)), nullptr);
+    }
+    EXPECT_EQ(start_worker(100'000), nullptr);
+    living.erase(7);
+    EXPECT_NE(start_worker(100'000), nullptr);
+}
+
+} // namespace
+} // namespace rate_limit

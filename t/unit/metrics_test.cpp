@@ -1,0 +1,179 @@
+#include "rate_limit/metrics.hpp"
+
+#include "rate_limit/text_writer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace rate_limit {
+namespace {
+
+using namespace std::chrono_literals;
+
+using Write = size_t (*)(const Metrics &metrics, std::span<char> out);
+
+std::string written(Write write, const Metrics &metrics) {
+    std::string text(write(metrics, {}), '?');
+    EXPECT_EQ(write(metrics, text), text.size());
+    return text;
+}
+
+/// Of one rule, one zone and one backend.
+struct Example {
+    Example() {
+        for (size_t i = 0; i < outcome_count; ++i) {
+            rules[0].counts.outcomes[i] = i + 1;
+        }
+        rules[0].counts.rejected_by_deny_cache = 2;
+        LatencyHistogram histogram{};
+        histogram.add(300us);
+        histogram.add(1500us);
+        backends[0].counts.state = BackendState::up;
+        backends[0].counts.checks = 21;
+        backends[0].counts.errors = {1, 2, 3, 4, 5};
+        backends[0].counts.reconnects = 6;
+        backends[0].counts.script_reloads = 7;
+        backends[0].counts.pending = 8;
+        backends[0].counts.latency = histogram.read();
+    }
+    Example(const Example &) = delete;
+    Example &operator=(const Example &) = delete;
+
+    std::vector<RuleMetrics> rules{{.name = "per_ip/60s",
+                                    .algorithm = Algorithm::sliding_log,
+                                    .limit = "100",
+                                    .window = 60s,
+                                    .counts = {}}};
+    std::vector<ZoneMetrics> zones{{.name = "per_ip",
+                                    .size_bytes = 1048576,
+                                    .used_bytes = 20000,
+                                    .entries = 12,
+                                    .evictions = 3,
+                                    .rules = rules}};
+    std::vector<BackendMetrics> backends{{.name = "default", .mode = "standalone", .counts = {}}};
+    Metrics metrics{.nginx_version = "1.22.1",
+                    .workers = 2,
+                    .uptime = 90s,
+                    .backends = backends,
+                    .zones = zones};
+};
+
+TEST(TextWriterTest, CountsWhatDoesNotFit) {
+    std::string text = "......";
+    TextWriter out({text.data(), 5});
+    out << "abc" << uint64_t{123} << "x" << Seconds{1500ms};
+    EXPECT_EQ(text, "abc12.");
+    EXPECT_EQ(out.size(), 10);
+}
+
+TEST(TextWriterTest, SecondsHaveNoNeedlessDigits) {
+    const std::pair<std::chrono::microseconds, std::string_view> cases[] = {
+        {0s, "0"},          {1s, "1"},
+        {60s, "60"},        {500ms, "0.5"},
+        {1us, "0.000001"},  {412us, "0.000412"},
+        {10ms, "0.01"},     {1010203us, "1.010203"},
+        {64us, "0.000064"}, {16777216us, "16.777216"}};
+    for (const auto &[time, expected] : cases) {
+        std::array<char, 32> text;
+        TextWriter out(text);
+        out << Seconds{time};
+        EXPECT_EQ(std::string_view(text.data(), out.size()), expected);
+    }
+}
+
+TEST(MetricsTest, Json) {
+    const Example example;
+    EXPECT_EQ(
+        written(write_json, example.metrics),
+        R"({"version": "0.1.0", "nginx_version": "1.22.1", "workers": 2, "uptime_seconds": 90, )"
+        R"("backends": {"default": {"mode": "standalone", "state": "up", "checks": 21, )"
+        R"("errors": {"timeout": 1, "connect": 2, "reply": 3, "breaker": 4, "overload": 5}, )"
+        R"("reconnects": 6, "script_reloads": 7, "pending": 8, )"
+        R"("latency_seconds": {"p50": 0.00032, "p90": 0.0015, "p99": 0.0015, "max": 0.0015}}}, )"
+        R"("zones": {"per_ip": {"size_bytes": 1048576, "used_bytes": 20000, "entries": 12, )"
+        R"("evictions": 3, "top_rejected": [], "rules": {"per_ip/60s": )"
+        R"({"algorithm": "sliding_log", "limit": "100", "window_seconds": 60, "passed": 1, )"
+        R"("delayed": 2, "rejected": 3, "rejected_by_deny_cache": 2, "dry_run_delayed": 4, )"
+        R"("dry_run_rejected": 5, "local_passed": 6, "local_delayed": 7, "local_rejected": 8, )"
+        R"("uncharged": 9, "error_open": 10, "error_closed": 11, "invalid": 12}}}}})"
+        "\n");
+}
+
+TEST(MetricsTest, JsonOfNothing) {
+    EXPECT_EQ(
+        written(
+            write_json,
+            {.nginx_version = "1.22.1", .workers = 1, .uptime = 0s, .backends = {}, .zones = {}}),
+        R"({"version": "0.1.0", "nginx_version": "1.22.1", "workers": 1, )"
+        R"("uptime_seconds": 0, "backends": {}, "zones": {}})"
+        "\n");
+}
+
+TEST(MetricsTest, JsonEscapesWhatAConfigurationMaySay) {
+    Example example;
+    example.rules[0].limit = std::string_view("$\"a\\b\n\0\x7f\xc3\xa4", 10);
+    const std::string json = written(write_json, example.metrics);
+    EXPECT_NE(json.find(R"("limit": "$\"a\\b\u000a\u0000\u007f\u00c3\u00a4")"), std::string::npos)
+        << json;
+}
+
+TEST(MetricsTest, Prometheus) {
+    const Example example;
+    const std::string text = written(write_prometheus, example.metrics);
+    for (
+        const std::string_view line : {
+            "# TYPE nginx_redis_rate_limit_requests_total counter",
+            R"(nginx_redis_rate_limit_requests_total{zone="per_ip",rule="per_ip/60s",outcome="passed"} 1)",
+            R"(nginx_redis_rate_limit_requests_total{zone="per_ip",rule="per_ip/60s",outcome="invalid"} 12)",
+            R"(nginx_redis_rate_limit_deny_cache_hits_total{zone="per_ip",rule="per_ip/60s"} 2)",
+            R"(nginx_redis_rate_limit_backend_checks_total{backend="default"} 21)",
+            R"(nginx_redis_rate_limit_backend_errors_total{backend="default",class="breaker"} 4)",
+            R"(nginx_redis_rate_limit_backend_up{backend="default"} 1)",
+            R"(nginx_redis_rate_limit_backend_pending{backend="default"} 8)",
+            R"(nginx_redis_rate_limit_backend_reconnects_total{backend="default"} 6)",
+            "# TYPE nginx_redis_rate_limit_check_duration_seconds histogram",
+            R"(nginx_redis_rate_limit_check_duration_seconds_bucket{backend="default",le="0.000256"} 0)",
+            R"(nginx_redis_rate_limit_check_duration_seconds_bucket{backend="default",le="0.000512"} 1)",
+            R"(nginx_redis_rate_limit_check_duration_seconds_bucket{backend="default",le="16.777216"} 2)",
+            R"(nginx_redis_rate_limit_check_duration_seconds_bucket{backend="default",le="+Inf"} 2)",
+            R"(nginx_redis_rate_limit_check_duration_seconds_sum{backend="default"} 0.0018)",
+            R"(nginx_redis_rate_limit_check_duration_seconds_count{backend="default"} 2)",
+            R"(nginx_redis_rate_limit_zone_used_bytes{zone="per_ip"} 20000)",
+            R"(nginx_redis_rate_limit_zone_size_bytes{zone="per_ip"} 1048576)",
+            R"(nginx_redis_rate_limit_zone_evictions_total{zone="per_ip"} 3)",
+        }) {
+        EXPECT_NE(("\n" + text).find("\n" + std::string(line) + "\n"), std::string::npos) << line;
+    }
+}
+
+TEST(MetricsTest, EachLineOfPrometheusHasItsForm) {
+    const Example example;
+    std::istringstream lines(written(write_prometheus, example.metrics));
+    const std::regex form(R"(# (HELP|TYPE) \w+ .+|\w+\{(\w+="[\w./+-]+",?)+\} [\d.]+)");
+    std::set<std::string> seen;
+    for (std::string line; std::getline(lines, line);) {
+        EXPECT_TRUE(std::regex_match(line, form)) << line;
+        EXPECT_TRUE(seen.insert(line.substr(0, line.rfind(' '))).second) << "twice: " << line;
+    }
+}
+
+TEST(MetricsTest, ABackendIsUpOnlyWithAConnection) {
+    for (const auto &[state, name] : {std::pair(BackendState::idle, R"("state": "idle")"),
+                                      std::pair(BackendState::down, R"("state": "down")")}) {
+        Example example;
+        example.backends[0].counts.state = state;
+        EXPECT_NE(written(write_json, example.metrics).find(name), std::string::npos);
+        EXPECT_NE(
+            written(write_prometheus, example.metrics).find("backend_up{backend=\"default\"} 0"),
+            std::string::npos);
+    }
+}
+
+} // namespace
+} // namespace rate_limit

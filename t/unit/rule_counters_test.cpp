@@ -1,0 +1,134 @@
+#include "rate_limit/rule_counters.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace rate_limit {
+namespace {
+
+constexpr size_t rules = 4;
+
+class RuleCounterTableTest : public testing::Test {
+  protected:
+    struct alignas(RuleCounterTable::Slot) {
+        std::array<std::byte, RuleCounterTable::memory_for(rules)> bytes;
+    } memory_{};
+    RuleCounterTable table_{memory_.bytes};
+
+    /// As another nginx process would read the memory.
+    RuleCounterTable other() { return RuleCounterTable(memory_.bytes); }
+};
+
+Hash name(uint64_t number) {
+    return {number, 0};
+}
+
+uint64_t passed(const RuleCounters &counters) {
+    return counters.read().outcomes[static_cast<size_t>(Outcome::passed)];
+}
+
+TEST(RuleCountersTest, CountsEachOutcomeByItself) {
+    RuleCounters counters{};
+    for (size_t i = 0; i < outcome_count; ++i) {
+        for (size_t times = 0; times <= i; ++times) {
+            counters.count(static_cast<Outcome>(i));
+        }
+    }
+    counters.count_deny_cache_hit();
+    const RuleCounts counts = counters.read();
+    for (size_t i = 0; i < outcome_count; ++i) {
+        EXPECT_EQ(counts.outcomes[i], i + 1);
+    }
+    EXPECT_EQ(counts.rejected_by_deny_cache, 1);
+    counters.reset();
+    EXPECT_EQ(counters.read().outcomes, decltype(RuleCounts::outcomes){});
+    EXPECT_EQ(counters.read().rejected_by_deny_cache, 0);
+}
+
+TEST(RuleCountersTest, EachOutcomeHasANameOfItsOwn) {
+    std::set<std::string_view> names;
+    for (size_t i = 0; i < outcome_count; ++i) {
+        names.insert(to_string(static_cast<Outcome>(i)));
+    }
+    EXPECT_EQ(names.size(), outcome_count);
+    EXPECT_EQ(to_string(Outcome::passed), "passed");
+    EXPECT_EQ(to_string(Outcome::uncharged), "uncharged");
+    EXPECT_EQ(to_string(Outcome::invalid), "invalid");
+}
+
+TEST_F(RuleCounterTableTest, ARuleHasTheSameCountersAfterAReload) {
+    table_.begin_generation();
+    table_.claim(name(1)).count(Outcome::passed);
+    RuleCounterTable after = other();
+    after.begin_generation();
+    EXPECT_EQ(passed(after.claim(name(2))), 0);
+    EXPECT_EQ(passed(after.claim(name(1))), 1);
+    table_.claim(name(1)).count(Outcome::passed);
+    EXPECT_EQ(passed(after.claim(name(1))), 2);
+}
+
+TEST_F(RuleCounterTableTest, NoNameIsTakenForAnEmptySlot) {
+    table_.begin_generation();
+    RuleCounters &zero = table_.claim({0, 0});
+    EXPECT_NE(&table_.claim(name(1)), &zero);
+    EXPECT_EQ(&table_.claim({0, 0}), &zero);
+}
+
+TEST_F(RuleCounterTableTest, AllRulesOfAConfigurationHaveCountersOfTheirOwnBesideThoseBefore) {
+    std::set<const RuleCounters *> counters;
+    for (uint64_t generation = 0; generation < 2; ++generation) {
+        table_.begin_generation();
+        for (uint64_t i = 0; i < rules; ++i) {
+            counters.insert(&table_.claim(name(generation * rules + i)));
+        }
+    }
+    EXPECT_EQ(counters.size(), 2 * rules);
+}
+
+TEST_F(RuleCounterTableTest, WhatNobodyHadForLongestMakesRoom) {
+    const auto configure = [&](uint64_t first) {
+        table_.begin_generation();
+        for (uint64_t i = 0; i < rules; ++i) {
+            table_.claim(name(first + i)).count(Outcome::passed);
+        }
+    };
+    configure(0);
+    configure(rules);
+    configure(2 * rules); // the first ones are forgotten
+    table_.begin_generation();
+    for (uint64_t i = rules; i < 3 * rules; ++i) {
+        EXPECT_EQ(passed(table_.claim(name(i))), 1) << i;
+    }
+    EXPECT_EQ(passed(table_.claim(name(0))), 0) << "of all zeros, whoever had them before";
+}
+
+// Configurations may be refused after they have got their counters.
+TEST_F(RuleCounterTableTest, RulesThatAreKeptOutliveConfigurationsThatNeverRan) {
+    table_.begin_generation();
+    for (uint64_t i = 0; i < rules; ++i) {
+        table_.claim(name(i)).count(Outcome::passed);
+    }
+    for (uint64_t refused = 1; refused < 5; ++refused) {
+        table_.begin_generation();
+        for (uint64_t i = 0; i < rules; ++i) {
+            table_.keep(name(i));
+        }
+        for (uint64_t i = 0; i < rules; ++i) {
+            table_.claim(name(refused * rules + i));
+        }
+    }
+    for (uint64_t i = 0; i < rules; ++i) {
+        EXPECT_EQ(passed(table_.claim(name(i))), 1);
+    }
+}
+
+TEST_F(RuleCounterTableTest, NothingIsKeptOfARuleThatIsNotThere) {
+    table_.begin_generation();
+    table_.keep(name(1));
+    EXPECT_EQ(passed(table_.claim(name(1))), 0);
+}
+
+} // namespace
+} // namespace rate_limit
