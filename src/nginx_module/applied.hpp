@@ -17,7 +17,7 @@ struct Applied {
     enum class Result {
         verdict,    // in `charge`
         no_verdict, // not yet, or `on_error` decided
-        invalid,    // a variable that is no number, for which `on_error` decided
+        invalid,    // a variable is no number: `on_error` decided whether that rejects
     };
 
     enum class Source {
@@ -55,6 +55,8 @@ struct Applied {
         return !dry_run &&
                (denies() || (result != Result::verdict && rule->zone->on_error == OnError::closed));
     }
+    /// Whether it only counts as invalid, and is not applied.
+    bool is_left_out() const { return result == Result::invalid && !rejects(); }
 };
 
 /// What candidates become when they are applied, with charges that stand one after another; null

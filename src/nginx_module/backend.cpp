@@ -26,6 +26,10 @@ class SingleNode final : public Backend {
         return node_.ask(charges, listener);
     }
     void abandon(redis_client::Call &check) override { node_.abandon(check); }
+    void hand_over(redis_client::Call &check, std::span<redis_client::Charge> charges,
+                   redis_client::CheckListener &listener) override {
+        node_.hand_over(check, charges, listener);
+    }
     void refund(std::span<redis_client::Charge> charges) override { node_.refund(charges); }
     void release(redis_client::Slot &slot) override { node_.release(slot); }
 

@@ -124,9 +124,10 @@ ngx_int_t Candidates::collect(ngx_http_request_t *r, Phase phase, const RequestS
         if (evaluated == Evaluated::no_memory) {
             return NGX_ERROR;
         }
-        candidate.is_invalid = evaluated == Evaluated::invalid && !candidate.dry_run &&
-                               rule->zone->on_error == OnError::closed;
-        if (evaluated == Evaluated::applies || candidate.is_invalid) {
+        candidate.is_invalid = evaluated == Evaluated::invalid;
+        const bool is_known =
+            candidate.is_invalid && state != nullptr && state->has_left_out(*rule);
+        if (evaluated != Evaluated::applies_not && !is_known) {
             take_last();
         }
     }

@@ -15,7 +15,7 @@ class RequestState;
 struct Candidate {
     const RuleConf *rule;
     bool dry_run;
-    bool is_invalid; // a variable is no number, and the zone's on_error is closed
+    bool is_invalid; // a variable is no number
     std::string_view key;
     rate_limit::Quota quota;
 

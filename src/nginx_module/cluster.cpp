@@ -70,6 +70,13 @@ void Cluster::abandon(Call &check) {
     }
 }
 
+void Cluster::hand_over(Call &check, std::span<redis_client::Charge> charges,
+                        redis_client::CheckListener &listener) {
+    if (Node *node = node_where([&](const Session &session) { return session.has(check); })) {
+        node->hand_over(check, charges, listener);
+    }
+}
+
 void Cluster::refund(std::span<redis_client::Charge> charges) {
     if (Master *master = serving_[charges.front().hash_slot]) {
         node_of(*master).refund(charges);

@@ -4,6 +4,7 @@
 #include "../redis_client/arguments.hpp"
 #include "backend.hpp"
 #include "backend_block.hpp"
+#include "shared_memory.hpp"
 #include "util.hpp"
 
 #include <algorithm>
@@ -59,6 +60,21 @@ bool link_zone(ngx_conf_t *cf, MainConf &conf, ZoneConf &zone) {
     return true;
 }
 
+bool add_memory(ngx_conf_t *cf, BackendConf &backend) {
+    ngx_shm_zone_t *shared =
+        add_shared_memory(cf, "redis_rate_limit_backend:" + backend.name, BackendMemory::size());
+    if (shared == nullptr) {
+        return false;
+    }
+    shared->data = &backend;
+    shared->init = [](ngx_shm_zone_t *memory, void *old) noexcept -> ngx_int_t {
+        const auto *running = static_cast<const BackendConf *>(old);
+        return static_cast<BackendConf *>(memory->data)
+            ->memory.attach(memory, running != nullptr ? &running->memory : nullptr);
+    };
+    return true;
+}
+
 /// That of the http level; null where none is configured.
 ngx_resolver_t *resolver_of(ngx_conf_t *cf) {
     const auto *core = static_cast<const ngx_http_core_loc_conf_t *>(
@@ -84,19 +100,24 @@ bool link_rule(ngx_conf_t *cf, const MainConf &conf, RuleConf &rule) {
     rule.key_format.emplace(rule.zone->backend->prefix, rule.rule);
     set_arguments(rule);
     rule.name = rule.rule.name();
+    rule.limit_text =
+        rule.limit != nullptr ? view(rule.limit->value) : std::to_string(rule.rule.quota.limit);
     return true;
 }
 
 /// A name stands for one thing in metrics and headers.
-bool check_names(ngx_conf_t *cf, const MainConf &conf) {
-    std::map<std::pair<std::string_view, std::string_view>, rate_limit::Algorithm> algorithms;
+bool join_names(ngx_conf_t *cf, const MainConf &conf) {
+    std::map<std::pair<std::string_view, std::string_view>, RuleConf *> named;
     for (const auto &rule : conf.rules) {
-        const rate_limit::Algorithm algorithm = rule->rule.quota.algorithm;
-        const auto [known, is_new] =
-            algorithms.try_emplace({rule->rule.zone, rule->name}, algorithm);
-        if (known->second != algorithm) {
+        const auto [known, is_new] = named.try_emplace({rule->rule.zone, rule->name}, rule.get());
+        rule->first_of_name = known->second;
+        if (is_new) {
+            conf.zone(rule->rule.zone)->named_rules.push_back(rule.get());
+        }
+        const rate_limit::Algorithm algorithm = rule->first_of_name->rule.quota.algorithm;
+        if (algorithm != rule->rule.quota.algorithm) {
             ngx_str_t name = to_ngx(rule->name);
-            ngx_str_t first = to_ngx(to_string(known->second));
+            ngx_str_t first = to_ngx(to_string(algorithm));
             ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
                           "redis_rate_limit: invalid name \"%V\", expected algorithm=%V as its "
                           "other rules of the zone have, or another name= in %V:%ui",
@@ -125,6 +146,20 @@ bool check_shards(ngx_conf_t *cf, const MainConf &conf) {
         }
     }
     return true;
+}
+
+/// Whether there is room for the counters of the zone's rules.
+bool check_size(ngx_conf_t *cf, const ZoneConf &zone) {
+    const size_t rules = zone.named_rules.size();
+    if (rules <= ZoneMemory::most_rules(zone.size)) {
+        return true;
+    }
+    ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                  "redis_rate_limit_zone: invalid zone \"%s:%uzk\", expected a size of at least "
+                  "%uzk for its %uz rules in %V:%ui",
+                  zone.name.c_str(), zone.size / 1024, ZoneMemory::size_for(rules) / 1024, rules,
+                  &zone.position.file, zone.position.line);
+    return false;
 }
 
 /// Whether what the rule charges may be given back, since one denies that is asked beside it.
@@ -226,9 +261,13 @@ bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
     };
     const auto link_zones = [&](const auto &zone) { return link_zone(cf, conf, *zone); };
     const auto link_rules = [&](const auto &rule) { return link_rule(cf, conf, *rule); };
+    const auto add_memories = [&](const auto &backend) { return add_memory(cf, *backend); };
+    const auto has_room = [&](const auto &zone) { return check_size(cf, *zone); };
     if (!std::ranges::all_of(conf.zones, link_zones) ||
-        !std::ranges::all_of(conf.rules, link_rules) || !check_names(cf, conf) ||
-        !check_shards(cf, conf) || !std::ranges::all_of(conf.backends, look_up)) {
+        !std::ranges::all_of(conf.rules, link_rules) || !join_names(cf, conf) ||
+        !check_shards(cf, conf) || !std::ranges::all_of(conf.zones, has_room) ||
+        !std::ranges::all_of(conf.backends, look_up) ||
+        !std::ranges::all_of(conf.backends, add_memories)) {
         return false;
     }
     for (const auto &rule : conf.rules) {

@@ -5,6 +5,7 @@
 
 #include "../redis_client/sentinel.hpp"
 #include "../redis_client/session.hpp"
+#include "backend_memory.hpp"
 #include "host.hpp"
 #include "tls.hpp"
 #include "zone.hpp"
@@ -40,6 +41,7 @@ struct BackendConf {
     uint64_t identity = 0;                                   // no other Redis has it
     bool is_used() const { return !session.shapes.empty(); } // by some rule
     std::unique_ptr<Backend> worker;                         // this worker's end of it
+    BackendMemory memory;
 };
 
 /// What a rule does to a request for which Redis gave no verdict in time.
@@ -53,6 +55,8 @@ struct Position {
     ngx_uint_t line;
 };
 
+struct RuleConf;
+
 struct ZoneConf {
     explicit ZoneConf(const ngx_conf_t *cf) : position(cf) {}
 
@@ -62,7 +66,8 @@ struct ZoneConf {
     ngx_http_complex_value_t key{};
     bool key_is_binary_address = false; // $binary_remote_addr: bytes that logs show as an address
     std::string backend_name = "default";
-    BackendConf *backend = nullptr; // set when all has been read
+    BackendConf *backend = nullptr;        // set when all has been read
+    std::vector<RuleConf *> named_rules{}; // the first of each name, set when all has been read
     OnError on_error = OnError::local;
     uint64_t local_limit_percent = 100; // this host's part of limits while Redis gives no verdict
     std::chrono::milliseconds deny_cache{60'000}; // how long a denial is known; 0: not at all
@@ -91,6 +96,9 @@ struct RuleConf {
     std::optional<rate_limit::KeyFormat> key_format;
     std::vector<redis_client::WireWords> arguments; // of a rule without variables, of each shard
     std::string name;
+    std::string limit_text;            // as it was given
+    RuleConf *first_of_name = nullptr; // in the zone: this one, or the one that counts for it
+    rate_limit::RuleCounters *counters = nullptr; // of the first; set when there is memory
     bool is_refunded = false; // what its counter was charged with may be given back a moment later
 
     bool has_variables() const { return limit != nullptr || burst != nullptr || cost != nullptr; }

@@ -53,7 +53,9 @@ void remember_denial(const Applied &applied, const rate_limit::DenyTable::CheckT
         return;
     }
     const ZoneConf &zone = *applied.rule->zone;
-    zone.memory.deny_table().add(hash_of(applied), *verdict, times);
+    if (!zone.memory.deny_table().add(hash_of(applied), *verdict, times)) {
+        zone.memory.count_eviction();
+    }
 }
 
 } // namespace nginx_module

@@ -2,7 +2,9 @@
 
 #include "../rate_limit/parse.hpp"
 #include "conf.hpp"
+#include "metrics.hpp"
 #include "parameters.hpp"
+#include "shared_memory.hpp"
 
 #include <memory>
 #include <optional>
@@ -89,26 +91,44 @@ bool compile_key(ngx_conf_t *cf, ZoneConf &zone, const ngx_str_t &text) {
     return compile_value(cf, text, zone.key);
 }
 
+/// When there is shared memory. Those of the configuration that runs are not given to others, for
+/// this one may yet be refused.
+void claim_counters(const ZoneConf &zone, const ZoneConf *running) {
+    rate_limit::RuleCounterTable counters = zone.memory.rule_counters();
+    const auto hash_of = [&](const RuleConf *rule) {
+        return rate_limit::hash_of(zone.memory.seed(), rule->name);
+    };
+    counters.begin_generation();
+    if (running != nullptr) {
+        for (const RuleConf *rule : running->named_rules) {
+            counters.keep(hash_of(rule));
+        }
+    }
+    for (RuleConf *rule : zone.named_rules) {
+        rule->counters = &counters.claim(hash_of(rule));
+    }
+}
+
+ngx_int_t init_memory(ngx_shm_zone_t *shared, void *old) noexcept {
+    auto &zone = *static_cast<ZoneConf *>(shared->data);
+    const auto *running = static_cast<const ZoneConf *>(old);
+    const ngx_int_t result =
+        zone.memory.attach(shared, running != nullptr ? &running->memory : nullptr);
+    if (result == NGX_OK) {
+        claim_counters(zone, running);
+    }
+    return result;
+}
+
 /// The shared memory's name keeps clear of nginx's own zones, such as that of a limit_req_zone of
 /// the same name from which a user is moving.
-bool add_shared_memory(ngx_conf_t *cf, ZoneConf &zone) {
-    const std::string name = "redis_rate_limit:" + zone.name;
-    ngx_str_t pooled{name.size(), static_cast<u_char *>(ngx_pnalloc(cf->pool, name.size() + 1))};
-    if (pooled.data == nullptr) {
-        return false;
-    }
-    ngx_cpystrn(pooled.data, to_ngx(name).data, name.size() + 1);
-    ngx_shm_zone_t *shared =
-        ngx_shared_memory_add(cf, &pooled, zone.size, &ngx_http_redis_rate_limit_module);
+bool add_memory(ngx_conf_t *cf, ZoneConf &zone) {
+    ngx_shm_zone_t *shared = add_shared_memory(cf, "redis_rate_limit:" + zone.name, zone.size);
     if (shared == nullptr) {
         return false;
     }
     shared->data = &zone;
-    shared->init = [](ngx_shm_zone_t *memory, void *old) noexcept -> ngx_int_t {
-        const auto *old_zone = static_cast<const ZoneConf *>(old);
-        return static_cast<ZoneConf *>(memory->data)
-            ->memory.attach(memory, old_zone != nullptr ? &old_zone->memory : nullptr);
-    };
+    shared->init = init_memory;
     return true;
 }
 
@@ -144,7 +164,7 @@ char *set_zone(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept
     if (main.zone(zone->name) != nullptr) {
         return refuse(cf, zone_directive, "zone", zone->name, "each zone once");
     }
-    if (!compile_key(cf, *zone, words[1]) || !add_shared_memory(cf, *zone)) {
+    if (!compile_key(cf, *zone, words[1]) || !add_memory(cf, *zone)) {
         return static_cast<char *>(NGX_CONF_ERROR);
     }
     main.zones.push_back(std::move(zone));
@@ -204,6 +224,22 @@ char *set_headers(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexc
         }
         headers |= *family;
     }
+    return NGX_CONF_OK;
+}
+
+char *set_metrics(ngx_conf_t *cf, ngx_command_t * /*command*/, void * /*conf*/) noexcept {
+    constexpr const char *directive = "redis_rate_limit_metrics";
+    const auto words = words_of(cf);
+    const std::string_view format = words.size() > 1 ? view(words[1]) : "prometheus";
+    if (format != "prometheus" && format != "json") {
+        return refuse(cf, directive, "format", format, "prometheus or json");
+    }
+    auto *core = static_cast<ngx_http_core_loc_conf_t *>(
+        ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+    if (core->handler == prometheus_handler || core->handler == json_handler) {
+        return refuse_duplicate(cf, directive);
+    }
+    core->handler = format == "json" ? json_handler : prometheus_handler;
     return NGX_CONF_OK;
 }
 

@@ -28,6 +28,12 @@ rate_limit::Hash hash_of(const Applied &applied) {
                                                     : applied.charge->redis_key);
 }
 
+void store_local(const ZoneMemory &memory, const rate_limit::Hash &hash, const Record &record) {
+    if (!memory.local_table().store(hash, record)) {
+        memory.count_eviction();
+    }
+}
+
 /// A rule's zone, while nobody else changes it.
 class ZoneLock {
   public:
@@ -44,7 +50,7 @@ class ZoneLock {
     }
     void store(const std::optional<Record> &record) const {
         if (record) {
-            memory_.local_table().store(hash_, *record);
+            store_local(memory_, hash_, *record);
         }
     }
 
@@ -111,8 +117,7 @@ LocalRule decide(Applied &applied, const rate_limit::Now &now) {
 }
 
 void charge(const LocalRule &local, const rate_limit::Now &now) {
-    const ZoneMemory &memory = local.applied->rule->zone->memory;
-    memory.local_table().store(local.hash, *local.after);
+    store_local(local.applied->rule->zone->memory, local.hash, *local.after);
     if (local.applied->charge->quota.algorithm == Algorithm::concurrency) {
         local.applied->local_slots_since = now.monotonic;
     }

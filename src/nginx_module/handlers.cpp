@@ -4,6 +4,7 @@
 #include "candidates.hpp"
 #include "denials.hpp"
 #include "fallback.hpp"
+#include "outcomes.hpp"
 #include "reports.hpp"
 #include "request.hpp"
 #include "util.hpp"
@@ -50,6 +51,7 @@ void consider_verdict(ngx_http_request_t *r, const Applied &applied, Outcome &ou
 
 Outcome outcome_of(ngx_http_request_t *r, RequestState &state, std::span<Applied> rules) {
     Outcome outcome;
+    count_outcomes(rules);
     for (Applied &applied : rules) {
         state.add(applied);
         if (applied.result == Applied::Result::verdict) {

@@ -31,6 +31,8 @@ ngx_command_t commands[] = {
      NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("redis_rate_limit_headers"), everywhere | NGX_CONF_1MORE, set_headers,
      NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("redis_rate_limit_metrics"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS | NGX_CONF_TAKE1,
+     set_metrics, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     ngx_null_command,
 };
 
@@ -72,6 +74,7 @@ ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
     }
     for (const auto &backend : conf->backends) {
         if (backend->is_used()) {
+            backend->memory.claim_gauges();
             backend_of(*backend);
         }
     }
@@ -82,6 +85,7 @@ void exit_process(ngx_cycle_t *cycle) noexcept {
     if (const MainConf *conf = main_conf_of(cycle)) {
         for (const auto &backend : conf->backends) {
             backend->worker.reset();
+            backend->memory.release_gauges();
         }
     }
 }

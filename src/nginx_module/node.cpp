@@ -52,6 +52,12 @@ void Node::abandon(redis_client::Call &check) {
     settle();
 }
 
+void Node::hand_over(redis_client::Call &check, std::span<redis_client::Charge> charges,
+                     redis_client::CheckListener &listener) {
+    session_.hand_over(check, charges, listener, now());
+    settle();
+}
+
 void Node::refund(std::span<redis_client::Charge> charges) {
     session_.refund(charges, now());
     settle();

@@ -45,6 +45,8 @@ class Node final : Connection::Owner, Locator::Owner {
     std::variant<redis_client::Call *, redis_client::Failure>
     ask(std::span<redis_client::Charge> charges, redis_client::CheckListener &listener);
     void abandon(redis_client::Call &check);
+    void hand_over(redis_client::Call &check, std::span<redis_client::Charge> charges,
+                   redis_client::CheckListener &listener);
     void refund(std::span<redis_client::Charge> charges);
     void release(redis_client::Slot &slot);
 

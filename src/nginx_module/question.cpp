@@ -1,7 +1,9 @@
 #include "question.hpp"
 
+#include "abandoned_check.hpp"
 #include "backend.hpp"
 #include "request.hpp"
+#include "util.hpp"
 
 #include <utility>
 
@@ -15,16 +17,35 @@ bool Question::ask() {
     const auto asked = backend_.ask(charges_, *this);
     if (const auto *failure = std::get_if<redis_client::Failure>(&asked)) {
         failure_ = *failure;
+        memory().count_refused(*failure);
         return false;
     }
+    memory().count_asked();
     call_ = std::get<redis_client::Call *>(asked);
     return true;
 }
 
-void Question::abandon() {
+void Question::give_up() {
     if (call_ != nullptr) {
         backend_.abandon(*std::exchange(call_, nullptr));
         failure_ = redis_client::Failure::timeout;
+        memory().count_answered(failure_, precise_now() - state_.times().asked);
+    }
+}
+
+void Question::abandon() {
+    if (call_ == nullptr) {
+        conclude_abandoned(rules_, failure_.has_value());
+        return;
+    }
+    redis_client::Call &call = *std::exchange(call_, nullptr);
+    AbandonedCheck *heir =
+        call.is_sent ? AbandonedCheck::make(rules_, state_.times().asked) : nullptr;
+    if (heir != nullptr) {
+        backend_.hand_over(call, heir->charges(), *heir);
+    } else {
+        memory().count_abandoned();
+        backend_.abandon(call);
     }
 }
 
@@ -43,9 +64,15 @@ void Question::release_slots() {
 }
 
 void Question::on_answer(std::optional<redis_client::Failure> failure) {
+    const auto now = precise_now();
+    memory().count_answered(failure, now - state_.times().asked);
     call_ = nullptr;
     failure_ = failure;
-    state_.on_answer();
+    state_.on_answer(now);
+}
+
+BackendMemory &Question::memory() const {
+    return rules_.front().rule->zone->backend->memory;
 }
 
 } // namespace nginx_module

@@ -20,7 +20,9 @@ class Question final : public redis_client::CheckListener {
 
     /// False: there is no verdict, and nothing to wait for.
     bool ask();
-    /// Nobody waits for the answer any more.
+    /// The request goes on without the answer.
+    void give_up();
+    /// The request is gone, and nobody takes note of the answer, whether it has come or not.
     void abandon();
 
     /// Gives back what was charged.
@@ -35,6 +37,7 @@ class Question final : public redis_client::CheckListener {
 
   private:
     void on_answer(std::optional<redis_client::Failure> failure) override;
+    BackendMemory &memory() const;
 
     RequestState &state_;
     Backend &backend_;

@@ -105,16 +105,16 @@ ngx_int_t RequestState::wait_for(Question *questions, std::chrono::microseconds 
 
 /// In a turn of its own: a request that goes on here and now could end, and with it others, while
 /// the session still reads its replies.
-void RequestState::on_answer() {
+void RequestState::on_answer(std::chrono::microseconds now) {
     if (--unanswered_ == 0) {
-        end_asking();
+        end_asking(now);
         stop_timer(resume_);
         ngx_post_event(&resume_, &ngx_posted_events);
     }
 }
 
-void RequestState::end_asking() {
-    times_.answered = precise_now();
+void RequestState::end_asking(std::chrono::microseconds now) {
+    times_.answered = now;
     time_asking_ += times_.answered - times_.asked;
 }
 
@@ -169,8 +169,8 @@ void RequestState::resume() {
         return;
     }
     if (unanswered_ > 0) {
-        abandon_questions();
-        end_asking();
+        give_up_questions();
+        end_asking(precise_now());
     }
     stage_ = stage_ == Stage::asking ? Stage::answered : Stage::delayed;
     ngx_connection_t *connection = r_->connection;
@@ -181,15 +181,18 @@ void RequestState::resume() {
     ngx_http_run_posted_requests(connection);
 }
 
-void RequestState::abandon_questions() {
+void RequestState::give_up_questions() {
     for (Question *question = questions_; question != nullptr; question = question->next) {
-        question->abandon();
+        question->give_up();
     }
     unanswered_ = 0;
 }
 
 void RequestState::forget() {
-    abandon_questions();
+    for (Question *question = questions_; question != nullptr; question = question->next) {
+        question->abandon();
+    }
+    unanswered_ = 0;
     settle();
     if (resume_.posted) {
         ngx_delete_posted_event(&resume_);
@@ -206,6 +209,10 @@ void RequestState::end() {
 }
 
 void RequestState::add(Applied &applied) {
+    if (applied.is_left_out()) {
+        applied.next = std::exchange(left_out_, &applied);
+        return;
+    }
     *next_applied_ = &applied;
     next_applied_ = &applied.next;
 }
@@ -235,6 +242,15 @@ bool RequestState::has_applied(const RuleConf &rule) const {
         }
     }
     return std::ranges::any_of(asked_, is_same); // and forgotten: it may be charged all the same
+}
+
+bool RequestState::has_left_out(const RuleConf &rule) const {
+    for (const Applied *one = left_out_; one != nullptr; one = one->next) {
+        if (one->rule->rule.same_counter(rule.rule)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 } // namespace nginx_module

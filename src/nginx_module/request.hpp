@@ -53,6 +53,8 @@ class RequestState {
 
     void add(Applied &applied);
     bool has_applied(const RuleConf &rule) const;
+    /// Whether it was added as one that is left out.
+    bool has_left_out(const RuleConf &rule) const;
     const Applied *applied() const { return applied_; }
 
     /// The rule that a client should look at first; those on trial only where there are no others.
@@ -72,9 +74,9 @@ class RequestState {
     friend class Question;
 
     ngx_int_t wait_for(Question *questions, std::chrono::microseconds now);
-    void on_answer();
-    void end_asking();
-    void abandon_questions();
+    void on_answer(std::chrono::microseconds now);
+    void end_asking(std::chrono::microseconds now);
+    void give_up_questions();
     bool suspend();
     void resume();
 
@@ -93,6 +95,7 @@ class RequestState {
     std::chrono::microseconds time_asking_{0};
     Applied *applied_ = nullptr; // in the order in which they were
     Applied **next_applied_ = &applied_;
+    Applied *left_out_ = nullptr;
 };
 
 } // namespace nginx_module

@@ -40,7 +40,7 @@ struct BackendMetrics {
 
 /// Names of zones, rules and backends are as is_name() wants them, or as Rule::name() makes them.
 struct Metrics {
-    std::string_view nginx_version;
+    std::string_view server_version; // of nginx
     uint64_t workers;
     std::chrono::seconds uptime; // since the counters began
     std::span<const BackendMetrics> backends;

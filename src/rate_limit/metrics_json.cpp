@@ -111,7 +111,7 @@ void write(TextWriter &out, const ZoneMetrics &zone) {
 size_t write_json(const Metrics &metrics, std::span<char> buffer) {
     TextWriter out(buffer);
     out << R"({"version": )" << Quoted{version} << R"(, "nginx_version": )"
-        << Quoted{metrics.nginx_version} << R"(, "workers": )" << metrics.workers
+        << Quoted{metrics.server_version} << R"(, "workers": )" << metrics.workers
         << R"(, "uptime_seconds": )" << static_cast<uint64_t>(metrics.uptime.count())
         << R"(, "backends": {)";
     Separator between_backends;

@@ -76,10 +76,13 @@ struct Call : Pooled<Call> {
     uint16_t hash_slot = 0;      // of all keys
     int redirects = 0;           // so far
     bool needs_asking = false;   // before it
+    bool is_handed_over = false; // to a listener that only wants to know
     bool timed_out = false;      // and was counted as that: a late reply changes nothing
 
-    /// Whether somebody waits for it, or Redis has to know.
-    bool is_wanted() const { return listener != nullptr || kind == Kind::release; }
+    /// Whether a request waits for it, or Redis has to know.
+    bool is_wanted() const {
+        return (listener != nullptr && !is_handed_over) || kind == Kind::release;
+    }
 
     ListHook<Call> waiting_hook; // those with a listener, in the order of asking
     ListHook<Call> sending_hook; // those to be sent, or the first of each run sent, in order

@@ -119,6 +119,16 @@ void Session::abandon(Call &check, Time now) {
     }
 }
 
+void Session::hand_over(Call &check, std::span<Charge> charges, CheckListener &listener, Time now) {
+    leave_slots(check, now);
+    for (Charge &charge : charges) {
+        charge.slot = nullptr;
+    }
+    check.charges = charges;
+    check.listener = &listener;
+    check.is_handed_over = true;
+}
+
 void Session::connected() {
     state_ = State::logging_in;
     login_replies_ = 0;
@@ -396,6 +406,7 @@ Call *Session::new_call(Call::Kind kind) {
         call->slot = nullptr;
         call->next_in_run = nullptr;
         call->is_to_send = call->is_sent = call->sent_in_full = call->timed_out = false;
+        call->is_handed_over = false;
         call->has_failed = false;
         call->hash_slot = 0;
         call->redirects = 0;

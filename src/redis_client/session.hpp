@@ -64,6 +64,10 @@ class Session {
     /// The check's listener, and its charges, are no longer there.
     void abandon(Call &check, Time now);
 
+    /// The same, but another listener, with copies of the charges, wants to know what became of a
+    /// check that was sent. It gets no slots, and the check is not sent again.
+    void hand_over(Call &check, std::span<Charge> charges, CheckListener &listener, Time now);
+
     /// Gives back what an answered check has charged. Lost where the connection breaks before Redis
     /// has it, but for slots.
     void refund(std::span<Charge> charges, Time now);
@@ -185,6 +189,7 @@ class Session {
 
     // session_redirects.cpp
     void redirect(Call &first, const Redirect &to, std::string_view error, Time now);
+    void drop(Call &check);
     void leave(Call &call);
     void wait(Call &check);
 

@@ -28,7 +28,7 @@ void Session::redirect(Call &first, const Redirect &to, std::string_view error, 
         Call &call = *std::exchange(next, next->next_in_run);
         call.next_in_run = nullptr;
         if (!call.is_wanted()) {
-            recycle(call);
+            drop(call);
         } else if (++call.redirects > most_redirects) {
             note_problem("too many redirects", error);
             fail(call, Failure::reply, now);
@@ -36,6 +36,18 @@ void Session::redirect(Call &first, const Redirect &to, std::string_view error, 
             leave(call);
             redirects_->ask_again(call, *this, to);
         }
+    }
+}
+
+/// A check that was not run, and that nobody asks again.
+void Session::drop(Call &check) {
+    CheckListener *listener = check.listener;
+    if (listener != nullptr) {
+        waiting_.remove(check);
+    }
+    recycle(check);
+    if (listener != nullptr) {
+        listener->on_answer(Failure::reply);
     }
 }
 

@@ -57,7 +57,7 @@ struct Example {
                                     .evictions = 3,
                                     .rules = rules}};
     std::vector<BackendMetrics> backends{{.name = "default", .mode = "standalone", .counts = {}}};
-    Metrics metrics{.nginx_version = "1.22.1",
+    Metrics metrics{.server_version = "1.22.1",
                     .workers = 2,
                     .uptime = 90s,
                     .backends = backends,
@@ -109,7 +109,7 @@ TEST(MetricsTest, JsonOfNothing) {
     EXPECT_EQ(
         written(
             write_json,
-            {.nginx_version = "1.22.1", .workers = 1, .uptime = 0s, .backends = {}, .zones = {}}),
+            {.server_version = "1.22.1", .workers = 1, .uptime = 0s, .backends = {}, .zones = {}}),
         R"({"version": "0.1.0", "nginx_version": "1.22.1", "workers": 1, )"
         R"("uptime_seconds": 0, "backends": {}, "zones": {}})"
         "\n");

@@ -1,0 +1,67 @@
+#include "abandoned_check.hpp"
+
+#include "fallback.hpp"
+#include "outcomes.hpp"
+#include "util.hpp"
+
+#include <new>
+
+namespace nginx_module {
+
+namespace {
+
+/// Of the pool, so that it outlives the request's. False without memory.
+bool copy_key(ngx_pool_t *pool, std::string_view &key) {
+    ngx_str_t text = to_ngx(key);
+    key = view({text.len, ngx_pstrdup(pool, &text)});
+    return key.data() != nullptr;
+}
+
+} // namespace
+
+AbandonedCheck *AbandonedCheck::make(std::span<const Applied> rules,
+                                     std::chrono::microseconds asked) {
+    constexpr size_t room_for_a_few_rules = 1024;
+    ngx_pool_t *pool = ngx_create_pool(room_for_a_few_rules, ngx_cycle->log);
+    if (pool == nullptr) {
+        return nullptr;
+    }
+    auto *applied = pool_array<Applied>(pool, rules.size());
+    auto *charges = pool_array<redis_client::Charge>(pool, rules.size());
+    void *memory = ngx_palloc(pool, sizeof(AbandonedCheck));
+    bool has_memory = applied != nullptr && charges != nullptr && memory != nullptr;
+    for (size_t i = 0; i < rules.size() && has_memory; ++i) {
+        charges[i] = *rules[i].charge;
+        has_memory = copy_key(pool, charges[i].redis_key);
+        applied[i] = rules[i];
+        applied[i].charge = &charges[i];
+    }
+    if (!has_memory) {
+        ngx_destroy_pool(pool);
+        return nullptr;
+    }
+    return new (memory)
+        AbandonedCheck(pool, {applied, rules.size()}, {charges, rules.size()}, asked);
+}
+
+void AbandonedCheck::on_answer(std::optional<redis_client::Failure> failure) {
+    rules_.front().rule->zone->backend->memory.count_answered(failure, precise_now() - asked_);
+    conclude_abandoned(rules_, failure.has_value());
+    ngx_destroy_pool(pool_); // and with it this
+}
+
+void conclude_abandoned(std::span<Applied> rules, bool has_failed) {
+    if (has_failed) {
+        decide_on_this_host(rules);
+    } else {
+        for (Applied &applied : rules) {
+            applied.result = Applied::Result::verdict;
+        }
+    }
+    count_outcomes(rules);
+    for (const Applied &applied : rules) {
+        release_slots_of_this_host(&applied);
+    }
+}
+
+} // namespace nginx_module

@@ -1,0 +1,156 @@
+#include "metrics.hpp"
+
+#include "../rate_limit/metrics.hpp"
+#include "conf.hpp"
+#include "util.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace nginx_module {
+
+namespace {
+
+using std::chrono::microseconds;
+
+/// Pool memory for as many objects as a configuration has of something. Null without memory.
+template <typename T>
+std::span<T> pool_span(ngx_pool_t *pool, size_t count) {
+    return {pool_array<T>(pool, count), count};
+}
+
+bool read_rules(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetrics &metrics) {
+    const auto rules = pool_span<rate_limit::RuleMetrics>(pool, zone.named_rules.size());
+    if (rules.data() == nullptr) {
+        return false;
+    }
+    std::ranges::transform(zone.named_rules, rules.begin(), [](const RuleConf *rule) {
+        return rate_limit::RuleMetrics{.name = rule->name,
+                                       .algorithm = rule->rule.quota.algorithm,
+                                       .limit = rule->limit_text,
+                                       .window = rule->rule.quota.window,
+                                       .counts = rule->counters->read()};
+    });
+    metrics.rules = rules;
+    return true;
+}
+
+/// False without memory.
+bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, microseconds now,
+               rate_limit::ZoneMetrics &metrics) {
+    constexpr size_t entry_size = rate_limit::SharedTable::entry_size;
+    const size_t entries = zone.memory.entries(now);
+    metrics = {.name = zone.name,
+               .size_bytes = zone.size,
+               .used_bytes = zone.size - (zone.memory.capacity() - entries) * entry_size,
+               .entries = entries,
+               .evictions = zone.memory.evictions(),
+               .rules = {}};
+    return read_rules(pool, zone, metrics);
+}
+
+std::string_view to_string(Mode mode) {
+    return mode == Mode::sentinel ? "sentinel" : "standalone";
+}
+
+rate_limit::BackendMetrics read_backend(const BackendConf &backend) {
+    return {.name = backend.name, .mode = to_string(backend.mode), .counts = backend.memory.read()};
+}
+
+/// Since the first of the counters began.
+std::chrono::seconds uptime_of(const MainConf &conf, microseconds now) {
+    microseconds began = now;
+    for (const auto &zone : conf.zones) {
+        began = std::min(began, zone->memory.began());
+    }
+    for (const auto &backend : conf.backends) {
+        began = std::min(began, backend->memory.began());
+    }
+    return std::chrono::duration_cast<std::chrono::seconds>(now - began);
+}
+
+uint64_t worker_count() {
+    const auto *core = reinterpret_cast<const ngx_core_conf_t *>(
+        ngx_get_conf(ngx_cycle->conf_ctx, ngx_core_module));
+    return static_cast<uint64_t>(core->worker_processes);
+}
+
+/// False without memory.
+bool read_metrics(ngx_pool_t *pool, const MainConf &conf, rate_limit::Metrics &metrics) {
+    const auto zones = pool_span<rate_limit::ZoneMetrics>(pool, conf.zones.size());
+    const auto backends = pool_span<rate_limit::BackendMetrics>(pool, conf.backends.size());
+    if (zones.data() == nullptr || backends.data() == nullptr) {
+        return false;
+    }
+    const microseconds now = precise_now();
+    for (size_t i = 0; i < zones.size(); ++i) {
+        if (!read_zone(pool, *conf.zones[i], now, zones[i])) {
+            return false;
+        }
+    }
+    std::ranges::transform(conf.backends, backends.begin(),
+                           [](const auto &backend) { return read_backend(*backend); });
+    metrics = {.server_version = NGINX_VERSION,
+               .workers = worker_count(),
+               .uptime = uptime_of(conf, now),
+               .backends = backends,
+               .zones = zones};
+    return true;
+}
+
+using Write = size_t (*)(const rate_limit::Metrics &metrics, std::span<char> out);
+
+/// The whole text in one buffer. Null without memory.
+ngx_buf_t *write_metrics(ngx_http_request_t *r, Write write) {
+    const auto &conf = *static_cast<const MainConf *>(
+        ngx_http_get_module_main_conf(r, ngx_http_redis_rate_limit_module));
+    rate_limit::Metrics metrics;
+    if (!read_metrics(r->pool, conf, metrics)) {
+        return nullptr;
+    }
+    const size_t size = write(metrics, {});
+    ngx_buf_t *text = ngx_create_temp_buf(r->pool, size);
+    if (text == nullptr) {
+        return nullptr;
+    }
+    text->last += write(metrics, {reinterpret_cast<char *>(text->pos), size});
+    text->last_buf = r == r->main ? 1 : 0;
+    text->last_in_chain = 1;
+    return text;
+}
+
+ngx_int_t respond(ngx_http_request_t *r, Write write, std::string_view type) {
+    if ((r->method & (NGX_HTTP_GET | NGX_HTTP_HEAD)) == 0) {
+        return NGX_HTTP_NOT_ALLOWED;
+    }
+    const ngx_int_t discarded = ngx_http_discard_request_body(r);
+    if (discarded != NGX_OK) {
+        return discarded;
+    }
+    ngx_buf_t *text = write_metrics(r, write);
+    if (text == nullptr) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    r->headers_out.status = NGX_HTTP_OK;
+    r->headers_out.content_type = to_ngx(type);
+    r->headers_out.content_type_len = type.substr(0, type.find(';')).size();
+    r->headers_out.content_length_n = text->last - text->pos;
+    const ngx_int_t sent = ngx_http_send_header(r);
+    if (sent == NGX_ERROR || sent > NGX_OK || r->header_only) {
+        return sent;
+    }
+    ngx_chain_t out{.buf = text, .next = nullptr};
+    return ngx_http_output_filter(r, &out);
+}
+
+} // namespace
+
+ngx_int_t prometheus_handler(ngx_http_request_t *r) noexcept {
+    return respond(r, rate_limit::write_prometheus, "text/plain; version=0.0.4; charset=utf-8");
+}
+
+ngx_int_t json_handler(ngx_http_request_t *r) noexcept {
+    return respond(r, rate_limit::write_json, "application/json");
+}
+
+} // namespace nginx_module

@@ -1,0 +1,62 @@
+#include "outcomes.hpp"
+
+#include <algorithm>
+
+namespace nginx_module {
+
+namespace {
+
+using rate_limit::Outcome;
+
+Outcome outcome_of_grant(const Applied &applied, bool is_rejected) {
+    const redis_client::Charge &charge = *applied.charge;
+    const bool is_local = applied.source == Applied::Source::local;
+    if (charge.quota.cost == 0) { // it is only read: neither charged nor held back
+        return is_local ? Outcome::local_passed : Outcome::passed;
+    }
+    if (is_rejected) {
+        return Outcome::uncharged;
+    }
+    if (charge.verdict.delay.count() == 0) {
+        return is_local ? Outcome::local_passed : Outcome::passed;
+    }
+    if (applied.dry_run) {
+        return Outcome::dry_run_delayed;
+    }
+    return is_local ? Outcome::local_delayed : Outcome::delayed;
+}
+
+Outcome outcome_of_denial(const Applied &applied) {
+    if (applied.dry_run) {
+        return Outcome::dry_run_rejected;
+    }
+    return applied.source == Applied::Source::local ? Outcome::local_rejected : Outcome::rejected;
+}
+
+Outcome outcome_of(const Applied &applied, bool is_rejected) {
+    switch (applied.result) {
+    case Applied::Result::verdict:
+        break;
+    case Applied::Result::no_verdict:
+        return applied.rule->zone->on_error == OnError::closed ? Outcome::error_closed
+                                                               : Outcome::error_open;
+    case Applied::Result::invalid:
+        return Outcome::invalid;
+    }
+    return applied.denies() ? outcome_of_denial(applied) : outcome_of_grant(applied, is_rejected);
+}
+
+} // namespace
+
+void count_outcomes(std::span<const Applied> rules) {
+    const bool is_rejected = std::ranges::any_of(rules, &Applied::rejects);
+    for (const Applied &applied : rules) {
+        rate_limit::RuleCounters &counters = *applied.rule->first_of_name->counters;
+        counters.count(outcome_of(applied, is_rejected));
+        if (applied.source == Applied::Source::deny_cache) {
+            counters.count_deny_cache_hit();
+        }
+    }
+}
+
+} // namespace nginx_module
