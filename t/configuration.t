@@ -256,6 +256,20 @@ refuse_all(
             invalid('redis_rate_limit_zone', 'zone', 'z', 'each zone once'),
     )
 );
+# Rules of one name count once, on whatever level they stand.
+sub rules ($size, $count) {
+    my $rule = 'redis_rate_limit zone=z algorithm=gcra limit=1 window=1';
+    return "redis_rate_limit_zone \$arg_key zone=z:$size; server { listen %PORT%; $rule name=1; "
+        . join('', map { "location /$_ { $rule name=$_; }" } 1 .. $count) . '}';
+}
+for my $zone ([ '32k', 8 ], [ '1m', 64 ], [ '2000k', 125 ]) {
+    my ($size, $most) = @$zone;
+    my $told = $size eq '1m' ? '1024k' : $size;
+    accepts('http', rules($size, $most));
+    my $needed = 16 * ($most + 1);
+    refuses('http', rules($size, $most + 1), invalid('redis_rate_limit_zone', 'zone', "z:$told", "a size of at least ${needed}k for its ${\($most + 1)} rules in"));
+    accepts('http', rules("${needed}k", $most + 1));
+}
 refuses('zone', '$arg_key zone=z:1m top_keys=on', invalid('redis_rate_limit_zone', 'parameter', 'top_keys', 'a known one'));
 for my $value ('', qw(x 0 0ms -1 -1s 1.5s 367d ON)) {
     refuses('zone', "\$arg_key zone=z:1m deny_cache=$value", invalid('redis_rate_limit_zone', 'deny_cache', $value, 'on, off or a time from 1ms to 366d'));
@@ -414,9 +428,18 @@ refuse_all(
         'if ($arg_a) { redis_rate_limit_dry_run on; }'              => qr/"redis_rate_limit_dry_run" directive is not allowed here/,
     )
 );
-for my $name (qw(metrics dashboard)) {
-    refuses('location', "redis_rate_limit_$name on;", qr/unknown directive "redis_rate_limit_$name"/);
-}
+refuse_all(
+    location => (
+        'redis_rate_limit_metrics on;'         => invalid('redis_rate_limit_metrics', 'format', 'on', 'prometheus or json'),
+        'redis_rate_limit_metrics JSON;'       => invalid('redis_rate_limit_metrics', 'format', 'JSON', 'prometheus or json'),
+        'redis_rate_limit_metrics json json;'  => qr/invalid number of arguments in "redis_rate_limit_metrics"/,
+        'redis_rate_limit_metrics; redis_rate_limit_metrics json;' => qr/redis_rate_limit_metrics: expected once on a level/,
+        'if ($arg_a) { redis_rate_limit_metrics; }'                => qr/"redis_rate_limit_metrics" directive is not allowed here/,
+    )
+);
+refuses('http', 'redis_rate_limit_metrics;', qr/"redis_rate_limit_metrics" directive is not allowed here/);
+refuses('http', 'server { redis_rate_limit_metrics; }', qr/"redis_rate_limit_metrics" directive is not allowed here/);
+refuses('location', 'redis_rate_limit_dashboard;', qr/unknown directive "redis_rate_limit_dashboard"/);
 
 # --- what is no mistake
 
