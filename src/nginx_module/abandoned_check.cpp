@@ -45,7 +45,7 @@ AbandonedCheck *AbandonedCheck::make(std::span<const Applied> rules,
 }
 
 void AbandonedCheck::on_answer(std::optional<redis_client::Failure> failure) {
-    rules_.front().rule->zone->backend->memory.count_answered(failure, precise_now() - asked_);
+    rules_.front().rule->zone->backend->memory.check_answered(failure, asked_, precise_now());
     conclude_abandoned(rules_, failure.has_value());
     ngx_destroy_pool(pool_); // and with it this
 }

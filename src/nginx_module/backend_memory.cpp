@@ -50,14 +50,26 @@ void BackendMemory::release_gauges() {
     }
 }
 
-void BackendMemory::count_answered(std::optional<rate_limit::Failure> failure,
-                                   std::chrono::microseconds time) {
-    gauges_->remove_pending();
-    layout_->counters.count_check(failure, time);
+void BackendMemory::check_answered(std::optional<rate_limit::Failure> failure,
+                                   std::chrono::microseconds asked,
+                                   std::chrono::microseconds now) const {
+    gauges_->check_ended();
+    layout_->counters.count_check(failure, now - asked, now);
 }
 
-rate_limit::BackendCounts BackendMemory::read() const {
-    return layout_->counters.read(is_alive);
+void BackendMemory::check_refused(rate_limit::Failure failure) const {
+    layout_->counters.count_refusal(failure);
+}
+
+void BackendMemory::connection_ready(bool is_first) const {
+    gauges_->connection_ready();
+    if (!is_first) {
+        layout_->counters.count_reconnect();
+    }
+}
+
+rate_limit::BackendCounts BackendMemory::read(std::chrono::microseconds now) const {
+    return layout_->counters.read(is_alive, now);
 }
 
 } // namespace nginx_module

@@ -20,12 +20,20 @@ class BackendMemory {
     void claim_gauges();
     void release_gauges();
 
-    void count_asked() { gauges_->add_pending(); }
-    void count_abandoned() { gauges_->remove_pending(); } // before it was sent
-    void count_answered(std::optional<rate_limit::Failure> failure, std::chrono::microseconds time);
-    void count_refused(rate_limit::Failure failure) { layout_->counters.count_refusal(failure); }
+    void check_asked() const { gauges_->check_asked(); }
+    void check_abandoned() const { gauges_->check_ended(); } // before it was sent
+    /// It was asked at that precise_now().
+    void check_answered(std::optional<rate_limit::Failure> failure, std::chrono::microseconds asked,
+                        std::chrono::microseconds now) const;
+    void check_refused(rate_limit::Failure failure) const;
 
-    rate_limit::BackendCounts read() const;
+    /// Of the one Redis that there is, or of a cluster's nodes.
+    void connection_ready(bool is_first) const;
+    void connection_lost() const { gauges_->connection_lost(); } // that was ready
+    void connection_failed() const { gauges_->connection_failed(); }
+    void scripts_reloaded(uint64_t count) const { layout_->counters.count_script_reloads(count); }
+
+    rate_limit::BackendCounts read(std::chrono::microseconds now) const;
     /// When the counters began, as precise_now().
     std::chrono::microseconds began() const { return layout_->began; }
 
@@ -35,9 +43,9 @@ class BackendMemory {
         rate_limit::BackendCounters counters;
     };
 
-    Layout *layout_ = nullptr;
     rate_limit::WorkerGauges untold_{}; // of a worker for which there is no place
     rate_limit::WorkerGauges *gauges_ = &untold_;
+    Layout *layout_ = nullptr;
 };
 
 } // namespace nginx_module

@@ -280,6 +280,7 @@ void Cluster::ask_waiting() {
 void Cluster::on_no_map(std::string_view what, std::string_view detail) {
     if (masters_.empty()) {
         faults_.fail({what, detail}, fetcher_.text(), 0);
+        conf_.memory.connection_failed();
         waiting_.disconnected(Session::Lost::unreachable, now());
         settle_waiting();
         start_timer(map_timer_, backoff_.next(static_cast<uint32_t>(ngx_random())));

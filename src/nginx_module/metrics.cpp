@@ -50,11 +50,20 @@ bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, microseconds now,
 }
 
 std::string_view to_string(Mode mode) {
-    return mode == Mode::sentinel ? "sentinel" : "standalone";
+    switch (mode) {
+    case Mode::standalone:
+        break;
+    case Mode::sentinel:
+        return "sentinel";
+    case Mode::cluster:
+        return "cluster";
+    }
+    return "standalone";
 }
 
-rate_limit::BackendMetrics read_backend(const BackendConf &backend) {
-    return {.name = backend.name, .mode = to_string(backend.mode), .counts = backend.memory.read()};
+rate_limit::BackendMetrics read_backend(const BackendConf &backend, microseconds now) {
+    return {
+        .name = backend.name, .mode = to_string(backend.mode), .counts = backend.memory.read(now)};
 }
 
 /// Since the first of the counters began.
@@ -89,7 +98,7 @@ bool read_metrics(ngx_pool_t *pool, const MainConf &conf, rate_limit::Metrics &m
         }
     }
     std::ranges::transform(conf.backends, backends.begin(),
-                           [](const auto &backend) { return read_backend(*backend); });
+                           [now](const auto &backend) { return read_backend(*backend, now); });
     metrics = {.server_version = NGINX_VERSION,
                .workers = worker_count(),
                .uptime = uptime_of(conf, now),

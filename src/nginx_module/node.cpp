@@ -37,6 +37,8 @@ Node::Node(const BackendConf &conf, redis_client::SessionGroup &group, ngx_log_t
 Node::~Node() {
     stop_timer(deadline_timer_);
     stop_timer(connection_timer_);
+    session_.disconnected(Session::Lost::unreachable, now()); // whoever still waits is told
+    tell_loss();
 }
 
 std::variant<redis_client::Call *, redis_client::Failure>
@@ -166,6 +168,8 @@ void Node::on_bytes(std::string_view bytes) {
 }
 
 void Node::on_ready() {
+    is_told_ready_ = true;
+    conf_.memory.connection_ready(ready_since_.count() == 0);
     ready_since_ = now();
     stop_timer(connection_timer_);
     if (faults_.is_lasting()) {
@@ -187,6 +191,7 @@ void Node::on_dismissed() {
     stop_timer(connection_timer_);
     session_.disconnected(Session::Lost::in_use, now());
     told_ = session_.counters(); // nginx's own doing, no fault to tell of
+    tell_loss();
     if (session_.has_waiting() || session_.has_errands()) {
         start_timer(connection_timer_, std::chrono::milliseconds{0});
     }
@@ -210,6 +215,7 @@ void Node::disconnected(Session::Lost lost, std::chrono::milliseconds longest_wa
         locator_->give_up();
     }
     session_.disconnected(lost, now());
+    conf_.memory.connection_failed();
     start_timer(connection_timer_, wait);
     settle();
 }
@@ -249,7 +255,11 @@ void Node::settle() {
         needs_verdict_ = false;
         end_episode();
     }
+    if (counters.scripts_sent != told_.scripts_sent) {
+        conf_.memory.scripts_reloaded(counters.scripts_sent - told_.scripts_sent);
+    }
     told_ = counters;
+    tell_loss();
 
     if (session_.is_ready() && session_.has_output()) {
         connection_.send_soon();
@@ -259,6 +269,13 @@ void Node::settle() {
     connection_.set_idle(idle);
     if (idle && is_leaving() && connection_.is_open()) {
         on_dismissed();
+    }
+}
+
+void Node::tell_loss() {
+    if (is_told_ready_ && !session_.is_ready()) {
+        is_told_ready_ = false;
+        conf_.memory.connection_lost();
     }
 }
 

@@ -79,6 +79,7 @@ class Node final : Connection::Owner, Locator::Owner {
     void disconnected(redis_client::Session::Lost lost,
                       std::chrono::milliseconds longest_wait = rate_limit::Backoff::longest);
     void settle();
+    void tell_loss();
     void settle_later();
     void set_deadline_timer();
 
@@ -92,7 +93,8 @@ class Node final : Connection::Owner, Locator::Owner {
     std::unique_ptr<Locator> locator_;
     bool is_locating_ = false;
     Connection connection_;
-    std::chrono::milliseconds ready_since_{0};
+    bool is_told_ready_ = false;               // in the backend's shared memory
+    std::chrono::milliseconds ready_since_{0}; // 0: never was
     rate_limit::Backoff backoff_;
     FaultLog faults_;
     bool is_receiving_ = false;

@@ -17,10 +17,10 @@ bool Question::ask() {
     const auto asked = backend_.ask(charges_, *this);
     if (const auto *failure = std::get_if<redis_client::Failure>(&asked)) {
         failure_ = *failure;
-        memory().count_refused(*failure);
+        memory().check_refused(*failure);
         return false;
     }
-    memory().count_asked();
+    memory().check_asked();
     call_ = std::get<redis_client::Call *>(asked);
     return true;
 }
@@ -44,7 +44,7 @@ void Question::abandon() {
     if (heir != nullptr) {
         backend_.hand_over(call, heir->charges(), *heir);
     } else {
-        memory().count_abandoned();
+        memory().check_abandoned();
         backend_.abandon(call);
     }
 }
@@ -65,13 +65,13 @@ void Question::release_slots() {
 
 void Question::on_answer(std::optional<redis_client::Failure> failure) {
     const auto now = precise_now();
-    memory().count_answered(failure, now - state_.times().asked);
+    memory().check_answered(failure, state_.times().asked, now);
     call_ = nullptr;
     failure_ = failure;
     state_.on_answer(now);
 }
 
-BackendMemory &Question::memory() const {
+const BackendMemory &Question::memory() const {
     return rules_.front().rule->zone->backend->memory;
 }
 

@@ -37,7 +37,7 @@ class Question final : public redis_client::CheckListener {
 
   private:
     void on_answer(std::optional<redis_client::Failure> failure) override;
-    BackendMemory &memory() const;
+    const BackendMemory &memory() const;
 
     RequestState &state_;
     Backend &backend_;

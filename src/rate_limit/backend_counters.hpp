@@ -16,7 +16,7 @@
 namespace rate_limit {
 
 enum class BackendState : uint8_t {
-    idle, // nobody has tried to connect yet
+    idle, // no attempt to connect has come to an end yet
     down, // no connection
     up,   // a connection that is ready
 };
@@ -24,20 +24,28 @@ enum class BackendState : uint8_t {
 /// What one worker process says of the backend, as it is now. Only that process writes it.
 class alignas(64) WorkerGauges {
   public:
-    void set_state(BackendState state) { state_.store(state, std::memory_order_relaxed); }
-    void add_pending() { set_pending(pending() + 1); }
-    void remove_pending() { set_pending(pending() - 1); }
+    void check_asked() { add(pending_, 1); }
+    void check_ended() { add(pending_, -1); }
+    void connection_ready() { add(connections_, 1); }
+    void connection_lost() { add(connections_, -1); }
+    void connection_failed() { has_failed_.store(true, relaxed); }
 
-    BackendState state() const { return state_.load(std::memory_order_relaxed); }
-    uint64_t pending() const { return pending_.load(std::memory_order_relaxed); }
+    uint64_t pending() const { return pending_.load(relaxed); }
+    BackendState state() const;
 
   private:
     friend class BackendCounters;
-    void set_pending(uint64_t count) { pending_.store(count, std::memory_order_relaxed); }
+    static constexpr auto relaxed = std::memory_order_relaxed;
+    using Gauge = std::atomic<uint64_t>;
+    static void add(Gauge &gauge, int64_t difference) {
+        gauge.store(gauge.load(relaxed) + static_cast<uint64_t>(difference), relaxed);
+    }
+    void reset();
 
     std::atomic<pid_t> process_; // 0: free
-    std::atomic<BackendState> state_;
-    std::atomic<uint64_t> pending_;
+    std::atomic<bool> has_failed_;
+    Gauge connections_; // that are ready
+    Gauge pending_;
 };
 
 /// A copy of the counters, and the gauges of all workers together.
@@ -49,16 +57,19 @@ struct BackendCounts {
     uint64_t script_reloads = 0;
     uint64_t pending = 0;
     Latencies latency; // of checks that were asked: those not even asked took no time
+    Latencies recent_latency;
 };
 
 /// In memory that is all zeros at first.
 class BackendCounters {
   public:
-    /// A check that has ended after that time.
-    void count_check(std::optional<Failure> failure, std::chrono::microseconds time);
+    /// A check that has ended at `now` after that time.
+    void count_check(std::optional<Failure> failure, std::chrono::microseconds time,
+                     std::chrono::microseconds now);
     /// A check that was not asked.
     void count_refusal(Failure failure);
     void count_reconnect() { add_one(reconnects_); }
+    /// Scripts that Redis did not know any more.
     void count_script_reloads(uint64_t count) { script_reloads_.fetch_add(count, relaxed); }
 
     using IsAlive = bool (*)(pid_t process);
@@ -68,7 +79,7 @@ class BackendCounters {
     WorkerGauges *claim_gauges(pid_t process, IsAlive is_alive);
     static void release_gauges(WorkerGauges &gauges);
 
-    BackendCounts read(IsAlive is_alive) const;
+    BackendCounts read(IsAlive is_alive, std::chrono::microseconds now) const;
 
     static constexpr size_t most_workers = 448;
 
@@ -82,9 +93,8 @@ class BackendCounters {
     Counter reconnects_;
     Counter script_reloads_;
     LatencyHistogram latency_;
+    RecentLatencies recent_latency_;
     std::array<WorkerGauges, most_workers> workers_;
 };
-
-static_assert(sizeof(BackendCounters) < 31 * 1024);
 
 } // namespace rate_limit

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <numeric>
 
 namespace rate_limit {
@@ -53,6 +54,12 @@ microseconds Latencies::quantile(uint64_t per_mille) const {
     return longest;
 }
 
+void Latencies::add(const Latencies &others) {
+    std::ranges::transform(buckets, others.buckets, buckets.begin(), std::plus<>());
+    sum += others.sum;
+    longest = std::max(longest, others.longest);
+}
+
 void LatencyHistogram::add(microseconds time) {
     const auto count = static_cast<uint64_t>(std::max(time, microseconds::zero()).count());
     uint64_t known = longest_.load(relaxed);
@@ -60,6 +67,14 @@ void LatencyHistogram::add(microseconds time) {
     }
     sum_.fetch_add(count, relaxed);
     buckets_[bucket_of(count)].fetch_add(1, relaxed);
+}
+
+void LatencyHistogram::reset() {
+    for (auto &bucket : buckets_) {
+        bucket.store(0, relaxed);
+    }
+    sum_.store(0, relaxed);
+    longest_.store(0, relaxed);
 }
 
 Latencies LatencyHistogram::read() const {
@@ -70,6 +85,28 @@ Latencies LatencyHistogram::read() const {
     copy.sum = microseconds(static_cast<int64_t>(sum_.load(relaxed)));
     copy.longest = microseconds(static_cast<int64_t>(longest_.load(relaxed)));
     return copy;
+}
+
+/// Who begins a slice empties it: what others add in that very moment may get lost.
+void RecentLatencies::add(microseconds time, microseconds now) {
+    const auto number = static_cast<uint64_t>(now / slice_length);
+    Slice &slice = slices_[number % slices_.size()];
+    uint64_t known = slice.number.load(relaxed);
+    if (known < number && slice.number.compare_exchange_strong(known, number, relaxed)) {
+        slice.histogram.reset();
+    }
+    slice.histogram.add(time);
+}
+
+Latencies RecentLatencies::read(microseconds now) const {
+    const auto number = static_cast<uint64_t>(now / slice_length);
+    Latencies all;
+    for (const Slice &slice : slices_) {
+        if (slice.number.load(relaxed) + slices_.size() > number) {
+            all.add(slice.histogram.read());
+        }
+    }
+    return all;
 }
 
 } // namespace rate_limit

@@ -23,6 +23,7 @@ struct Latencies {
     uint64_t count() const;
     /// How many took up to 2^exponent microseconds, for an exponent from 4 to 27.
     uint64_t count_up_to(unsigned exponent) const;
+    void add(const Latencies &others);
     /// The time in which so many of a thousand checks were done, rounded up to the end of a bucket;
     /// 0 where there were none.
     std::chrono::microseconds quantile(uint64_t per_mille) const;
@@ -33,11 +34,28 @@ class LatencyHistogram {
   public:
     void add(std::chrono::microseconds time);
     Latencies read() const;
+    void reset();
 
   private:
     std::atomic<uint64_t> sum_; // microseconds, as all here
     std::atomic<uint64_t> longest_;
     std::array<std::atomic<uint64_t>, latency_bucket_count> buckets_;
+};
+
+/// Those of the last minute, up to ten seconds more or less. In memory that is all zeros at first;
+/// times are of one clock that all processes share and that never steps back.
+class RecentLatencies {
+  public:
+    void add(std::chrono::microseconds time, std::chrono::microseconds now);
+    Latencies read(std::chrono::microseconds now) const;
+
+  private:
+    static constexpr std::chrono::microseconds slice_length = std::chrono::seconds{10};
+    struct Slice {
+        std::atomic<uint64_t> number; // of its ten seconds
+        LatencyHistogram histogram;
+    };
+    std::array<Slice, 7> slices_; // the one that is being filled, and a minute before it
 };
 
 } // namespace rate_limit

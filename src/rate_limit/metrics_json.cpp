@@ -76,7 +76,7 @@ void write(TextWriter &out, const BackendMetrics &backend) {
     }
     out << R"(}, "reconnects": )" << counts.reconnects << R"(, "script_reloads": )"
         << counts.script_reloads << R"(, "pending": )" << counts.pending << ", ";
-    write(out, counts.latency);
+    write(out, counts.recent_latency);
     out << "}";
 }
 
@@ -108,25 +108,25 @@ void write(TextWriter &out, const ZoneMetrics &zone) {
 
 } // namespace
 
-size_t write_json(const Metrics &metrics, std::span<char> buffer) {
-    TextWriter out(buffer);
-    out << R"({"version": )" << Quoted{version} << R"(, "nginx_version": )"
-        << Quoted{metrics.server_version} << R"(, "workers": )" << metrics.workers
-        << R"(, "uptime_seconds": )" << static_cast<uint64_t>(metrics.uptime.count())
-        << R"(, "backends": {)";
+size_t write_json(const Metrics &metrics, std::span<char> out) {
+    TextWriter text(out);
+    text << R"({"version": )" << Quoted{version} << R"(, "nginx_version": )"
+         << Quoted{metrics.server_version} << R"(, "workers": )" << metrics.workers
+         << R"(, "uptime_seconds": )" << static_cast<uint64_t>(metrics.uptime.count())
+         << R"(, "backends": {)";
     Separator between_backends;
     for (const BackendMetrics &backend : metrics.backends) {
-        out << between_backends;
-        write(out, backend);
+        text << between_backends;
+        write(text, backend);
     }
-    out << R"(}, "zones": {)";
+    text << R"(}, "zones": {)";
     Separator between_zones;
     for (const ZoneMetrics &zone : metrics.zones) {
-        out << between_zones;
-        write(out, zone);
+        text << between_zones;
+        write(text, zone);
     }
-    out << "}}\n";
-    return out.size();
+    text << "}}\n";
+    return text.size();
 }
 
 } // namespace rate_limit

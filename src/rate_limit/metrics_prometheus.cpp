@@ -3,9 +3,17 @@
 #include "metrics.hpp"
 #include "text_writer.hpp"
 
+#include <array>
+#include <initializer_list>
+
 namespace rate_limit {
 
 namespace {
+
+struct Label {
+    std::string_view name;
+    std::string_view value;
+};
 
 /// A metric of that name, and what it is.
 class Family {
@@ -16,9 +24,17 @@ class Family {
             << type << "\n";
     }
 
-    /// The beginning of a sample's line, up to its labels.
-    TextWriter &sample(std::string_view suffix = "") const {
-        return out_ << prefix << name_ << suffix << "{";
+    /// A line of the metric, or of the part of a histogram that the suffix names.
+    template <typename Number>
+    void add(std::initializer_list<Label> labels, Number number,
+             std::string_view suffix = "") const {
+        out_ << prefix << name_ << suffix;
+        std::string_view before = "{";
+        for (const Label &label : labels) {
+            out_ << before << label.name << "=\"" << label.value << "\"";
+            before = ",";
+        }
+        out_ << "} " << number << "\n";
     }
 
   private:
@@ -28,12 +44,12 @@ class Family {
     std::string_view name_;
 };
 
-template <typename Number>
+template <typename NumberOf>
 void write_of_backends(TextWriter &out, const Metrics &metrics, std::string_view name,
-                       std::string_view type, std::string_view help, const Number &number) {
+                       std::string_view type, std::string_view help, const NumberOf &number_of) {
     const Family family(out, name, type, help);
     for (const BackendMetrics &backend : metrics.backends) {
-        family.sample() << "backend=\"" << backend.name << "\"} " << number(backend.counts) << "\n";
+        family.add({{"backend", backend.name}}, number_of(backend.counts));
     }
 }
 
@@ -42,9 +58,8 @@ void write_errors(TextWriter &out, const Metrics &metrics) {
                         "Checks that got no verdict, by what went wrong.");
     for (const BackendMetrics &backend : metrics.backends) {
         for (size_t i = 0; i < failure_count; ++i) {
-            family.sample() << "backend=\"" << backend.name << "\",class=\""
-                            << to_string(static_cast<Failure>(i)) << "\"} "
-                            << backend.counts.errors[i] << "\n";
+            family.add({{"backend", backend.name}, {"class", to_string(static_cast<Failure>(i))}},
+                       backend.counts.errors[i]);
         }
     }
 }
@@ -54,21 +69,22 @@ void write_errors(TextWriter &out, const Metrics &metrics) {
 void write_durations(TextWriter &out, const Metrics &metrics) {
     constexpr unsigned first = 6; // 64 us
     constexpr unsigned last = 24; // 17 s
+    constexpr std::string_view bucket = "_bucket";
     const Family family(out, "check_duration_seconds", "histogram",
                         "From asking a check to its verdict, or to its failure.");
     for (const BackendMetrics &backend : metrics.backends) {
+        const Label name{"backend", backend.name};
         const Latencies &latency = backend.counts.latency;
         for (unsigned exponent = first; exponent <= last; ++exponent) {
-            const std::chrono::microseconds end(int64_t{1} << exponent);
-            family.sample("_bucket") << "backend=\"" << backend.name << "\",le=\"" << Seconds{end}
-                                     << "\"} " << latency.count_up_to(exponent) << "\n";
+            std::array<char, 32> end;
+            TextWriter end_writer(end);
+            end_writer << Seconds{std::chrono::microseconds(int64_t{1} << exponent)};
+            family.add({name, {"le", {end.data(), end_writer.size()}}},
+                       latency.count_up_to(exponent), bucket);
         }
-        family.sample("_bucket") << "backend=\"" << backend.name << "\",le=\"+Inf\"} "
-                                 << latency.count() << "\n";
-        family.sample("_sum") << "backend=\"" << backend.name << "\"} " << Seconds{latency.sum}
-                              << "\n";
-        family.sample("_count") << "backend=\"" << backend.name << "\"} " << latency.count()
-                                << "\n";
+        family.add({name, {"le", "+Inf"}}, latency.count(), bucket);
+        family.add({name}, Seconds{latency.sum}, "_sum");
+        family.add({name}, latency.count(), "_count");
     }
 }
 
@@ -90,12 +106,12 @@ void write_backends(TextWriter &out, const Metrics &metrics) {
     write_durations(out, metrics);
 }
 
-template <typename Number>
+template <typename NumberOf>
 void write_of_zones(TextWriter &out, const Metrics &metrics, std::string_view name,
-                    std::string_view type, std::string_view help, const Number &number) {
+                    std::string_view type, std::string_view help, const NumberOf &number_of) {
     const Family family(out, name, type, help);
     for (const ZoneMetrics &zone : metrics.zones) {
-        family.sample() << "zone=\"" << zone.name << "\"} " << number(zone) << "\n";
+        family.add({{"zone", zone.name}}, number_of(zone));
     }
 }
 
@@ -115,9 +131,10 @@ void write_rules(TextWriter &out, const Metrics &metrics) {
     for (const ZoneMetrics &zone : metrics.zones) {
         for (const RuleMetrics &rule : zone.rules) {
             for (size_t i = 0; i < outcome_count; ++i) {
-                requests.sample() << "zone=\"" << zone.name << "\",rule=\"" << rule.name
-                                  << "\",outcome=\"" << to_string(static_cast<Outcome>(i)) << "\"} "
-                                  << rule.counts.outcomes[i] << "\n";
+                requests.add({{"zone", zone.name},
+                              {"rule", rule.name},
+                              {"outcome", to_string(static_cast<Outcome>(i))}},
+                             rule.counts.outcomes[i]);
             }
         }
     }
@@ -125,20 +142,20 @@ void write_rules(TextWriter &out, const Metrics &metrics) {
                       "Requests that were rejected without asking Redis again.");
     for (const ZoneMetrics &zone : metrics.zones) {
         for (const RuleMetrics &rule : zone.rules) {
-            hits.sample() << "zone=\"" << zone.name << "\",rule=\"" << rule.name << "\"} "
-                          << rule.counts.rejected_by_deny_cache << "\n";
+            hits.add({{"zone", zone.name}, {"rule", rule.name}},
+                     rule.counts.rejected_by_deny_cache);
         }
     }
 }
 
 } // namespace
 
-size_t write_prometheus(const Metrics &metrics, std::span<char> buffer) {
-    TextWriter out(buffer);
-    write_rules(out, metrics);
-    write_backends(out, metrics);
-    write_zones(out, metrics);
-    return out.size();
+size_t write_prometheus(const Metrics &metrics, std::span<char> out) {
+    TextWriter text(out);
+    write_rules(text, metrics);
+    write_backends(text, metrics);
+    write_zones(text, metrics);
+    return text.size();
 }
 
 } // namespace rate_limit

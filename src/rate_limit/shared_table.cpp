@@ -119,7 +119,7 @@ SharedTable::Place SharedTable::place_for(size_t bucket, const Hash &hash, micro
         }
         return holds(entry, now) ? entry.words[time_stored].load(relaxed) + 2 : uint64_t{1};
     };
-    const auto oldest = std::ranges::min_element(entries, {}, age_rank);
+    const auto *const oldest = std::ranges::min_element(entries, {}, age_rank);
     return {.index = static_cast<size_t>(oldest - entries.begin()),
             .is_taken = age_rank(*oldest) > 1};
 }

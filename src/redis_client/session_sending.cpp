@@ -161,6 +161,7 @@ bool Session::send_asking(Time now) {
 void Session::send_in_full(Call &first, std::string_view error, Time now) {
     if (Call *wanted = keep_wanted(first, error, now)) {
         wanted->sent_in_full = true;
+        ++counters_.scripts_sent;
         send_or_fail(*wanted, now);
     }
 }

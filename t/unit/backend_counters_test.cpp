@@ -10,6 +10,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr std::chrono::microseconds now = 1000s;
+
 std::set<pid_t> living;
 
 bool is_alive(pid_t process) {
@@ -24,16 +26,16 @@ class BackendCountersTest : public testing::Test {
         living.insert(process);
         return counters_->claim_gauges(process, is_alive);
     }
-    BackendCounts read() const { return counters_->read(is_alive); }
+    BackendCounts read() const { return counters_->read(is_alive, now); }
 
     std::unique_ptr<BackendCounters> counters_ = std::make_unique<BackendCounters>();
 };
 
 TEST_F(BackendCountersTest, ChecksByWhatBecameOfThem) {
-    counters_->count_check(std::nullopt, 1ms);
-    counters_->count_check(Failure::timeout, 100ms);
-    counters_->count_check(Failure::timeout, 100ms);
-    counters_->count_check(Failure::reply, 1ms);
+    counters_->count_check(std::nullopt, 1ms, now);
+    counters_->count_check(Failure::timeout, 100ms, now);
+    counters_->count_check(Failure::timeout, 100ms, now);
+    counters_->count_check(Failure::reply, 1ms, now);
     counters_->count_refusal(Failure::breaker);
     counters_->count_refusal(Failure::overload);
     counters_->count_refusal(Failure::connect);
@@ -44,6 +46,7 @@ TEST_F(BackendCountersTest, ChecksByWhatBecameOfThem) {
     EXPECT_EQ(counts.errors, (decltype(counts.errors){2, 1, 1, 1, 1}));
     EXPECT_EQ(counts.latency.count(), 4) << "those that were asked";
     EXPECT_EQ(counts.latency.sum, 202ms);
+    EXPECT_EQ(counts.recent_latency.count(), 4);
     EXPECT_EQ(counts.reconnects, 1);
     EXPECT_EQ(counts.script_reloads, 3);
 }
@@ -53,20 +56,24 @@ TEST_F(BackendCountersTest, TheBestStateOfAnyWorkerHolds) {
     WorkerGauges *first = start_worker(1);
     WorkerGauges *second = start_worker(2);
     EXPECT_EQ(read().state, BackendState::idle);
-    first->set_state(BackendState::down);
+    first->connection_failed();
     EXPECT_EQ(read().state, BackendState::down);
-    second->set_state(BackendState::up);
+    second->connection_ready();
+    second->connection_ready(); // of another node
+    second->connection_lost();
     EXPECT_EQ(read().state, BackendState::up);
+    second->connection_lost();
+    EXPECT_EQ(read().state, BackendState::down);
 }
 
 TEST_F(BackendCountersTest, GaugesAreThoseOfAllWorkersThatLive) {
     WorkerGauges *first = start_worker(1);
     WorkerGauges *second = start_worker(2);
-    first->add_pending();
-    first->add_pending();
-    second->add_pending();
-    second->set_state(BackendState::up);
-    first->remove_pending();
+    first->check_asked();
+    first->check_asked();
+    second->check_asked();
+    second->connection_ready();
+    first->check_ended();
     EXPECT_EQ(read().pending, 2);
 
     living.erase(2); // killed
@@ -80,7 +87,7 @@ TEST_F(BackendCountersTest, GaugesAreThoseOfAllWorkersThatLive) {
 }
 
 TEST_F(BackendCountersTest, AProcessOfTheSameNumberBeginsAnew) {
-    start_worker(1)->add_pending();
+    start_worker(1)->check_asked();
     EXPECT_NE(start_worker(1), nullptr);
     EXPECT_EQ(read().pending, 0);
 }

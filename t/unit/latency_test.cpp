@@ -74,5 +74,30 @@ TEST(LatencyTest, TimesBeyondTheBucketsCountInTheLast) {
     EXPECT_EQ(two.quantile(500), 1us);
 }
 
+TEST(RecentLatenciesTest, AreOfTheLastMinute) {
+    for (const microseconds start : {microseconds{0}, microseconds{3s}, microseconds{1000s}}) {
+        RecentLatencies recent{};
+        EXPECT_EQ(recent.read(start).count(), 0);
+        recent.add(100us, start);
+        recent.add(300us, start + 30s);
+        EXPECT_EQ(recent.read(start + 30s).count(), 2);
+        EXPECT_EQ(recent.read(start + 30s).sum, 400us);
+        EXPECT_EQ(recent.read(start + 60s).count(), 2);
+        EXPECT_EQ(recent.read(start + 70s).count(), 1) << "read, though nobody added any";
+        EXPECT_EQ(recent.read(start + 70s).longest, 300us);
+        recent.add(200us, start + 70s); // in the place of the first
+        EXPECT_EQ(recent.read(start + 70s).sum, 500us);
+        EXPECT_EQ(recent.read(start + 100s).sum, 200us);
+        EXPECT_EQ(recent.read(start + 24h).count(), 0);
+    }
+}
+
+TEST(RecentLatenciesTest, OfAProcessThatIsLateCountInTheNewerSlice) {
+    RecentLatencies recent{};
+    recent.add(100us, 1070s);
+    recent.add(100us, 1000s); // would be in the same place
+    EXPECT_EQ(recent.read(1070s).count(), 2);
+}
+
 } // namespace
 } // namespace rate_limit

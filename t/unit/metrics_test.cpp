@@ -40,6 +40,9 @@ struct Example {
         backends[0].counts.script_reloads = 7;
         backends[0].counts.pending = 8;
         backends[0].counts.latency = histogram.read();
+        histogram.reset();
+        histogram.add(400us);
+        backends[0].counts.recent_latency = histogram.read();
     }
     Example(const Example &) = delete;
     Example &operator=(const Example &) = delete;
@@ -94,7 +97,7 @@ TEST(MetricsTest, Json) {
         R"("backends": {"default": {"mode": "standalone", "state": "up", "checks": 21, )"
         R"("errors": {"timeout": 1, "connect": 2, "reply": 3, "breaker": 4, "overload": 5}, )"
         R"("reconnects": 6, "script_reloads": 7, "pending": 8, )"
-        R"("latency_seconds": {"p50": 0.00032, "p90": 0.0015, "p99": 0.0015, "max": 0.0015}}}, )"
+        R"("latency_seconds": {"p50": 0.0004, "p90": 0.0004, "p99": 0.0004, "max": 0.0004}}}, )"
         R"("zones": {"per_ip": {"size_bytes": 1048576, "used_bytes": 20000, "entries": 12, )"
         R"("evictions": 3, "top_rejected": [], "rules": {"per_ip/60s": )"
         R"({"algorithm": "sliding_log", "limit": "100", "window_seconds": 60, "passed": 1, )"
