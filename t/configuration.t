@@ -262,7 +262,7 @@ sub rules ($size, $count) {
     return "redis_rate_limit_zone \$arg_key zone=z:$size; server { listen %PORT%; $rule name=1; "
         . join('', map { "location /$_ { $rule name=$_; }" } 1 .. $count) . '}';
 }
-for my $zone ([ '32k', 8 ], [ '1m', 64 ], [ '2000k', 125 ]) {
+for my $zone ([ '32k', 16 ], [ '1m', 64 ], [ '2000k', 125 ]) {
     my ($size, $most) = @$zone;
     my $told = $size eq '1m' ? '1024k' : $size;
     accepts('http', rules($size, $most));

@@ -66,6 +66,7 @@ server {
         ${\rule('beside', 'asks', "$log_rule limit=1 dry_run")}
         empty_gif;
     }
+    location /sharded { ${\rule('sharded', 'z', "$log_rule limit=6 shards=2")} empty_gif; }
     location /held { ${\rule('held', 'held', "$log_rule limit=5")} empty_gif; }
     location /slots { ${\rule('slots', 'held', 'algorithm=concurrency limit=100')} empty_gif; }
     location /two {
@@ -158,6 +159,7 @@ sub run_mixed () {
     expect(asks => 'narrow', passed => 2, rejected         => 3);
     expect(asks => 'seen',   passed => 5);
     expect(asks => 'beside', passed => 1, dry_run_rejected => 4);
+    request($nginx, "/sharded?key=$key", 20); # some of them ask twice
     request($nginx, "/none/open?key=$key", 4);
     expect('none-open' => 'none', error_open => 4);
     request($nginx, "/none/closed?key=$key", 4);
@@ -236,6 +238,8 @@ subtest 'a mixed run' => sub {
     is(sum0(map { $_->[2] == 499 } logged($nginx)), 16, 'some of them had left');
 
     my $metrics = metrics_of($nginx);
+    my $sharded = outcomes($metrics, 'z', 'sharded');
+    is_deeply([ map { $_ => $sharded->{$_} } qw(passed rejected) ], [ passed => 12, rejected => 28 ], 'so is one that asks two shards');
     is_deeply([ map { $_->{pending} } values $metrics->{backends}->%* ], [ 0, 0, 0, 0 ], 'nothing is pending');
     is(join(' ', $metrics->@{qw(version workers)}), '0.1.0 2', 'version and workers');
 };

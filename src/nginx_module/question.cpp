@@ -29,7 +29,7 @@ void Question::give_up() {
     if (call_ != nullptr) {
         backend_.abandon(*std::exchange(call_, nullptr));
         failure_ = redis_client::Failure::timeout;
-        memory().count_answered(failure_, precise_now() - state_.times().asked);
+        memory().check_answered(failure_, state_.times().asked, precise_now());
     }
 }
 

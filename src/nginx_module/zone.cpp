@@ -18,7 +18,7 @@ size_t whole_lines(size_t size) {
 
 // Of rules' counters: a 64th of a zone, but room for a few in the smallest.
 constexpr size_t zone_for_a_rule = 64 * rate_limit::RuleCounterTable::memory_for(1);
-constexpr size_t rules_of_any_zone = 8;
+constexpr size_t rules_of_any_zone = 16;
 
 } // namespace
 

@@ -286,11 +286,18 @@ void Worker::lose() {
 
 void Worker::abandon() {
     Check *check = take_check();
-    if (check != nullptr && check->call != nullptr) {
-        session_.abandon(*std::exchange(check->call, nullptr), now_);
-        check->is_answered = true; // nobody is to be told any more
-        check->charges.clear();
+    if (check == nullptr || check->call == nullptr) {
+        return;
     }
+    if (check->call->is_sent && check->number % 2 == 1) { // somebody still wants to know
+        std::vector<Charge> copies = check->charges;
+        session_.hand_over(*check->call, copies, *check, now_);
+        check->charges = std::move(copies);
+        return;
+    }
+    session_.abandon(*std::exchange(check->call, nullptr), now_);
+    check->is_answered = true; // nobody is to be told any more
+    check->charges.clear();
 }
 
 void Worker::refund() {

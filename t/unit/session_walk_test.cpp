@@ -3,6 +3,7 @@
 #include "session_test.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 #include <random>
@@ -204,7 +205,13 @@ class SessionWalkTest : public SessionTest {
     void abandon_one() {
         if (Client *client = first(&Client::is_waiting)) {
             never_sent_ += client->check->is_sent ? 0 : 1;
-            session_->abandon(*client->check, now_);
+            if (client->check->is_sent && random_() % 2 == 0) {
+                Listener &heir = heirs_.emplace_back();
+                heir.all_charges.push_back(client->listener->charges());
+                session_->hand_over(*client->check, heir.charges(), heir, now_);
+            } else {
+                session_->abandon(*client->check, now_);
+            }
             client->is_gone = true;
         }
     }
@@ -298,6 +305,7 @@ class SessionWalkTest : public SessionTest {
     PretendedRedis redis_{2};
     std::mt19937 random_{1};
     std::vector<Client> clients_;
+    std::deque<Listener> heirs_; // of those who are gone
     bool is_connected_ = false;
     bool is_stalled_ = false;
     uint64_t asked_ = 0, verdicts_ = 0, never_sent_ = 0;
@@ -312,6 +320,10 @@ TEST_F(SessionWalkTest, TellsEachOnceAndGivesAllBackWhateverHappens) {
     connect();
     ASSERT_NO_FATAL_FAILURE(settle());
     EXPECT_TRUE(clients_.empty());
+    EXPECT_GT(heirs_.size(), 100u);
+    EXPECT_TRUE(std::ranges::all_of(heirs_, [](Listener &heir) {
+        return heir.results.size() == 1 && heir.charges().front().slot == nullptr;
+    }));
     EXPECT_TRUE(redis_.slots.empty());
     EXPECT_FALSE(session_->has_errands());
 
