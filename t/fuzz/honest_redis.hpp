@@ -67,6 +67,10 @@ class HonestRedis {
     /// Whole commands.
     void take(std::string_view bytes);
     bool has_commands() const { return !commands_.empty(); }
+    /// The oldest one; null where there is none.
+    const redis_client::Command *next() const {
+        return commands_.empty() ? nullptr : &commands_.front();
+    }
 
     /// To the oldest command; nothing where there is none.
     std::string answer(Input &input);

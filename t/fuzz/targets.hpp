@@ -9,6 +9,8 @@
 
 namespace fuzz {
 
+void cluster_maps(Input input);  // as nodes tell them
+void clusters(Input input);      // keys that move from node to node
 void keys(Input input);          // of Redis, for clients' keys
 void local(Input input);         // verdicts of this host alone
 void numbers(Input input);       // what users write, and what scripts are sent
@@ -24,6 +26,8 @@ struct Target {
 };
 
 inline constexpr Target targets[] = {
+    {"cluster_maps", cluster_maps},
+    {"clusters", clusters},
     {"keys", keys},
     {"local", local},
     {"numbers", numbers},
