@@ -7,6 +7,7 @@ use IO::Socket::INET;
 use List::Util qw(sum0);
 use Net::EmptyPort qw(empty_port);
 use RateLimit::Cluster;
+use RateLimit::Dns;
 use RateLimit::Load qw(start_requests);
 use RateLimit::Nginx;
 use RateLimit::Process;
@@ -218,6 +219,13 @@ subtest 'servers that are of no use' => sub {
     is($nginx->get('/open?key=nowhere')->{status}, 200, 'none: open passes');
     ok(wait_until(sub { $nginx->get('/closed?key=nowhere')->{status} == 503 }), 'closed does not');
     ok($nginx->wait_for_log(qr/backend "default" at 127.0.0.1:$nowhere fails: no node tells who serves the keys: connecting failed,/), 'the log tells why');
+    $nginx->stop;
+
+    my ($mean, $mean_server) = start_liar("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n\$6\r\nred\nis\r\n:6379\r\n");
+    my $dns = RateLimit::Dns->start_new;
+    $nginx = start_nginx($mean_server, http => $dns->resolver);
+    is($nginx->get('/closed?key=mean')->{status}, 503, 'a name that is none leads nowhere');
+    ok($nginx->wait_for_log(qr/backend "default" at red\\x0ais fails: its name cannot be resolved/), 'and stays on its line of the log');
     $nginx->stop;
 
     my $alone = RateLimit::Redis->start_new;

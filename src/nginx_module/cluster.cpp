@@ -187,7 +187,7 @@ void Cluster::serve(uint16_t hash_slot, Master &by) {
 /// The slots of `concurrency` rules follow their keys.
 void Cluster::move_slots(Master &to) {
     for (const auto &from : masters_) {
-        if (from.get() != &to && from->node != nullptr &&
+        if (from.get() != &to && from->node != nullptr && from->node->session().has_errands() &&
             (from->node->session().hash_slots_of_slots() & to.serves).any()) {
             node_of(to).take_slots(to.serves, *from->node);
         }
