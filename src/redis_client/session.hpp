@@ -203,6 +203,7 @@ class Session {
     void tend_slots(Time now);
     void renew_slots(Time now);
     void send_renewal(std::span<Slot *const> slots, Time now);
+    void resend_renewal(Call &renewal, Session &from, Time now);
     void finish_errand(Call &errand, bool done);
 
     SessionGroup &group_;

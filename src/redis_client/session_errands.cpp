@@ -8,6 +8,12 @@
 
 namespace redis_client {
 
+namespace {
+
+constexpr size_t most_renewed_at_once = 64; // a script run is to stay short
+
+} // namespace
+
 /// What was charged holds its slot; of the rest Redis knows none.
 void Session::settle_slots(const Call &check) {
     for (Charge &charge : check.charges) {
@@ -117,8 +123,7 @@ void Session::tend_slots(Time now) {
 }
 
 void Session::renew_slots(Time now) {
-    constexpr size_t most_at_once = 64; // a script run is to stay short
-    std::array<Slot *, most_at_once> due;
+    std::array<Slot *, most_renewed_at_once> due;
     size_t count = 0;
     for (Slot *slot = slots_.held().front(); slot != nullptr; slot = slot->hook.next) {
         if (!Slots::is_to_renew(*slot, now)) {
@@ -145,7 +150,30 @@ void Session::send_renewal(std::span<Slot *const> slots, Time now) {
         recycle(*errand);
         return;
     }
+    errand->hash_slot = slots.front()->hash_slot;
+    for (Slot *slot : slots) {
+        slot->renewal = errand;
+    }
     queue(*errand, now);
+}
+
+/// Another session's, whose slots are still held there.
+void Session::resend_renewal(Call &renewal, Session &from, Time now) {
+    std::array<Slot *, most_renewed_at_once> due;
+    size_t count = 0;
+    for (Slot *slot = from.slots_.held().front(); slot != nullptr; slot = slot->hook.next) {
+        const bool is_of_it = slot->renewal == &renewal && slot->hash_slot == renewal.hash_slot;
+        if (is_of_it && count < due.size()) {
+            due[count++] = slot;
+        }
+    }
+    const std::span<Slot *const> slots(due.data(), count);
+    if (count > 0 && state_ == State::ready && send_asking(now) &&
+        write_renewal(output_, group_.scripts.renew(), slots)) {
+        queue(renewal, now);
+    } else {
+        finish_errand(renewal, false);
+    }
 }
 
 void Session::finish_errand(Call &errand, bool done) {

@@ -17,6 +17,12 @@ constexpr int most_redirects = 5;
 void Session::redirect(Call &first, const Redirect &to, std::string_view error, Time now) {
     breaker_.succeed();
     redirects_->on_redirect(*this, to);
+    if (first.kind == Call::Kind::renewal && to.kind == Redirect::Kind::ask &&
+        !first.needs_asking) {
+        leave(first); // the slots stay: only this time they are renewed elsewhere
+        redirects_->ask_again(first, *this, to);
+        return;
+    }
     if (first.kind != Call::Kind::check && !first.is_wanted()) {
         if (first.kind == Call::Kind::renewal) {
             slots_.doubt_renewals();
@@ -69,7 +75,7 @@ Call *Session::give_away() {
 
 void Session::take_over(Call &call, Redirect::Kind kind, Time now) {
     ++pending_;
-    call.session = this;
+    Session &from = *std::exchange(call.session, this);
     call.is_sent = call.sent_in_full = false;
     call.needs_asking = kind == Redirect::Kind::ask;
     for (const Charge &charge : call.charges) {
@@ -86,6 +92,8 @@ void Session::take_over(Call &call, Redirect::Kind kind, Time now) {
         if (state_ == State::ready) {
             send_later(call);
         }
+    } else if (call.kind == Call::Kind::renewal) {
+        resend_renewal(call, from, now);
     } else if (state_ != State::ready || !send(call, now)) {
         finish_errand(call, false);
     }

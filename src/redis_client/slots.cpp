@@ -41,6 +41,7 @@ Slot *Slots::make(std::string_view redis_key, uint64_t units, std::chrono::milli
     slot->hash_slot = 0;
     slot->is_release_sent = false;
     slot->is_doubtful = false;
+    slot->renewal = nullptr;
     slot->is_unlikely = false;
     slot->window = window;
     std::ranges::copy(redis_key, slot->redis_key_bytes.data());

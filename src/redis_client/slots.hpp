@@ -39,8 +39,9 @@ struct Slot : Pooled<Slot> {
     std::chrono::milliseconds window{0};
     Time renewed{0}; // when it was last asked for
     bool is_release_sent = false;
-    bool is_doubtful = false; // whether it was renewed
-    bool is_unlikely = false; // that Redis has it: its release is tried once
+    bool is_doubtful = false;      // whether it was renewed
+    const void *renewal = nullptr; // the call by which that was tried last, for comparison
+    bool is_unlikely = false;      // that Redis has it: its release is tried once
     ListHook<Slot> hook;
 
     rate_limit::RedisKeyBuffer redis_key_bytes;

@@ -771,6 +771,35 @@ TEST_F(SessionRedirectsTest, RenewASlotWhereItsKeyIs) {
     release_all(new_(), {&a_});
 }
 
+TEST_F(SessionRedirectsTest, RenewSlotsWithAskingWhileTheirHashSlotMoves) {
+    const std::string name = take_slot(old_(), a_, 7);
+    const std::string returned = take_slot(old_(), b_, 7);
+    const std::string stays = take_slot(old_(), c_, 8);
+    wait_until(Time{21'000});
+    const Commands commands = sent(old_());
+    ASSERT_EQ(commands.size(), 2u); // one of each hash slot
+    release(old_(), b_);
+    EXPECT_EQ(receive(old_(), ask_new), Progress::more);
+    const Commands renewals = sent(new_());
+    ASSERT_EQ(renewals.size(), 2u);
+    EXPECT_EQ(renewals[0], asking);
+    EXPECT_EQ(renewals[1].size(), 7u); // what is released meanwhile is not renewed
+    EXPECT_EQ(renewals[1].back(), name);
+    EXPECT_TRUE(old_().has(*a_.charges()[0].slot)); // the map says so still
+    receive(new_(), "+OK\r\n" + std::string(done));
+    receive(old_(), done);
+    EXPECT_EQ(sent(old_()).back().back(), returned);
+    receive(old_(), done);
+
+    wait_until(Time{41'000}); // and again, until it has moved
+    EXPECT_EQ(sent(old_()).size(), 2u);
+    receive(old_(), ask_new);
+    EXPECT_EQ(sent(new_()).size(), 2u);
+    new_().disconnected(Lost::in_use, now_);
+    receive(old_(), done);
+    release_all(old_(), {&a_, &c_});
+}
+
 TEST_F(SessionRedirectsTest, RenewNothingInALoop) {
     take_slot(old_(), a_);
     wait_until(Time{21'000});
