@@ -11,7 +11,7 @@ my $authority = RateLimit::Nginx::slurp(RateLimit::Certificates->new->certificat
 
 # A name of an example resolves nowhere, its password is no secret.
 sub adapt ($example) {
-    $example =~ s/(?:redis|sentinel-\d)\.example\.internal/127.0.0.1/g;
+    $example =~ s/(?:redis|sentinel)(?:-\d)?\.example\.internal/127.0.0.1/g;
     $example =~ s/password_file\s+\S+;/password_file %DIR%\/redis.password;/g;
     return $example;
 }
