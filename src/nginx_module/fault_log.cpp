@@ -34,24 +34,25 @@ void FaultLog::fail(uint64_t failed_checks) {
 bool FaultLog::succeed(std::string_view place) {
     const auto ended = episode_.succeed(now());
     if (ended) {
-        tell(place, *ended);
+        tell(place, "works again", *ended);
     }
     return ended.has_value();
 }
 
-void FaultLog::end(std::string_view place) {
+void FaultLog::leave(std::string_view place) {
     if (episode_.is_lasting()) {
-        tell(place, episode_.end());
+        tell(place, "is no longer asked", episode_.end());
     }
 }
 
-void FaultLog::tell(std::string_view place, const rate_limit::Episode::Summary &ended) {
+void FaultLog::tell(std::string_view place, const char *what,
+                    const rate_limit::Episode::Summary &ended) {
     ngx_str_t name = to_ngx(backend_);
     Place where(place);
     ngx_log_error(NGX_LOG_ERR, log_, 0,
-                  "redis_rate_limit: backend \"%V\" at %V works again, it failed for %M ms, "
+                  "redis_rate_limit: backend \"%V\" at %V %s, it failed for %M ms, "
                   "%uL checks got no verdict",
-                  &name, where.shown(), static_cast<ngx_msec_t>(ended.lasted.count()),
+                  &name, where.shown(), what, static_cast<ngx_msec_t>(ended.lasted.count()),
                   ended.failed_checks);
 }
 

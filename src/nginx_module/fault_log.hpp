@@ -27,13 +27,13 @@ class FaultLog {
 
     /// After a success at `place`: true where an episode has ended by now.
     bool succeed(std::string_view place);
-    /// Whoever failed there is not asked any more.
-    void end(std::string_view place);
+    /// Whoever failed there is no longer asked.
+    void leave(std::string_view place);
 
     bool is_lasting() const { return episode_.is_lasting(); }
 
   private:
-    void tell(std::string_view place, const rate_limit::Episode::Summary &ended);
+    void tell(std::string_view place, const char *what, const rate_limit::Episode::Summary &ended);
 
     std::string_view backend_;
     ngx_log_t *log_;

@@ -105,6 +105,12 @@ void MapFetcher::on_bytes(std::string_view bytes) {
     }
 }
 
+/// As the worker is to leave by the end of worker_shutdown_timeout.
+void MapFetcher::on_dismissed() {
+    is_fetching_ = false;
+    stop();
+}
+
 void MapFetcher::on_lost(const Connection::Loss &loss) {
     ask_next(loss.what, loss.detail);
 }

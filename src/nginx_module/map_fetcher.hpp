@@ -52,7 +52,7 @@ class MapFetcher final : Locator::Owner, Connection::Owner {
     void on_connected() override;
     void on_bytes(std::string_view bytes) override;
     void on_lost(const Connection::Loss &loss) override;
-    void on_dismissed() override {} // it is never idle
+    void on_dismissed() override;
     redis_client::ByteQueue &output() override { return query_.output(); }
 
     std::unique_ptr<Host> make_host(const HostName &name);

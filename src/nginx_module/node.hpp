@@ -55,8 +55,8 @@ class Node final : Connection::Owner, Locator::Owner {
     const redis_client::Session &session() const { return session_; }
     std::string_view host() const { return locator_->host(); }
 
-    /// No longer asked: a fault ends here.
-    void retire() { faults_.end(locator_->text()); }
+    /// To be no longer asked.
+    void retire() { faults_.leave(locator_->text()); }
 
   private:
     void on_located() override;

@@ -70,7 +70,7 @@ class Session {
     void hand_over(Call &check, std::span<Charge> charges, CheckListener &listener, Time now);
 
     /// Gives back what an answered check has charged. Lost where the connection breaks before Redis
-    /// has it, but for slots.
+    /// has it, or where its key has moved to another node since then, but for slots.
     void refund(std::span<Charge> charges, Time now);
 
     /// Gives a slot back: for certain, though perhaps only when Redis can be reached again.

@@ -125,20 +125,27 @@ void Session::tend_slots(Time now) {
 void Session::renew_slots(Time now) {
     std::array<Slot *, most_renewed_at_once> due;
     size_t count = 0;
+    const auto send = [&] {
+        if (count > 0) {
+            send_renewal({due.data(), count}, now);
+            count = 0;
+        }
+    };
     for (Slot *slot = slots_.held().front(); slot != nullptr; slot = slot->hook.next) {
         if (!Slots::is_to_renew(*slot, now)) {
             continue;
         }
-        if (count == due.size() || (count > 0 && due[0]->hash_slot != slot->hash_slot)) {
-            send_renewal({due.data(), std::exchange(count, 0)}, now);
+        if (count > 0 && due[0]->hash_slot != slot->hash_slot) {
+            send();
         }
         slot->renewed = now;
         slot->is_doubtful = false;
         due[count++] = slot;
+        if (count == due.size()) {
+            send();
+        }
     }
-    if (count > 0) {
-        send_renewal({due.data(), count}, now);
-    }
+    send();
 }
 
 void Session::send_renewal(std::span<Slot *const> slots, Time now) {

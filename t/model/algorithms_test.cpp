@@ -50,7 +50,8 @@ class AlgorithmTest : public testing::TestWithParam<Algorithm> {
     Redis redis_;
     Clock clock_;
     Traffic traffic_;
-    redis_client::Slots slots_;
+    redis_client::ObjectPool<redis_client::Slot> pool_;
+    redis_client::Slots slots_{pool_};
 };
 
 TEST_P(AlgorithmTest, DecidesAsItsModelDoes) {

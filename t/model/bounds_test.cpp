@@ -260,7 +260,8 @@ TEST_F(BoundsTest, EncodingsChangeNoDecision) {
         }
     }
 
-    redis_client::Slots slots;
+    redis_client::ObjectPool<redis_client::Slot> pool;
+    redis_client::Slots slots(pool);
     const std::string key = "slots";
     for (const uint64_t limit : {127, 128, 129, 511, 512, 513}) {
         Quota quota;

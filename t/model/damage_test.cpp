@@ -37,7 +37,8 @@ class DamageTest : public testing::TestWithParam<Algorithm> {
     Redis redis_;
     Clock clock_;
     Traffic traffic_;
-    redis_client::Slots slots_;
+    redis_client::ObjectPool<redis_client::Slot> pool_;
+    redis_client::Slots slots_{pool_};
 };
 
 TEST_P(DamageTest, AKeyOfAnotherTypeIsAnErrorAndChargesNoOtherRule) {

@@ -106,7 +106,8 @@ class RulesTest : public testing::Test {
     Redis redis_;
     Clock clock_;
     Traffic traffic_;
-    redis_client::Slots slots_;
+    redis_client::ObjectPool<redis_client::Slot> pool_;
+    redis_client::Slots slots_{pool_};
     int rules_made_ = 0;
     int64_t newest_ = 0;
 };

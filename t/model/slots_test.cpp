@@ -52,7 +52,8 @@ class SlotsTest : public testing::Test {
     Redis redis_;
     Clock clock_;
     Traffic traffic_;
-    redis_client::Slots slots_;
+    redis_client::ObjectPool<redis_client::Slot> pool_;
+    redis_client::Slots slots_{pool_};
     Quota quota_;
     const int64_t window_ = 10'000'000;
 };
