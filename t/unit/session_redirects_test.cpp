@@ -380,6 +380,18 @@ TEST_F(SessionRedirectsTest, DoNotFollowWhatIsAbandoned) {
     EXPECT_EQ(redirects_.size(), 1u); // the map is wrong all the same
 }
 
+TEST_F(SessionRedirectsTest, DoNotFollowWhatIsHandedOverAndSaySo) {
+    Call *call = ask(a_, "a");
+    sent(old_());
+    b_.all_charges.push_back(a_.charges());
+    old_().hand_over(*call, b_.charges(), b_, now_);
+    receive(old_(), moved_to_new);
+    EXPECT_TRUE(sent(new_()).empty());
+    EXPECT_TRUE(a_.results.empty());
+    EXPECT_EQ(b_.results, (Results{Failure::reply}));
+    EXPECT_EQ(old_().counters().failures, 0u);
+}
+
 TEST_F(SessionRedirectsTest, AbandonWhereTheCheckIs) {
     Call *call = ask(a_, "a");
     sent(old_());
