@@ -3,6 +3,7 @@
 
 use v5.36;
 use lib 't/lib';
+use JSON::PP qw(decode_json);
 use List::Util qw(max min sum0);
 use Net::EmptyPort qw(empty_port);
 use RateLimit::Client;
@@ -231,4 +232,28 @@ subtest 'without Redis' => sub {
 };
 
 $nginx->stop;
+
+# What it would have come to counts on this host, when its request's memory is gone.
+subtest 'a client that leaves before Redis turns out not to answer' => sub {
+    my $nginx = RateLimit::Nginx->start_new(<<"END");
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 2s; }
+redis_rate_limit_zone \$arg_key zone=local:1m;
+server {
+    listen %PORT%;
+    location /         { redis_rate_limit zone=local algorithm=sliding_log window=1h limit=10 shards=2; empty_gif; }
+    location = /metrics { redis_rate_limit_metrics json; }
+}
+END
+    my $metrics = sub { decode_json($nginx->get('/metrics')->{content}) };
+    ok(wait_until(sub { $metrics->()->{backends}{default}{state} eq 'up' }), 'Redis is there');
+    $redis->freeze;
+    my $request = $nginx->get_later('/?key=' . 'k' x 100);
+    ok(wait_until(sub { $metrics->()->{backends}{default}{pending} == 1 }), 'a check is on its way');
+    undef $request;
+    ok(wait_until(sub { $nginx->access_log =~ m{GET /\?key=k+ \S+ 499} }), 'its client leaves');
+    ok(wait_until(sub { $metrics->()->{zones}{local}{rules}{'local/3600s'}{local_passed} == 1 }), 'this host decides');
+    $redis->thaw;
+    $nginx->stop;
+};
+
 done_testing;

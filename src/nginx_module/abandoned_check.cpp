@@ -32,9 +32,9 @@ AbandonedCheck *AbandonedCheck::make(std::span<const Applied> rules,
     bool has_memory = applied != nullptr && charges != nullptr && memory != nullptr;
     for (size_t i = 0; i < rules.size() && has_memory; ++i) {
         charges[i] = *rules[i].charge;
-        has_memory = copy_key(pool, charges[i].redis_key);
         applied[i] = rules[i];
         applied[i].charge = &charges[i];
+        has_memory = copy_key(pool, charges[i].redis_key) && copy_key(pool, applied[i].key);
     }
     if (!has_memory) {
         ngx_destroy_pool(pool);
