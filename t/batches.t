@@ -6,6 +6,7 @@ use lib 't/lib';
 use List::Util qw(shuffle sum);
 use RateLimit::Client;
 use RateLimit::Nginx;
+use RateLimit::Processes qw(freeze);
 use RateLimit::Redis;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
@@ -65,8 +66,7 @@ sub request ($connection, $path) { $connection->send("GET $path HTTP/1.1\r\nHost
 
 # Requests that the worker finds all at once, each on a connection of its own.
 sub ask_together ($connections, @paths) {
-    kill STOP => $worker;
-    wait_until(sub { RateLimit::Nginx::slurp("/proc/$worker/stat") =~ /\) T / }) or die 'the worker does not stop';
+    freeze($worker);
     request($connections->[$_], $paths[$_]) for 0 .. $#paths;
     kill CONT => $worker;
 }

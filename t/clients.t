@@ -5,6 +5,7 @@ use v5.36;
 use lib 't/lib';
 use RateLimit::Client;
 use RateLimit::Nginx;
+use RateLimit::Processes qw(freeze);
 use RateLimit::Redis;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
@@ -183,7 +184,7 @@ sub left ($pattern) { return scalar(() = $nginx->access_log =~ /"GET \S*$pattern
     is($redis->taken('rl:{z:left}:sliding_log:60000'), $most_pending, 'what was sent was charged, once');
 
     $redis->freeze;
-    kill STOP => $worker;
+    freeze($worker);
     RateLimit::Client->new($nginx)->send(message(GET => '/left?key=gone'))->close for 1 .. 5;
     kill CONT => $worker;
     ok(wait_until(sub { left('key=gone') == 5 }), 'clients that are gone before nginx reads their requests');

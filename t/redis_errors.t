@@ -213,9 +213,9 @@ sub is_over ($name) {
     return told($name, 'closed', fresh_key) =~ /^200 redis / && lines($name, 'works again') == lines($name, 'fails:');
 }
 
-my $started = time;
 ok(wait_until(sub { is_over($_) }), "$_: Redis decides") for @names;
 is(told($_, 'local', 'known'), '200 redis 2', "$_: and counts") for @names;
+my $started = time;
 # From then on a lost connection is replaced without a word.
 ok(wait_until(sub { time > $started + 1.1 }), 'connections have served for a second');
 my %before     = map { $_ => lines($_, 'fails:') } @names;

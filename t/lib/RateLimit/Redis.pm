@@ -5,8 +5,9 @@ package RateLimit::Redis;
 use v5.36;
 use parent 'Test::RedisServer';
 use Net::EmptyPort qw(empty_port);
-use POSIX qw(SIGKILL SIGSTOP SIGCONT SIGTERM WNOHANG);
+use POSIX qw(SIGKILL SIGCONT SIGTERM WNOHANG);
 use RateLimit::Nginx;
+use RateLimit::Processes;
 use RateLimit::Wait qw(wait_until);
 use Redis;
 
@@ -99,17 +100,7 @@ sub taken ($self, $key) { return $self->client->llen($key) }
 
 sub keys ($self) { return sort $self->client->keys('*') }
 
-# Returns when it does stand still.
-sub freeze ($self) {
-    kill SIGSTOP, $self->pid;
-    wait_until(sub { $self->is_frozen }) or die 'redis-server does not stop';
-}
-
-sub is_frozen ($self) {
-    open my $stat, '<', '/proc/' . $self->pid . '/stat' or return 0;
-    return <$stat> =~ /\) T /;
-}
-
+sub freeze ($self) { RateLimit::Processes::freeze($self->pid) }
 sub thaw ($self)   { kill SIGCONT, $self->pid }
 
 1;
