@@ -5,11 +5,11 @@ use v5.36;
 use lib 't/lib';
 use IO::Socket::INET;
 use List::Util qw(sum0);
-use Net::EmptyPort qw(empty_port);
 use RateLimit::Cluster;
 use RateLimit::Dns;
 use RateLimit::Load qw(start_requests);
 use RateLimit::Nginx;
+use RateLimit::Port qw(empty_port);
 use RateLimit::Process;
 use RateLimit::Redis;
 use RateLimit::Upstream;
@@ -233,8 +233,7 @@ subtest 'servers that are of no use' => sub {
     ok($nginx->wait_for_log(qr/fails: no node tells who serves the keys: ERR This instance has cluster support disabled,/), 'one that is of no cluster says so');
     $nginx->stop;
 
-    my $empty = RateLimit::Redis->start_new(
-        'cluster-enabled' => 'yes', 'cluster-require-full-coverage' => 'no', port => RateLimit::Cluster::port_at('127.0.0.1'));
+    my $empty = RateLimit::Redis->start_new('cluster-enabled' => 'yes', 'cluster-require-full-coverage' => 'no');
     $nginx = start_nginx("server ${\$empty->address};");
     ok($nginx->wait_for_log(qr/fails: no node tells who serves the keys: no node of the cluster serves any keys,/), 'or one of an empty one');
     $empty->client->cluster('addslots', 0 .. 16383);

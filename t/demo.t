@@ -3,8 +3,9 @@
 use v5.36;
 use lib 't/lib';
 use HTTP::Tiny;
-use Net::EmptyPort qw(check_port empty_port);
+use Net::EmptyPort qw(check_port);
 use POSIX qw(_exit WNOHANG);
+use RateLimit::Port qw(empty_port);
 use RateLimit::Wait qw(wait_until);
 use Test::More;
 

@@ -3,11 +3,11 @@
 
 use v5.36;
 use lib 't/lib';
-use Net::EmptyPort qw(empty_port);
 use RateLimit::Certificates;
 use RateLimit::Dns;
 use RateLimit::Load qw(start_requests);
 use RateLimit::Nginx;
+use RateLimit::Port qw(empty_port);
 use RateLimit::Redis;
 use RateLimit::Relay;
 use RateLimit::Wait qw(wait_until);

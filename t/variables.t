@@ -3,8 +3,8 @@
 use v5.36;
 use lib 't/lib';
 use IO::Socket::IP;
-use Net::EmptyPort qw(empty_port);
 use RateLimit::Nginx;
+use RateLimit::Port qw(empty_port);
 use RateLimit::Redis;
 use RateLimit::Wait qw(wait_until);
 use Test::More;

@@ -3,7 +3,7 @@ package RateLimit::Cluster;
 # A Redis Cluster of the test's own: masters at 127.0.0.11, .12 and so on, and a replica of each.
 
 use v5.36;
-use Net::EmptyPort qw(can_bind empty_port);
+use RateLimit::Port qw(empty_port);
 use RateLimit::Redis;
 use RateLimit::Wait qw(wait_until);
 
@@ -23,21 +23,13 @@ sub start_new ($class, %options) {
     return $self;
 }
 
-# Nodes talk to each other at another port, 10000 above.
-sub port_at ($address) {
-    while (1) {
-        my $port = empty_port({ host => $address, port => 10_000 + int rand 20_000 });
-        return $port if can_bind($address, $port + 10_000);
-    }
-}
-
 # One that is of no cluster yet.
 sub start_node ($self) {
     my $address  = $self->{address} // '127.0.0.' . ($first_address + $self->{nodes}->@*);
     my $password = $self->{password};
     my $node     = RateLimit::Redis->start_new(
         bind                    => $address,
-        port                    => port_at($address),
+        port                    => empty_port($address),
         'cluster-enabled'       => 'yes',
         'cluster-announce-ip'   => $address, # others see a connection from 127.0.0.1
         'cluster-node-timeout'  => 1000,
@@ -56,7 +48,7 @@ sub start_node ($self) {
 sub tls ($self, $address) {
     my $certificates = $self->{tls} // return ();
     return $certificates->redis_settings(
-        'redis',           port_at($address),
+        'redis',           empty_port($address),
         'tls-replication' => 'yes',
         'tls-cluster'     => 'yes',
     );

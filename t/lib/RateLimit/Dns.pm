@@ -5,8 +5,8 @@ package RateLimit::Dns;
 use v5.36;
 use File::Temp qw(tempdir);
 use Net::DNS::Nameserver;
-use Net::EmptyPort qw(empty_port);
 use RateLimit::Nginx;
+use RateLimit::Port qw(empty_port);
 use RateLimit::Process;
 use Time::HiRes qw(sleep);
 
@@ -14,7 +14,7 @@ use Time::HiRes qw(sleep);
 # `delay` seconds.
 sub start_new ($class, %addresses) {
     my $delay = delete $addresses{delay} // 0;
-    my $self = bless { dir => tempdir('dns-XXXXXXXX', TMPDIR => 1, CLEANUP => 1), port => empty_port(undef, 'udp') }, $class;
+    my $self = bless { dir => tempdir('dns-XXXXXXXX', TMPDIR => 1, CLEANUP => 1), port => empty_port('127.0.0.1', 'udp') }, $class;
     $self->answer(%addresses);
     my $file   = "$self->{dir}/names";
     my $answer = sub ($name, $class, $type, @) {

@@ -8,8 +8,9 @@ use Cwd qw(abs_path);
 use File::Temp qw(tempdir);
 use HTTP::Tiny;
 use IO::Socket::INET;
-use Net::EmptyPort qw(empty_port);
+use Net::EmptyPort ();
 use POSIX qw(_exit WNOHANG);
+use RateLimit::Port qw(empty_port);
 use RateLimit::Wait qw(wait_until);
 use Test::More;
 

@@ -4,9 +4,9 @@ package RateLimit::Redis;
 
 use v5.36;
 use parent 'Test::RedisServer';
-use Net::EmptyPort qw(empty_port);
 use POSIX qw(SIGKILL SIGCONT SIGTERM WNOHANG);
 use RateLimit::Nginx;
+use RateLimit::Port qw(empty_port);
 use RateLimit::Processes;
 use RateLimit::Wait qw(wait_until);
 use Redis;

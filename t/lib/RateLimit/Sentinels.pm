@@ -4,8 +4,8 @@ package RateLimit::Sentinels;
 
 use v5.36;
 use File::Temp qw(tempdir);
-use Net::EmptyPort qw(empty_port);
 use RateLimit::Nginx;
+use RateLimit::Port qw(empty_port);
 use RateLimit::Process;
 use RateLimit::Redis;
 use RateLimit::Wait qw(wait_until);
@@ -18,7 +18,7 @@ sub start_new ($class, %options) {
     my $master = $self->start_redis;
     $self->{redis} = [$master, $self->start_redis(replicaof => '127.0.0.1 ' . $self->port_of($master))];
     $self->start_sentinel($_) for 1 .. 3;
-    wait_until(sub { $self->is_settled }, 20) or die 'the Sentinels do not find each other';
+    wait_until(sub { $self->is_settled }, 20) or die "the Sentinels do not find each other:\n", map { RateLimit::Nginx::slurp($_) } glob "$self->{dir}/*/output";
     return $self;
 }
 
