@@ -84,10 +84,9 @@ void cluster_maps(Input input) {
     std::string bytes = input.flag() ? "+OK\r\n" : "";
     bytes += input.flag() ? take_map(input) : std::string();
     bytes += input.rest();
-    const std::string whole = heard(bytes, one_piece, has_password);
-    require(heard(bytes, piece_sizes, has_password) == whole &&
-                heard(bytes, single_bytes, has_password) == whole,
-            "in other pieces: the same is heard");
+    require_same_in_pieces({piece_sizes, single_bytes}, [&](std::string_view sizes) {
+        return heard(bytes, sizes, has_password);
+    });
 }
 
 } // namespace fuzz

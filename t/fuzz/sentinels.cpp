@@ -122,12 +122,11 @@ void sentinels(Input input) {
         bytes += take_words(input);
     }
     bytes += input.rest();
-    for (const std::string_view sizes : {piece_sizes, single_bytes}) {
-        require(trees_in(bytes, sizes) == trees_in(bytes, one_piece),
-                "in other pieces: the same replies");
-        require(heard(bytes, sizes, has_password) == heard(bytes, one_piece, has_password),
-                "in other pieces: the same is heard");
-    }
+    require_same_in_pieces({piece_sizes, single_bytes},
+                           [&](std::string_view sizes) { return trees_in(bytes, sizes); });
+    require_same_in_pieces({piece_sizes, single_bytes}, [&](std::string_view sizes) {
+        return heard(bytes, sizes, has_password);
+    });
 }
 
 } // namespace fuzz

@@ -370,13 +370,8 @@ void Worker::end() {
 
 void sessions(Input input) {
     const std::string_view piece_sizes = input.text(8);
-    const std::string whole = Worker(input, one_piece).run();
-    const std::string pieces =
-        Worker(input, piece_sizes.empty() ? single_bytes : piece_sizes).run();
-    if (pieces != whole) {
-        std::fprintf(stderr, "--- as sent\n%s--- in pieces\n%s", whole.c_str(), pieces.c_str());
-    }
-    require(pieces == whole, "the same is seen in whatever pieces bytes come");
+    require_same_in_pieces({piece_sizes},
+                           [&](std::string_view sizes) { return Worker(input, sizes).run(); });
 }
 
 } // namespace fuzz
