@@ -7,10 +7,10 @@ use IO::Socket::INET;
 use List::Util qw(sum0);
 use RateLimit::Cluster;
 use RateLimit::Dns;
+use RateLimit::Liar;
 use RateLimit::Load qw(start_requests);
 use RateLimit::Nginx;
 use RateLimit::Port qw(empty_port);
-use RateLimit::Process;
 use RateLimit::Redis;
 use RateLimit::Upstream;
 use RateLimit::Wait qw(wait_until);
@@ -191,27 +191,13 @@ subtest 'a master that is added, and one that goes' => sub {
     $nginx->stop;
 };
 
-# A peer that says one thing to whoever connects.
-sub start_liar ($says) {
-    my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 5) or die "listen: $!";
-    my $process  = RateLimit::Process->run(sub {
-        my @open;
-        while (my $client = $listener->accept) {
-            sysread $client, my $asked, 4096;
-            syswrite $client, $says;
-            push @open, $client;
-        }
-    });
-    return ($process, "server 127.0.0.1:${\$listener->sockport};");
-}
-
 subtest 'servers that are of no use' => sub {
     my $nowhere = empty_port();
     my $silent  = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 5) or die "listen: $!";
-    my ($rude, $rude_server) = start_liar("HTTP/1.1 400 Bad Request\r\n\r\n");
-    my ($mad,  $mad_server)  = start_liar("*1\r\n*3\r\n:0\r\n:99999\r\n*2\r\n\$1\r\na\r\n:1\r\n");
-    my $others = "server 127.0.0.1:$nowhere; server 127.0.0.1:${\$silent->sockport}; $rude_server $mad_server ";
-    my $nginx  = start_nginx($others . $cluster->servers);
+    my $rude    = RateLimit::Liar->start_new("HTTP/1.1 400 Bad Request\r\n\r\n");
+    my $mad     = RateLimit::Liar->start_new("*1\r\n*3\r\n:0\r\n:99999\r\n*2\r\n\$1\r\na\r\n:1\r\n");
+    my $others  = "server 127.0.0.1:$nowhere; server 127.0.0.1:${\$silent->sockport}; ${\$rude->server} ${\$mad->server} ";
+    my $nginx   = start_nginx($others . $cluster->servers);
     ok(works($nginx), 'others are asked');
     $nginx->stop;
 
@@ -221,9 +207,9 @@ subtest 'servers that are of no use' => sub {
     ok($nginx->wait_for_log(qr/backend "default" at 127.0.0.1:$nowhere fails: no node tells who serves the keys: connecting failed,/), 'the log tells why');
     $nginx->stop;
 
-    my ($mean, $mean_server) = start_liar("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n\$6\r\nred\nis\r\n:6379\r\n");
-    my $dns = RateLimit::Dns->start_new;
-    $nginx = start_nginx($mean_server, http => $dns->resolver);
+    my $mean = RateLimit::Liar->start_new("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n\$6\r\nred\nis\r\n:6379\r\n");
+    my $dns  = RateLimit::Dns->start_new;
+    $nginx = start_nginx($mean->server, http => $dns->resolver);
     is($nginx->get('/closed?key=mean')->{status}, 503, 'a name that is none leads nowhere');
     ok($nginx->wait_for_log(qr/backend "default" at red\\x0ais fails: its name cannot be resolved/), 'and stays on its line of the log');
     $nginx->stop;

@@ -7,10 +7,10 @@ use IO::Socket::INET;
 use List::Util qw(sum0);
 use RateLimit::Certificates;
 use RateLimit::Dns;
+use RateLimit::Liar;
 use RateLimit::Load qw(start_load);
 use RateLimit::Nginx;
 use RateLimit::Port qw(empty_port);
-use RateLimit::Process;
 use RateLimit::Sentinels;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
@@ -108,40 +108,26 @@ subtest 'Sentinels that are not there, or do not answer' => sub {
     $nginx->stop;
 };
 
-# A peer that says one thing to whoever connects, and stays or leaves.
-sub start_liar ($says, %options) {
-    my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 5) or die "listen: $!";
-    my $process  = RateLimit::Process->run(sub {
-        my @open;
-        while (my $client = $listener->accept) {
-            sysread $client, my $asked, 4096;
-            syswrite $client, $says;
-            push @open, $client if !$options{leaves};
-        }
-    });
-    return ($process, "server 127.0.0.1:${\$listener->sockport};");
-}
-
 sub told ($host, $port) { return "*2\r\n" . join '', map { '$' . length($_) . "\r\n$_\r\n" } $host, $port }
 
 subtest 'a Sentinel that lies' => sub {
     my $master    = $sentinels->master;
     my ($replica) = grep { $_ != $master } map { $sentinels->redis($_) } 0, 1;
     my $port      = $replica->conf->{port};
-    my ($liar, $server) = start_liar(told('127.0.0.1', $port));
-    my $before = checks($replica);
-    my $nginx  = start_nginx($server);
+    my $liar      = RateLimit::Liar->start_new(told('127.0.0.1', $port));
+    my $before    = checks($replica);
+    my $nginx     = start_nginx($liar->server);
     ok($nginx->wait_for_log(qr/fails: ROLE: slave,/), 'the log tells what it leads to');
     is($nginx->get('/closed?key=lie')->{status}, 503, 'no verdict');
     is(checks($replica), $before, 'the replica is asked nothing');
     $nginx->stop;
 
-    $nginx = start_nginx($server . $sentinels->servers);
+    $nginx = start_nginx($liar->server . $sentinels->servers);
     ok(works($nginx), 'another one is asked');
     $nginx->stop;
 
-    my ($rude, $rude_server) = start_liar("HTTP/1.1 400 Bad Request\r\n\r\n");
-    $nginx = start_nginx($rude_server . $sentinels->servers);
+    my $rude = RateLimit::Liar->start_new("HTTP/1.1 400 Bad Request\r\n\r\n");
+    $nginx = start_nginx($rude->server . $sentinels->servers);
     ok(works($nginx), 'or where it is none');
     $nginx->stop;
 };
@@ -162,8 +148,8 @@ subtest 'Sentinels that leave when they have told a name' => sub {
     my $redis = RateLimit::Redis->start_new;
     my $dns   = RateLimit::Dns->start_new('redis.test' => '127.0.0.1', delay => 0.3);
     my $told  = told('redis.test', $redis->conf->{port});
-    my @liars = map { [start_liar($told, leaves => 1)] } 1, 2;
-    my $nginx = start_nginx(join(' ', map { $_->[1] } @liars) . ' connect_timeout 3s; timeout 3s;', http => $dns->resolver);
+    my @liars = map { RateLimit::Liar->start_new($told, leaves => 1) } 1, 2;
+    my $nginx = start_nginx(join(' ', map { $_->server } @liars) . ' connect_timeout 3s; timeout 3s;', http => $dns->resolver);
     ok(works($nginx), 'the name that they told counts');
     $nginx->stop;
 };
