@@ -147,6 +147,11 @@ uint64_t number_in(std::string_view redis_key) {
     return number;
 }
 
+void HonestRedis::connected() {
+    commands_.clear();
+    answered_.clear();
+}
+
 void HonestRedis::take(std::string_view bytes) {
     for (Command &command : redis_client::parse_commands(bytes)) {
         if (command[0] == "EVAL" && script_of(command) != nullptr) {
@@ -156,12 +161,18 @@ void HonestRedis::take(std::string_view bytes) {
     }
 }
 
+Command HonestRedis::take_next() {
+    Command command = std::move(commands_.front());
+    commands_.pop_front();
+    answered_ = command[0];
+    return command;
+}
+
 std::string HonestRedis::answer(Input &input) {
     if (commands_.empty()) {
         return {};
     }
-    const Command command = std::move(commands_.front());
-    commands_.pop_front();
+    const Command command = take_next();
     if (command[0] == "ROLE") {
         return "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
     }
@@ -179,7 +190,7 @@ std::string HonestRedis::answer_with(std::string_view reply) {
     if (commands_.empty()) {
         return {};
     }
-    commands_.pop_front();
+    take_next();
     return std::string(reply);
 }
 

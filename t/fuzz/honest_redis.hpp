@@ -62,7 +62,7 @@ inline constexpr std::string_view no_replies[] = {
 
 class HonestRedis {
   public:
-    void connected() { commands_.clear(); }
+    void connected();
 
     /// Whole commands.
     void take(std::string_view bytes);
@@ -71,6 +71,9 @@ class HonestRedis {
     const redis_client::Command *next() const {
         return commands_.empty() ? nullptr : &commands_.front();
     }
+
+    /// The name of the command that was answered last, on this connection.
+    const std::string &answered() const { return answered_; }
 
     /// To the oldest command; nothing where there is none.
     std::string answer(Input &input);
@@ -82,7 +85,10 @@ class HonestRedis {
     size_t keys_in_full() const { return keys_in_full_; }
 
   private:
+    redis_client::Command take_next();
+
     std::deque<redis_client::Command> commands_;
+    std::string answered_;
     size_t keys_in_full_ = 0;
 };
 
