@@ -95,7 +95,7 @@ void MapFetcher::on_bytes(std::string_view bytes) {
     case ClusterQuery::Progress::broken:
         ask_next(query_.problem().what, query_.problem().redis_said);
         break;
-    case ClusterQuery::Progress::map: {
+    case ClusterQuery::Progress::answered: {
         const std::string host(hosts_[next_]->host());
         is_fetching_ = false;
         stop();

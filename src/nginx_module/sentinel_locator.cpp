@@ -138,7 +138,7 @@ void SentinelLocator::on_bytes(std::string_view bytes) {
     case Sentinel::Progress::broken:
         ask_next(sentinel_.problem().what, sentinel_.problem().redis_said);
         return;
-    case Sentinel::Progress::master:
+    case Sentinel::Progress::answered:
         on_master();
         break;
     }

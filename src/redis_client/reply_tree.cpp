@@ -61,6 +61,11 @@ ReplyView ReplyView::operator[](size_t i) const {
     return ReplyView(*reply_->element[i]);
 }
 
+bool ReplyView::is_empty() const {
+    return reply_->type == REDIS_REPLY_NIL ||
+           (reply_->type == REDIS_REPLY_ARRAY && reply_->elements == 0);
+}
+
 ReplyTreeReader::ReplyTreeReader(size_t longest_reply) : longest_reply_(longest_reply) {
     reset();
 }

@@ -24,6 +24,8 @@ class ReplyView {
     /// Of an array; none of others.
     size_t size() const;
     ReplyView operator[](size_t i) const;
+    /// Nil, or an array of nothing.
+    bool is_empty() const;
 
   private:
     const redisReply *reply_;

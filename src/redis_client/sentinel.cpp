@@ -1,11 +1,8 @@
 #include "sentinel.hpp"
 
 #include "../rate_limit/parse.hpp"
-#include "auth.hpp"
 #include "resp.hpp"
 #include "words.hpp"
-
-#include <utility>
 
 namespace redis_client {
 
@@ -20,50 +17,34 @@ std::string_view text_of(ReplyView reply) {
 
 } // namespace
 
-Sentinel::Sentinel(SentinelSettings settings)
-    : settings_(std::move(settings)), reader_(longest_reply) {}
+Sentinel::Sentinel(const SentinelSettings &settings)
+    : Query(settings.username, settings.password, longest_reply),
+      master_name_(settings.master_name) {}
 
 /// All at once, so that no change falls between the answer and the subscription.
-void Sentinel::connected() {
-    reader_.reset();
-    problem_ = {};
-    output_.clear();
-    const bool logs_in = write_auth(output_, settings_.username, settings_.password);
-    awaited_ = logs_in ? Awaited::login : Awaited::address;
-    write_command(output_, {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", settings_.master_name});
-    write_command(output_, {"SUBSCRIBE", channel});
+void Sentinel::ask(ByteQueue &output) {
+    awaited_ = Awaited::address;
+    write_command(output, {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master_name_});
+    write_command(output, {"SUBSCRIBE", channel});
 }
 
 Sentinel::Progress Sentinel::received(std::string_view bytes) {
-    Progress progress = Progress::more;
-    reader_.feed(bytes);
-    for (;;) {
-        switch (reader_.next()) {
-        case ReplyTreeReader::Next::incomplete:
-            return progress;
-        case ReplyTreeReader::Next::broken:
-            return broken("an unexpected reply");
-        case ReplyTreeReader::Next::reply:
+    Progress last = read(bytes);
+    while (last == Progress::answered) {
+        const Progress next = read({});
+        if (next == Progress::more) {
             break;
         }
-        const Progress step = take(reader_.reply());
-        if (step == Progress::broken) {
-            return step;
-        }
-        progress = step == Progress::master ? step : progress;
+        last = next;
     }
+    return last;
 }
 
 Sentinel::Progress Sentinel::take(ReplyView reply) {
     if (reply.is_error()) {
-        const std::string_view said = text_of(reply);
-        return awaited_ == Awaited::login ? broken("AUTH", refusal_of_auth(said))
-                                          : broken("error reply", said);
+        return broken("error reply", text_of(reply));
     }
     switch (awaited_) {
-    case Awaited::login:
-        awaited_ = Awaited::address;
-        return Progress::more;
     case Awaited::address:
         awaited_ = Awaited::subscription;
         return take_address(reply);
@@ -78,9 +59,7 @@ Sentinel::Progress Sentinel::take(ReplyView reply) {
 
 Sentinel::Progress Sentinel::take_address(ReplyView reply) {
     if (reply.size() != 2) {
-        return reply.size() == 0 && !reply.text() && !reply.number()
-                   ? broken("it knows no master of that name")
-                   : broken("an unexpected reply");
+        return broken(reply.is_empty() ? "it knows no master of that name" : "an unexpected reply");
     }
     return take_master(text_of(reply[0]), text_of(reply[1]));
 }
@@ -91,7 +70,7 @@ Sentinel::Progress Sentinel::take_message(ReplyView message) {
         return broken("an unexpected reply");
     }
     std::string_view text = text_of(message[2]);
-    if (next_word(text) != settings_.master_name) {
+    if (next_word(text) != master_name_) {
         return Progress::more; // a Sentinel may watch several
     }
     (void)next_word(text);
@@ -106,12 +85,7 @@ Sentinel::Progress Sentinel::take_master(std::string_view host, std::string_view
         return broken("an unexpected reply");
     }
     master_ = {.host = std::string(host), .port = static_cast<uint16_t>(*number)};
-    return Progress::master;
-}
-
-Sentinel::Progress Sentinel::broken(std::string_view what, std::string_view redis_said) {
-    problem_ = {.what = what, .redis_said = std::string(redis_said)};
-    return Progress::broken;
+    return Progress::answered;
 }
 
 } // namespace redis_client

@@ -2,9 +2,8 @@
 // that changes. https://redis.io/docs/latest/develop/reference/sentinel-clients
 #pragma once
 
-#include "byte_queue.hpp"
 #include "endpoint.hpp"
-#include "reply_tree.hpp"
+#include "query.hpp"
 
 #include <string>
 #include <string_view>
@@ -17,45 +16,28 @@ struct SentinelSettings {
     std::string password = {}; // empty: no AUTH
 };
 
-class Sentinel {
+class Sentinel final : public Query {
   public:
-    explicit Sentinel(SentinelSettings settings);
+    explicit Sentinel(const SentinelSettings &settings);
 
-    /// The transport is connected: output() has what is to be said.
-    void connected();
-
-    enum class Progress {
-        more,   // as it should be
-        master, // it told of a master, which may be the same as before
-        broken, // this Sentinel is of no use, for the reason in problem()
-    };
-    /// Of several masters told in the same bytes the last one counts.
+    /// Each answer tells of a master, which may be the same as before. Of several in the same bytes
+    /// the last one counts.
     Progress received(std::string_view bytes);
 
     const Endpoint &master() const { return master_; }
-    ByteQueue &output() { return output_; }
-
-    struct Problem {
-        std::string_view what;  // static text
-        std::string redis_said; // unescaped
-    };
-    const Problem &problem() const { return problem_; }
 
   private:
-    enum class Awaited { login, address, subscription, messages };
+    enum class Awaited { address, subscription, messages };
 
-    Progress take(ReplyView reply);
+    void ask(ByteQueue &output) override;
+    Progress take(ReplyView reply) override;
     Progress take_address(ReplyView reply);
     Progress take_message(ReplyView message);
     Progress take_master(std::string_view host, std::string_view port);
-    Progress broken(std::string_view what, std::string_view redis_said = {});
 
-    const SentinelSettings settings_;
-    Awaited awaited_ = Awaited::login;
-    ByteQueue output_;
-    ReplyTreeReader reader_;
+    const std::string master_name_;
+    Awaited awaited_ = Awaited::address;
     Endpoint master_;
-    Problem problem_;
 };
 
 } // namespace redis_client

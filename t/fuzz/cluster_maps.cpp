@@ -66,7 +66,7 @@ std::string heard(std::string_view bytes, std::string_view piece_sizes, bool has
         progress = query.received(pieces.take());
     }
     std::string all = std::to_string(static_cast<int>(progress)) + ' ';
-    if (progress == ClusterQuery::Progress::map) {
+    if (progress == ClusterQuery::Progress::answered) {
         require_sound(query.map());
         for (const ClusterMap::Master &master : query.map().masters()) {
             all += master.endpoint.host + ' ' + std::to_string(master.endpoint.port) + ' ' +

@@ -104,7 +104,7 @@ std::string heard(std::string_view bytes, std::string_view piece_sizes, bool has
         const auto progress = sentinel.received(pieces.take());
         all = progress == Sentinel::Progress::more ? all : progress;
         const redis_client::Endpoint &master = sentinel.master();
-        require(progress != Sentinel::Progress::master || (!master.host.empty() && master.port > 0),
+        require(progress != Sentinel::Progress::answered || (!master.host.empty() && master.port > 0),
                 "a master has a host and a port");
     }
     return std::to_string(static_cast<int>(all)) + ' ' + sentinel.master().host + ' ' +

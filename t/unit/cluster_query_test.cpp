@@ -22,7 +22,7 @@ class ClusterQueryTest : public testing::Test {
     }
 
     void expect_map(Progress progress) {
-        EXPECT_EQ(progress, Progress::map);
+        EXPECT_EQ(progress, Progress::answered);
         ASSERT_EQ(query_->map().masters().size(), 1u);
         EXPECT_EQ(query_->map().masters()[0].endpoint, (Endpoint{"10.0.0.1", 7001}));
     }

@@ -32,7 +32,7 @@ class SentinelTest : public testing::Test {
     }
 
     void expect_master(Progress progress, std::string_view host, uint16_t port) {
-        EXPECT_EQ(progress, Progress::master);
+        EXPECT_EQ(progress, Progress::answered);
         EXPECT_EQ(sentinel_->master(), (Endpoint{std::string(host), port}));
     }
 
@@ -96,7 +96,7 @@ TEST_F(SentinelTest, ReadsByteByByteAndAllAtOnce) {
     connect();
     int masters = 0;
     for (const char byte : all) {
-        masters += sentinel_->received({&byte, 1}) == Progress::master;
+        masters += sentinel_->received({&byte, 1}) == Progress::answered;
     }
     EXPECT_EQ(masters, 2);
     EXPECT_EQ(sentinel_->master(), (Endpoint{"::2", 65535}));
