@@ -52,7 +52,7 @@ struct Parts {
 void take_rule(Input &input, Parts &parts) {
     parts.prefix = take_prefix(input);
     parts.rule.zone = take_name(input, 1);
-    parts.rule.quota.algorithm = input.one_of(algorithms);
+    parts.rule.quota.algorithm = input.one_of(rate_limit::all_algorithms);
     parts.rule.quota.window = std::chrono::milliseconds(
         input.number(1, static_cast<uint64_t>(rate_limit::longest_window.count())));
     parts.rule.explicit_name = take_name(input, 0);

@@ -26,7 +26,7 @@ class Host {
   public:
     explicit Host(Input &input)
         : input_(input),
-          quota_(take_quota(input, input.one_of(algorithms))),
+          quota_(take_quota(input, input.one_of(rate_limit::all_algorithms))),
           aligned_(input.flag()),
           now_(input.number(0, 1'000'000'000'000)) {}
 

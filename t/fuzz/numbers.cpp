@@ -146,7 +146,7 @@ void check_arguments(const Quota &quota, bool aligned) {
 
 void numbers(Input input) {
     const uint64_t largest = input.flag() ? UINT64_MAX : input.number(0, UINT64_MAX);
-    const Quota quota = take_quota(input, input.one_of(algorithms));
+    const Quota quota = take_quota(input, input.one_of(rate_limit::all_algorithms));
     check_quota(quota);
     check_part(quota, input.number(1, 100));
     check_arguments(quota, input.flag());

@@ -4,17 +4,11 @@
 #include "input.hpp"
 #include "rate_limit/rule.hpp"
 #include "rate_limit/verdict.hpp"
+#include "unit/algorithms.hpp"
 
 #include <chrono>
 
 namespace fuzz {
-
-inline constexpr rate_limit::Algorithm algorithms[] = {
-    rate_limit::Algorithm::fixed_window,   rate_limit::Algorithm::sliding_log,
-    rate_limit::Algorithm::sliding_window, rate_limit::Algorithm::token_bucket,
-    rate_limit::Algorithm::gcra,           rate_limit::Algorithm::leaky_bucket,
-    rate_limit::Algorithm::concurrency,
-};
 
 /// Small numbers as often as any.
 inline uint64_t take_units(Input &input, uint64_t most) {

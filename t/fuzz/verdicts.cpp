@@ -105,7 +105,7 @@ void verdicts(Input input) {
     std::vector<int64_t> numbers = {input.flag() ? input.any_number() : 1'700'000'000'000'000};
     bool denies = false;
     for (Charge &charge : charges) {
-        charge.quota = take_quota(input, input.one_of(algorithms));
+        charge.quota = take_quota(input, input.one_of(rate_limit::all_algorithms));
         charge.dry_run = input.flag();
         const size_t first = numbers.size();
         for (size_t i = 0; i < rate_limit::reply_length(charge.quota.algorithm); ++i) {

@@ -4,6 +4,7 @@
 #include "models.hpp"
 #include "redis.hpp"
 #include "traffic.hpp"
+#include "unit/algorithms.hpp"
 
 #include <gtest/gtest.h>
 
@@ -162,11 +163,7 @@ TEST_P(AlgorithmTest, IsGrantedAfterRetryAfterAndNotAMicrosecondEarlier) {
     EXPECT_GT(waited, 300);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, AlgorithmTest,
-                         testing::Values(Algorithm::fixed_window, Algorithm::sliding_log,
-                                         Algorithm::sliding_window, Algorithm::token_bucket,
-                                         Algorithm::gcra, Algorithm::leaky_bucket,
-                                         Algorithm::concurrency),
+INSTANTIATE_TEST_SUITE_P(Each, AlgorithmTest, testing::ValuesIn(rate_limit::all_algorithms),
                          [](const auto &info) {
                              return std::string(rate_limit::to_string(info.param));
                          });

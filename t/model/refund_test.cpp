@@ -3,6 +3,7 @@
 #include "models.hpp"
 #include "redis.hpp"
 #include "traffic.hpp"
+#include "unit/algorithms.hpp"
 
 #include <gtest/gtest.h>
 
@@ -221,10 +222,7 @@ TEST_P(RefundTest, OfABucketGoOnWhereTheirCountBeginsAnew) {
     EXPECT_EQ(ask(quota, 0, "k").verdict.reset.count(), 4'000'000);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, RefundTest,
-                         testing::Values(Algorithm::fixed_window, Algorithm::sliding_log,
-                                         Algorithm::sliding_window, Algorithm::token_bucket,
-                                         Algorithm::gcra, Algorithm::leaky_bucket),
+INSTANTIATE_TEST_SUITE_P(Each, RefundTest, testing::ValuesIn(rate_limit::all_but_concurrency),
                          [](const auto &info) {
                              return std::string(rate_limit::to_string(info.param));
                          });

@@ -3,6 +3,7 @@
 #include "models.hpp"
 #include "redis.hpp"
 #include "traffic.hpp"
+#include "unit/algorithms.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,17 +13,12 @@ namespace model {
 namespace {
 
 using rate_limit::Algorithm;
+using rate_limit::all_algorithms;
 using rate_limit::Decision;
 using rate_limit::Quota;
 using rate_limit::Verdict;
 using redis_client::Charge;
 using redis_client::Slot;
-
-constexpr Algorithm algorithms[] = {
-    Algorithm::fixed_window, Algorithm::sliding_log, Algorithm::sliding_window,
-    Algorithm::token_bucket, Algorithm::gcra,        Algorithm::leaky_bucket,
-    Algorithm::concurrency,
-};
 
 /// A rule, of which each request takes one of its keys.
 struct TestRule {
@@ -48,7 +44,7 @@ class RulesTest : public testing::Test {
     std::vector<TestRule> random_rules() {
         std::vector<TestRule> rules(static_cast<size_t>(traffic_.between(1, 5)));
         for (TestRule &rule : rules) {
-            rule.quota = traffic_.small_quota(algorithms[traffic_.between(0, 6)]);
+            rule.quota = traffic_.small_quota(all_algorithms[traffic_.between(0, 6)]);
             rule.quota.delay = static_cast<uint64_t>(traffic_.between(0, 3));
             rule.aligned = traffic_.one_in(2);
             rule.dry_run = traffic_.one_in(4);
@@ -200,12 +196,12 @@ TEST_F(RulesTest, AsManyAsOneCheckMayHold) {
             ASSERT_TRUE(redis_.has(charge.redis_key));
         }
     };
-    for (const Algorithm algorithm : algorithms) {
+    for (const Algorithm algorithm : all_algorithms) {
         SCOPED_TRACE(to_string(algorithm));
         check([&](size_t) { return algorithm; }, false);
         check([&](size_t) { return algorithm; }, true);
     }
-    check([](size_t i) { return algorithms[i % std::size(algorithms)]; }, false);
+    check([](size_t i) { return all_algorithms[i % std::size(all_algorithms)]; }, false);
 }
 
 } // namespace

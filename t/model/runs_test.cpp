@@ -3,6 +3,7 @@
 #include "models.hpp"
 #include "redis.hpp"
 #include "traffic.hpp"
+#include "unit/algorithms.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,14 +13,10 @@ namespace model {
 namespace {
 
 using rate_limit::Algorithm;
+using rate_limit::all_but_concurrency;
 using rate_limit::Quota;
 using rate_limit::Verdict;
 using redis_client::Charge;
-
-constexpr Algorithm algorithms[] = {
-    Algorithm::fixed_window, Algorithm::sliding_log, Algorithm::sliding_window,
-    Algorithm::token_bucket, Algorithm::gcra,        Algorithm::leaky_bucket,
-};
 
 struct TestRule {
     Quota quota;
@@ -42,7 +39,7 @@ class RunsTest : public testing::Test {
     std::vector<TestRule> random_rules() {
         std::vector<TestRule> rules(static_cast<size_t>(traffic_.between(1, 4)));
         for (TestRule &rule : rules) {
-            rule.quota = traffic_.small_quota(algorithms[traffic_.between(0, 5)]);
+            rule.quota = traffic_.small_quota(all_but_concurrency[traffic_.between(0, 5)]);
             rule.quota.delay = static_cast<uint64_t>(traffic_.between(0, 3));
             rule.quota.cost = static_cast<uint64_t>(traffic_.one_of({0, 1, 1, 1, 2}));
             rule.aligned = traffic_.one_in(2);
@@ -148,7 +145,7 @@ TEST_F(RunsTest, DecideEachCheckAsIfItWereAlone) {
 
 // The keys are local names, too: Lua has room for 200.
 TEST_F(RunsTest, MayBeOfAsManyRulesAsACheckMayHold) {
-    for (const Algorithm algorithm : algorithms) {
+    for (const Algorithm algorithm : all_but_concurrency) {
         SCOPED_TRACE(to_string(algorithm));
         Quota quota;
         quota.algorithm = algorithm;

@@ -1,5 +1,7 @@
 #include "rate_limit/headers.hpp"
 
+#include "algorithms.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -115,11 +117,7 @@ bool is_item(const std::string &text) {
 }
 
 TEST(Headers, AreStructuredFields) {
-    constexpr Algorithm algorithms[] = {Algorithm::fixed_window,   Algorithm::sliding_log,
-                                        Algorithm::sliding_window, Algorithm::token_bucket,
-                                        Algorithm::gcra,           Algorithm::leaky_bucket,
-                                        Algorithm::concurrency};
-    for (const Algorithm algorithm : algorithms) {
+    for (const Algorithm algorithm : all_algorithms) {
         for (const uint64_t limit : {uint64_t{0}, uint64_t{1}, largest_number}) {
             for (const auto window : {shortest_window, longest_window}) {
                 const Quota quota{.algorithm = algorithm, .window = window, .limit = limit};

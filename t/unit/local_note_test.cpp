@@ -2,6 +2,7 @@
 
 #include "local_test.hpp"
 
+#include "algorithms.hpp"
 #include "model/models.hpp"
 
 #include <gtest/gtest.h>
@@ -16,10 +17,6 @@ namespace {
 using namespace std::chrono_literals;
 using model::described;
 using std::chrono::microseconds;
-
-constexpr Algorithm of_redis[] = {Algorithm::fixed_window,   Algorithm::sliding_log,
-                                  Algorithm::sliding_window, Algorithm::token_bucket,
-                                  Algorithm::gcra,           Algorithm::leaky_bucket};
 
 /// 20 in 10 seconds, and at once.
 Quota twenty(Algorithm algorithm) {
@@ -56,7 +53,7 @@ class LocalNoteTest : public testing::TestWithParam<Algorithm> {
     model::Traffic traffic_ = make_traffic();
 };
 
-INSTANTIATE_TEST_SUITE_P(Each, LocalNoteTest, testing::ValuesIn(of_redis),
+INSTANTIATE_TEST_SUITE_P(Each, LocalNoteTest, testing::ValuesIn(all_but_concurrency),
                          [](const auto &info) { return std::string(to_string(info.param)); });
 
 TEST_P(LocalNoteTest, IsWhatRedisSaid) {

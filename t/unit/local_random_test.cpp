@@ -3,6 +3,7 @@
 
 #include "local_test.hpp"
 
+#include "algorithms.hpp"
 #include "model/models.hpp"
 
 #include <gtest/gtest.h>
@@ -106,10 +107,7 @@ TEST_P(LocalRandomTest, GrantsAfterRetryAfterAlone) {
     EXPECT_GT(waited, 500);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, LocalRandomTest,
-                         testing::Values(Algorithm::fixed_window, Algorithm::sliding_log,
-                                         Algorithm::sliding_window, Algorithm::token_bucket,
-                                         Algorithm::gcra, Algorithm::leaky_bucket),
+INSTANTIATE_TEST_SUITE_P(Each, LocalRandomTest, testing::ValuesIn(all_but_concurrency),
                          [](const auto &info) { return std::string(to_string(info.param)); });
 
 using LocalLogTest = LocalRandomTest;

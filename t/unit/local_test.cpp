@@ -1,5 +1,7 @@
 #include "local_test.hpp"
 
+#include "algorithms.hpp"
+
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -12,11 +14,6 @@ using std::chrono::microseconds;
 
 constexpr int64_t millisecond = 1'000;
 constexpr int64_t day = 86'400 * second; // a multiple of the windows here
-
-constexpr Algorithm all_algorithms[] = {Algorithm::fixed_window,   Algorithm::sliding_log,
-                                        Algorithm::sliding_window, Algorithm::token_bucket,
-                                        Algorithm::gcra,           Algorithm::leaky_bucket,
-                                        Algorithm::concurrency};
 
 struct Step {
     int64_t time; // after a day that begins a window

@@ -1,5 +1,6 @@
 #include "redis_client/script.hpp"
 
+#include "algorithms.hpp"
 #include "rate_limit/verdict.hpp"
 #include "redis_client/arguments.hpp"
 #include "redis_client/lua_source.hpp"
@@ -20,13 +21,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using rate_limit::Algorithm;
+using rate_limit::all_algorithms;
 
 using Numbers = std::set<size_t>;
-
-constexpr Algorithm all_algorithms[] = {Algorithm::fixed_window,   Algorithm::sliding_log,
-                                        Algorithm::sliding_window, Algorithm::token_bucket,
-                                        Algorithm::gcra,           Algorithm::leaky_bucket,
-                                        Algorithm::concurrency};
 
 std::string sha1(std::string_view text) {
     unsigned char hash[EVP_MAX_MD_SIZE];

@@ -1,5 +1,7 @@
 #include "rate_limit/shards.hpp"
 
+#include "algorithms.hpp"
+
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -8,11 +10,6 @@ namespace rate_limit {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr Algorithm all_algorithms[] = {Algorithm::fixed_window,   Algorithm::sliding_log,
-                                        Algorithm::sliding_window, Algorithm::token_bucket,
-                                        Algorithm::gcra,           Algorithm::leaky_bucket,
-                                        Algorithm::concurrency};
 
 /// Of so many units at once, where the algorithm's capacity is not the limit.
 Quota quota_of(Algorithm algorithm, uint64_t limit, uint64_t at_once) {

@@ -1,5 +1,7 @@
 #include "rate_limit/verdict.hpp"
 
+#include "algorithms.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -11,11 +13,6 @@ namespace {
 using namespace std::chrono_literals;
 
 using Numbers = std::vector<int64_t>;
-
-constexpr Algorithm all_algorithms[] = {Algorithm::fixed_window,   Algorithm::sliding_log,
-                                        Algorithm::sliding_window, Algorithm::token_bucket,
-                                        Algorithm::gcra,           Algorithm::leaky_bucket,
-                                        Algorithm::concurrency};
 
 constexpr int64_t largest = int64_t{1} << 53; // of whole numbers in Lua
 
