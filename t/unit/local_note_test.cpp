@@ -47,6 +47,16 @@ class Redis {
 
 class LocalNoteTest : public testing::TestWithParam<Algorithm> {
   protected:
+    Quota any_quota() {
+        return traffic_.one_in(2) ? traffic_.quota(GetParam()) : traffic_.small_quota(GetParam());
+    }
+
+    /// To the next request.
+    void go_on(Quota &quota, int64_t &now, const Verdict &last) {
+        now += std::max<int64_t>(traffic_.step(quota, last), 0);
+        quota.cost = traffic_.cost(quota, last);
+    }
+
     Quota quota_ = twenty(GetParam());
     Redis redis_{GetParam()};
     Host host_{begin};
@@ -135,8 +145,7 @@ TEST_P(LocalNoteTest, GrantsNothingThatRedisWouldNot) {
     int64_t granted = 0;
     int64_t denied = 0;
     for (int round = 0; round < 600; ++round) {
-        Quota quota =
-            traffic_.one_in(2) ? traffic_.quota(GetParam()) : traffic_.small_quota(GetParam());
+        Quota quota = any_quota();
         const bool aligned = traffic_.one_in(2);
         const bool is_whole = !is_bucket(GetParam()) || Interval(quota).parts == 1;
         SCOPED_TRACE(described(quota) + ", round " + std::to_string(round));
@@ -144,17 +153,13 @@ TEST_P(LocalNoteTest, GrantsNothingThatRedisWouldNot) {
         int64_t now = begin + traffic_.between(0, 1000 * second);
         Host host(now);
         Verdict last{.remaining = quota.capacity()};
-        const auto go_on = [&] {
-            now += std::max<int64_t>(traffic_.step(quota, last), 0);
-            quota.cost = traffic_.cost(quota, last);
-        };
         for (int64_t step = traffic_.between(1, 60); step > 0; --step) {
-            go_on();
+            go_on(quota, now, last);
             last = redis.ask(quota, now);
         }
         host.note(quota, last, now);
         for (int step = 0; step < 40; ++step) {
-            go_on();
+            go_on(quota, now, last);
             const bool fits = redis.fits(quota, now);
             last = host.ask(quota, now, aligned);
             const bool is_granted = last.decision == Decision::granted;
@@ -196,27 +201,22 @@ void expect_near(const Quota &quota, Host &host, int64_t now, bool aligned, cons
 TEST_P(LocalNoteTest, GivesNoFreshQuota) {
     int64_t granted = 0;
     for (int round = 0; round < 400; ++round) {
-        Quota quota =
-            traffic_.one_in(2) ? traffic_.quota(GetParam()) : traffic_.small_quota(GetParam());
+        Quota quota = any_quota();
         const bool aligned = traffic_.one_in(2);
         SCOPED_TRACE(described(quota) + ", round " + std::to_string(round));
         Redis redis(GetParam(), aligned);
         int64_t now = begin + traffic_.between(0, 1000 * second);
         Host host(now);
         Verdict last{.remaining = quota.capacity()};
-        const auto go_on = [&] {
-            now += std::max<int64_t>(traffic_.step(quota, last), 0);
-            quota.cost = traffic_.cost(quota, last);
-        };
         for (int64_t step = traffic_.between(1, 200); step > 0; --step) {
-            go_on();
+            go_on(quota, now, last);
             last = redis.ask(quota, now);
             host.note(quota, last, now);
             ASSERT_LE(host.ask(asking(quota, 0), now, aligned).remaining, last.remaining);
             ASSERT_NO_FATAL_FAILURE(expect_near(quota, host, now, aligned, last));
         }
         for (int step = 0; step < 60; ++step) {
-            go_on();
+            go_on(quota, now, last);
             Quota asked = quota;
             if (quota.algorithm == Algorithm::sliding_window && quota.cost > 0) {
                 --asked.cost; // it may be one unit more than in Redis
@@ -242,12 +242,8 @@ TEST_P(LocalNoteTest, GivesTheCapacityOnceMoreAtMost) {
         int64_t now = begin + traffic_.between(0, 1000 * second);
         Host host(now - microseconds(quota.window).count());
         Verdict last{.remaining = quota.capacity()};
-        const auto go_on = [&] {
-            now += std::max<int64_t>(traffic_.step(quota, last), 0);
-            quota.cost = traffic_.cost(quota, last);
-        };
         for (int64_t step = traffic_.between(1, 200); step > 0; --step) {
-            go_on();
+            go_on(quota, now, last);
             last = redis.ask(quota, now);
             if (traffic_.one_in(2)) {
                 const int64_t sent_before =
@@ -263,7 +259,7 @@ TEST_P(LocalNoteTest, GivesTheCapacityOnceMoreAtMost) {
         }
         Redis anew(GetParam());
         for (int step = 0; step < 60; ++step) {
-            go_on();
+            go_on(quota, now, last);
             const bool fits = anew.fits(quota, now);
             last = host.ask(quota, now, true);
             if (last.decision == Decision::granted) {
