@@ -1,44 +1,31 @@
 package RateLimit::Relay;
 
-# A TCP proxy on a free port of 127.0.0.1, between nginx and a Redis, that does to the replies what
-# a network or a bad peer would do. It runs in a process of its own; each call here has happened
-# when it returns.
+# A TCP proxy between nginx and a Redis, that does to the replies what a network or a bad peer would
+# do.
 
 use v5.36;
+use parent 'RateLimit::Server';
 use IO::Select;
 use IO::Socket::INET;
-use RateLimit::Process;
-use Socket qw(AF_UNIX IPPROTO_TCP PF_UNSPEC SOCK_STREAM SOL_SOCKET SO_LINGER SOMAXCONN TCP_NODELAY);
+use Socket qw(IPPROTO_TCP SOL_SOCKET SO_LINGER TCP_NODELAY);
 use Time::HiRes qw(sleep);
 
 # `to` is the port of a Redis.
 sub start_new ($class, $to) {
-    my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => SOMAXCONN, ReuseAddr => 1)
-        or die "listen: $!";
-    my ($ours, $theirs) = IO::Socket->socketpair(AF_UNIX, SOCK_STREAM, PF_UNSPEC) or die "socketpair: $!";
-    my $self = bless { port => $listener->sockport, control => $ours }, $class;
-    $self->{process} = RateLimit::Process->run(sub {
-        close $ours;
-        local $SIG{PIPE} = 'IGNORE';
+    return $class->start(sub ($listener, $control) {
         my $relay = {
-            to => $to, listener => $listener, select => IO::Select->new($listener, $theirs), control => $theirs,
+            to => $to, listener => $listener, select => IO::Select->new($listener, $control), control => $control,
             pairs => {}, accepted => 0, reads => 0, requested => 0, replied => 0, hold => 0, split => 0, next => [],
             others => ['pass'],
         };
         1 while turn($relay);
     });
-    close $theirs;
-    return $self;
 }
-
-sub port ($self) { return $self->{port} }
 
 # --- the test's side
 
 sub command ($self, $name, $argument = '') {
-    syswrite $self->{control}, "$name " . unpack('H*', $argument) . "\n";
-    my $answer = readline $self->{control} // die "the relay is gone\n";
-    return map { split /=/ } split ' ', $answer;
+    return $self->SUPER::command("$name " . unpack 'H*', $argument);
 }
 
 # Replies wait here, until release().
@@ -65,7 +52,7 @@ sub reset_all ($self) { $self->command('reset') }
 
 # accepted: connections so far; open: those there are; requested: bytes that came from nginx, in
 # so many `reads`; replied: bytes for nginx; held: those of them that wait.
-sub counts ($self) { return { $self->command('counts') } }
+sub counts ($self) { return $self->command('counts') }
 
 # --- the relay's side
 

@@ -1,46 +1,29 @@
 package RateLimit::Upstream;
 
 # A server that nginx passes requests on to: it keeps them for as long as the test wants, and knows
-# how many it has at once. It runs in a process of its own; each call here has happened when it
-# returns.
+# how many it has at once.
 
 use v5.36;
+use parent 'RateLimit::Server';
 use IO::Select;
-use IO::Socket::INET;
 use List::Util qw(max min);
-use RateLimit::Process;
 use RateLimit::Wait qw(wait_until);
-use Socket qw(AF_UNIX PF_UNSPEC SOCK_STREAM SOMAXCONN);
 use Time::HiRes qw(time);
 
 # Each request is answered after so many `seconds` (0).
 sub start_new ($class, %options) {
-    my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => SOMAXCONN, ReuseAddr => 1)
-        or die "listen: $!";
-    my ($ours, $theirs) = IO::Socket->socketpair(AF_UNIX, SOCK_STREAM, PF_UNSPEC) or die "socketpair: $!";
-    my $self = bless { port => $listener->sockport, control => $ours }, $class;
-    $self->{process} = RateLimit::Process->run(sub {
-        close $ours;
-        local $SIG{PIPE} = 'IGNORE';
+    return $class->start(sub ($listener, $control) {
         my $upstream = {
-            listener => $listener, control => $theirs, select => IO::Select->new($listener, $theirs),
+            listener => $listener, control => $control, select => IO::Select->new($listener, $control),
             seconds => $options{seconds} // 0, hold => 0, requests => [], most => 0, accepted => 0,
         };
         1 while turn($upstream);
     });
-    close $theirs;
-    return $self;
 }
 
 sub url ($self) { return "http://127.0.0.1:$self->{port}" }
 
 # --- the test's side
-
-sub command ($self, $name) {
-    syswrite $self->{control}, "$name\n";
-    my $answer = readline $self->{control} // die "the upstream is gone\n";
-    return { map { split /=/ } split ' ', $answer };
-}
 
 # Requests stay here, until they are answered, or dropped without an answer.
 sub hold ($self)   { $self->command('hold') }
