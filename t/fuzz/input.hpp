@@ -21,6 +21,7 @@ inline void require(bool holds, const char *what) {
 }
 
 /// Takes values off the front of any bytes. Beyond their end each value is the least one.
+/// Two are never operands or arguments of one expression: their order would be the compiler's.
 class Input {
   public:
     explicit Input(std::string_view bytes) : bytes_(bytes) {}

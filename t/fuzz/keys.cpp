@@ -98,7 +98,8 @@ void take_shard(Input &input, Parts &parts) {
 std::string take_client_key(Input &input) {
     std::string key(input.text(255));
     if (input.flag()) {
-        key.append(input.number(0, 400), static_cast<char>(input.number(0, 255)));
+        const size_t size = input.number(0, 400);
+        key.append(size, static_cast<char>(input.number(0, 255)));
     }
     return key;
 }

@@ -96,7 +96,8 @@ class Host {
                                       window * static_cast<int64_t>(input_.number(0, 24)) / 8,
                                       microseconds(input_.number(0, 255)),
                                       microseconds(input_.number(0, UINT32_MAX))};
-        now_ += std::max(input_.one_of(times) - microseconds(input_.number(0, 1)), none);
+        const microseconds time = input_.one_of(times);
+        now_ += std::max(time - microseconds(input_.number(0, 1)), none);
     }
 
     void change() { change_numbers(input_, quota_); }

@@ -79,8 +79,10 @@ std::string take_words(Input &input) {
     switch (input.number(0, most)) {
     case any:
         return std::string(input.text(255));
-    case address:
-        return "*2\r\n" + bulk(input.one_of(hosts)) + bulk(input.one_of(ports));
+    case address: {
+        const std::string host = bulk(input.one_of(hosts));
+        return "*2\r\n" + host + bulk(input.one_of(ports));
+    }
     case message: {
         std::string text(input.one_of(masters));
         text += " 10.0.0.1 6379 " + std::string(input.one_of(hosts));
@@ -104,7 +106,8 @@ std::string heard(std::string_view bytes, std::string_view piece_sizes, bool has
         const auto progress = sentinel.received(pieces.take());
         all = progress == Sentinel::Progress::more ? all : progress;
         const redis_client::Endpoint &master = sentinel.master();
-        require(progress != Sentinel::Progress::answered || (!master.host.empty() && master.port > 0),
+        require(progress != Sentinel::Progress::answered ||
+                    (!master.host.empty() && master.port > 0),
                 "a master has a host and a port");
     }
     return std::to_string(static_cast<int>(all)) + ' ' + sentinel.master().host + ' ' +

@@ -146,7 +146,10 @@ class Records {
         writing_[input_.number(0, 1)] = writes_of(memory_, store);
     }
 
-    void write() { write_one(memory_, writing_[input_.number(0, 1)], input_.number(0, 15)); }
+    void write() {
+        Writes &writes = writing_[input_.number(0, 1)];
+        write_one(memory_, writes, input_.number(0, 15));
+    }
 
     void write_all() {
         Writes &writes = writing_[input_.number(0, 1)];
