@@ -270,11 +270,15 @@ for my $zone ([ '32k', 16 ], [ '1m', 64 ], [ '2000k', 125 ]) {
     refuses('http', rules($size, $most + 1), invalid('redis_rate_limit_zone', 'zone', "z:$told", "a size of at least ${needed}k for its ${\($most + 1)} rules in"));
     accepts('http', rules("${needed}k", $most + 1));
 }
-refuses('zone', '$arg_key zone=z:1m top_keys=on', invalid('redis_rate_limit_zone', 'parameter', 'top_keys', 'a known one'));
+refuses('zone', '$arg_key zone=z:1m top=on', invalid('redis_rate_limit_zone', 'parameter', 'top', 'a known one'));
 for my $value ('', qw(x 0 0ms -1 -1s 1.5s 367d ON)) {
     refuses('zone', "\$arg_key zone=z:1m deny_cache=$value", invalid('redis_rate_limit_zone', 'deny_cache', $value, 'on, off or a time from 1ms to 366d'));
 }
 refuses('zone', '$arg_key zone=z:1m deny_cache=on deny_cache=off', invalid('redis_rate_limit_zone', 'deny_cache', 'off', 'it only once'));
+for my $value ('', qw(5 ON)) {
+    refuses('zone', "\$arg_key zone=z:1m top_keys=$value", invalid('redis_rate_limit_zone', 'top_keys', $value, 'on or off'));
+}
+accepts('zone', "\$arg_key zone=z:1m top_keys=$_") for qw(on off);
 accepts('zone', "\$arg_key zone=z:1m deny_cache=$_") for qw(on off 1ms 200ms 60 366d);
 refuses(
     'zone',

@@ -4,7 +4,7 @@ use v5.36;
 use lib 't/lib';
 use JSON::PP qw(decode_json);
 use JSON::Validator;
-use List::Util qw(sum0);
+use List::Util qw(pairs sum0);
 use RateLimit::Client;
 use RateLimit::Nginx;
 use RateLimit::Port qw(empty_port);
@@ -197,6 +197,9 @@ sub counts_are_exact ($when) {
     is_deeply(\%counted, \%expected, "exact counts $when");
 }
 
+# top_rejected of keys, most rejections first.
+sub tops (@counts) { return [ map { { key => $_->[0], rejected => $_->[1] } } pairs @counts ] }
+
 # Where the rules stand.
 my %location = (
     'z limited'     => 'limited|peek',
@@ -240,6 +243,9 @@ subtest 'a mixed run' => sub {
     my $metrics = metrics_of($nginx);
     my $sharded = outcomes($metrics, 'z', 'sharded');
     is_deeply([ map { $_ => $sharded->{$_} } qw(passed rejected) ], [ passed => 12, rejected => 28 ], 'so is one that asks two shards');
+    my %top = map { my $top = $metrics->{zones}{$_}{top_rejected}; @$top ? ($_ => $top) : () } keys $metrics->{zones}->%*;
+    my %rejected = (z => 31, asks => 18, held => 2, 'none-local' => 2);
+    is_deeply(\%top, { map { $_ => tops((1 => $rejected{$_}), (2 => $rejected{$_})) } keys %rejected }, 'the keys that were rejected');
     is_deeply([ map { $_->{pending} } values $metrics->{backends}->%* ], [ 0, 0, 0, 0 ], 'nothing is pending');
     is(join(' ', $metrics->@{qw(version workers)}), '0.1.0 2', 'version and workers');
 };
@@ -323,6 +329,46 @@ subtest 'configurations' => sub {
     $nginx->configure($http->($zone->('2m'), $two));
     $nginx->reload;
     is_deeply(outcomes(metrics_of($nginx), 'zone.of-all/NAMES_1', 'zone.of-all/NAMES_1/500ms'), {}, 'another size begins anew');
+    $nginx->stop;
+};
+
+subtest 'the keys that are rejected most' => sub {
+    my $site = sub (%options) {
+        my %zones = (binary => '$binary_remote_addr', any => '$arg_key', cut => '$arg_key', off => '$arg_key');
+        my $zones = join "\n", map { "redis_rate_limit_zone $zones{$_} zone=$_:1m deny_cache=off $options{$_};" } grep { $options{$_} } sort keys %zones;
+        return "redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }\n$zones\n"
+            . 'server { listen %PORT%; location /json { redis_rate_limit_metrics json; }'
+            . join("\n", map { "location /$_ { redis_rate_limit zone=$_ algorithm=sliding_log limit=0 window=1h; empty_gif; }" } grep { $options{$_} } sort keys %zones)
+            . ' location /twice { redis_rate_limit zone=any algorithm=gcra limit=1 window=2h cost=2; redis_rate_limit zone=any algorithm=gcra limit=1 window=3h cost=2;'
+            . ' redis_rate_limit zone=any algorithm=gcra limit=1 window=2h cost=2 name=trial dry_run; empty_gif; }'
+            . ' location /trial { redis_rate_limit zone=any algorithm=gcra limit=1 window=2h cost=2 dry_run; empty_gif; } }';
+    };
+    my %on = map { $_ => 'top_keys=on' } qw(binary any cut);
+    $nginx = RateLimit::Nginx->start_new($site->(%on, off => 'top_keys=off'));
+    my $top = sub ($zone) { metrics_of($nginx)->{zones}{$zone}{top_rejected} };
+    request($nginx, '/binary', 3);
+    is_deeply($top->('binary'), tops('127.0.0.1' => 3), 'an address');
+    request($nginx, "/any?key=$_") for '%00"\\', 'a', 'a';
+    request($nginx, "/cut?key=" . 'x' x 64 . $_) for '', 'y', 'z' x 1000;
+    is_deeply($top->('any'), tops('a' => 2, '%00\x22\x5c' => 1), 'most first, escaped as in log lines');
+    is_deeply($top->('cut'), tops('x' x 64 => 3), 'cut');
+    request($nginx, '/off?key=a');
+    is_deeply($top->('off'), [], 'none with top_keys=off');
+    request($nginx, $_) for '/twice?key=twice', '/trial?key=trial';
+    is_deeply([ grep { $_->{key} eq 'twice' || $_->{key} eq 'trial' } $top->('any')->@* ], tops(twice => 1), 'requests, whatever rules of the zone deny; none of a dry run');
+    request($nginx, "/any?key=many-$_", 2) for 1 .. 120;
+    my $many = $top->('any');
+    is(@$many, 20, 'no more than 20');
+    unlike($nginx->get('/metrics')->{content}, qr/many-/, 'none for Prometheus');
+
+    $nginx->configure($site->(%on, off => 'top_keys=on', any => 'top_keys=off'));
+    $nginx->reload;
+    is_deeply($top->('cut'), tops('x' x 64 => 3), 'they survive a reload');
+    is_deeply($top->('off'), [], 'there were none');
+    is_deeply($top->('any'), [], 'none any more');
+    $nginx->configure($site->(%on));
+    $nginx->reload;
+    is_deeply($top->('any'), [], 'nor when they are wanted again');
     $nginx->stop;
 };
 

@@ -83,6 +83,11 @@ const Parameter<ZoneConf> zone_parameters[] = {
          const bool in_range = time > 0 && zone.deny_cache <= rate_limit::longest_window;
          return in_range || value == "off" ? nullptr : "on, off or a time from 1ms to 366d";
      }},
+    {"top_keys",
+     [](ngx_conf_t *, ZoneConf &zone, std::string_view value) -> const char * {
+         zone.has_top_keys = value == "on";
+         return value == "on" || value == "off" ? nullptr : "on or off";
+     }},
 };
 
 bool compile_key(ngx_conf_t *cf, ZoneConf &zone, const ngx_str_t &text) {

@@ -2,6 +2,7 @@
 
 #include "../rate_limit/metrics.hpp"
 #include "conf.hpp"
+#include "key_text.hpp"
 #include "util.hpp"
 
 #include <algorithm>
@@ -36,6 +37,31 @@ bool read_rules(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetrics 
 }
 
 /// False without memory.
+bool read_top_keys(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetrics &metrics) {
+    constexpr size_t most_shown = 20;
+    if (!zone.has_top_keys) {
+        return true;
+    }
+    rate_limit::TopKeys::Buffer buffer;
+    auto counted = zone.memory.top_keys().read(buffer);
+    counted = counted.first(std::min(counted.size(), most_shown));
+    const auto top = pool_span<rate_limit::TopKeyMetrics>(pool, counted.size());
+    if (top.data() == nullptr) {
+        return false;
+    }
+    for (size_t i = 0; i < counted.size(); ++i) {
+        KeyText text(zone, counted[i].key());
+        ngx_str_t pooled{text.shown()->len, ngx_pstrdup(pool, text.shown())};
+        if (pooled.data == nullptr) {
+            return false;
+        }
+        top[i] = {.key = view(pooled), .rejected = counted[i].rejected};
+    }
+    metrics.top_rejected = top;
+    return true;
+}
+
+/// False without memory.
 bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, microseconds now,
                rate_limit::ZoneMetrics &metrics) {
     constexpr size_t entry_size = rate_limit::SharedTable::entry_size;
@@ -45,8 +71,9 @@ bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, microseconds now,
                .used_bytes = zone.size - (zone.memory.capacity() - entries) * entry_size,
                .entries = entries,
                .evictions = zone.memory.evictions(),
+               .top_rejected = {},
                .rules = {}};
-    return read_rules(pool, zone, metrics);
+    return read_top_keys(pool, zone, metrics) && read_rules(pool, zone, metrics);
 }
 
 std::string_view to_string(Mode mode) {

@@ -72,6 +72,11 @@ ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
     if (conf == nullptr || !serves) {
         return NGX_OK;
     }
+    for (const auto &zone : conf->zones) {
+        if (!zone->has_top_keys) { // since a reload, perhaps
+            zone->memory.top_keys().clear();
+        }
+    }
     for (const auto &backend : conf->backends) {
         if (backend->is_used()) {
             backend->memory.claim_gauges();

@@ -46,6 +46,25 @@ Outcome outcome_of(const Applied &applied, bool is_rejected) {
     return applied.denies() ? outcome_of_denial(applied) : outcome_of_grant(applied, is_rejected);
 }
 
+/// Denied, and not on trial: by whatever the verdict came from.
+bool is_rejection(const Applied &applied) {
+    return applied.denies() && !applied.dry_run;
+}
+
+/// One rejection of the key for each zone, however many of its rules deny.
+void count_top_keys(std::span<const Applied> rules) {
+    for (auto applied = rules.begin(); applied != rules.end(); ++applied) {
+        const ZoneConf &zone = *applied->rule->zone;
+        const auto is_counted = [&](const Applied &earlier) {
+            return earlier.rule->zone == &zone && is_rejection(earlier);
+        };
+        if (zone.has_top_keys && is_rejection(*applied) &&
+            std::none_of(rules.begin(), applied, is_counted)) {
+            zone.memory.top_keys().count(zone.memory.seed(), applied->key);
+        }
+    }
+}
+
 } // namespace
 
 void count_outcomes(std::span<const Applied> rules) {
@@ -56,6 +75,9 @@ void count_outcomes(std::span<const Applied> rules) {
         if (applied.source == Applied::Source::deny_cache) {
             counters.count_deny_cache_hit();
         }
+    }
+    if (is_rejected) {
+        count_top_keys(rules);
     }
 }
 

@@ -1,9 +1,7 @@
 #include "reports.hpp"
 
-#include "log_text.hpp"
+#include "key_text.hpp"
 #include "util.hpp"
-
-#include <arpa/inet.h>
 
 #include <array>
 
@@ -11,25 +9,13 @@ namespace nginx_module {
 
 namespace {
 
-/// `$binary_remote_addr` for people.
-std::string_view address_text(std::string_view bytes, std::array<char, INET6_ADDRSTRLEN> &out) {
-    const int family = bytes.size() == sizeof(in_addr) ? AF_INET : AF_INET6;
-    if (family == AF_INET6 && bytes.size() != sizeof(in6_addr)) {
-        return bytes; // a client on a unix socket: no address
-    }
-    const char *text = inet_ntop(family, bytes.data(), out.data(), out.size());
-    return text != nullptr ? std::string_view(text) : bytes;
-}
-
 /// One line: what is done, and a time where there is one to tell.
 void log_line(ngx_http_request_t *r, ngx_uint_t level, const char *what, const Applied &applied,
               const char *time_is, std::chrono::microseconds time) {
     if (r->connection->log->log_level < level) {
         return;
     }
-    std::array<char, INET6_ADDRSTRLEN> address;
-    LogText<64> key(applied.rule->zone->key_is_binary_address ? address_text(applied.key, address)
-                                                              : applied.key);
+    KeyText key(*applied.rule->zone, applied.key);
     ngx_str_t name = to_ngx(applied.rule->name);
     std::array<u_char, 64> time_text;
     const auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();

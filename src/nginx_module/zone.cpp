@@ -12,13 +12,22 @@ namespace nginx_module {
 
 namespace {
 
+constexpr size_t line = alignof(rate_limit::SharedTable::Tags);
+
 size_t whole_lines(size_t size) {
-    return size - size % alignof(rate_limit::SharedTable::Tags);
+    return size - size % line;
+}
+
+constexpr size_t lines_for(size_t size) {
+    return (size + line - 1) / line * line;
 }
 
 // Of rules' counters: a 64th of a zone, but room for a few in the smallest.
 constexpr size_t zone_for_a_rule = 64 * rate_limit::RuleCounterTable::memory_for(1);
 constexpr size_t rules_of_any_zone = 16;
+
+// Room that is there with top_keys=off, too: a reload may bring them.
+constexpr size_t top_keys_size = lines_for(rate_limit::TopKeys::memory_size);
 
 } // namespace
 
@@ -42,7 +51,7 @@ ngx_int_t ZoneMemory::attach(ngx_shm_zone_t *shared, const ZoneMemory *old) {
     }
     const size_t rule_counters_size =
         rate_limit::RuleCounterTable::memory_for(most_rules(shared->shm.size));
-    const size_t tables_size = size - sizeof(Layout) - rule_counters_size;
+    const size_t tables_size = size - sizeof(Layout) - rule_counters_size - top_keys_size;
     const size_t deny_table_size = whole_lines(tables_size / 4 * 3);
     map(reinterpret_cast<ngx_slab_pool_t *>(shared->shm.addr),
         new (memory) Layout{.seed = {},
@@ -68,6 +77,7 @@ void ZoneMemory::map(ngx_slab_pool_t *pool, Layout *layout) {
         return std::span(at - size, size);
     };
     rule_counters_ = rate_limit::RuleCounterTable(next(layout->rule_counters_size));
+    top_keys_ = rate_limit::TopKeys(next(top_keys_size));
     deny_table_ = rate_limit::DenyTable(next(layout->deny_table_size));
     local_table_ = rate_limit::SharedTable(next(layout->local_table_size));
 }

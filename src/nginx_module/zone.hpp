@@ -7,6 +7,7 @@
 #include "../rate_limit/hash.hpp"
 #include "../rate_limit/rule_counters.hpp"
 #include "../rate_limit/shared_table.hpp"
+#include "../rate_limit/top_keys.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -29,6 +30,7 @@ class ZoneMemory {
     const rate_limit::HashSeed &seed() const { return layout_->seed; }
     rate_limit::DenyTable deny_table() const { return deny_table_; }
     rate_limit::RuleCounterTable rule_counters() const { return rule_counters_; }
+    rate_limit::TopKeys top_keys() const { return top_keys_; }
 
     /// What clients have taken, for when Redis gives no verdict. To be read and written under the
     /// lock. nginx takes a lock from a worker that dies.
@@ -64,6 +66,7 @@ class ZoneMemory {
     ngx_slab_pool_t *pool_ = nullptr;
     Layout *layout_ = nullptr;
     rate_limit::RuleCounterTable rule_counters_;
+    rate_limit::TopKeys top_keys_;
     rate_limit::DenyTable deny_table_;
     rate_limit::SharedTable local_table_;
 };

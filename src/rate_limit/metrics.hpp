@@ -23,12 +23,18 @@ struct RuleMetrics {
     RuleCounts counts;
 };
 
+struct TopKeyMetrics {
+    std::string_view key; // as people read it
+    uint64_t rejected;
+};
+
 struct ZoneMetrics {
     std::string_view name;
     uint64_t size_bytes;
     uint64_t used_bytes;
     uint64_t entries;
     uint64_t evictions;
+    std::span<const TopKeyMetrics> top_rejected; // most rejections first
     std::span<const RuleMetrics> rules;
 };
 

@@ -97,7 +97,13 @@ void write(TextWriter &out, const RuleMetrics &rule) {
 void write(TextWriter &out, const ZoneMetrics &zone) {
     out << Quoted{zone.name} << R"(: {"size_bytes": )" << zone.size_bytes << R"(, "used_bytes": )"
         << zone.used_bytes << R"(, "entries": )" << zone.entries << R"(, "evictions": )"
-        << zone.evictions << R"(, "top_rejected": [], "rules": {)";
+        << zone.evictions << R"(, "top_rejected": [)";
+    Separator between_keys;
+    for (const TopKeyMetrics &top : zone.top_rejected) {
+        out << between_keys << R"({"key": )" << Quoted{top.key} << R"(, "rejected": )"
+            << top.rejected << "}";
+    }
+    out << R"(], "rules": {)";
     Separator separator;
     for (const RuleMetrics &rule : zone.rules) {
         out << separator;

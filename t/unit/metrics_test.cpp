@@ -52,11 +52,14 @@ struct Example {
                                     .limit = "100",
                                     .window = 60s,
                                     .counts = {}}};
+    std::vector<TopKeyMetrics> top_rejected{{.key = "203.0.113.7", .rejected = 12},
+                                            {.key = R"(\x22)", .rejected = 1}};
     std::vector<ZoneMetrics> zones{{.name = "per_ip",
                                     .size_bytes = 1048576,
                                     .used_bytes = 20000,
                                     .entries = 12,
                                     .evictions = 3,
+                                    .top_rejected = top_rejected,
                                     .rules = rules}};
     std::vector<BackendMetrics> backends{{.name = "default", .mode = "standalone", .counts = {}}};
     Metrics metrics{.server_version = "1.22.1",
@@ -99,7 +102,8 @@ TEST(MetricsTest, Json) {
         R"("reconnects": 6, "script_reloads": 7, "pending": 8, )"
         R"("latency_seconds": {"p50": 0.0004, "p90": 0.0004, "p99": 0.0004, "max": 0.0004}}}, )"
         R"("zones": {"per_ip": {"size_bytes": 1048576, "used_bytes": 20000, "entries": 12, )"
-        R"("evictions": 3, "top_rejected": [], "rules": {"per_ip/60s": )"
+        R"("evictions": 3, "top_rejected": [{"key": "203.0.113.7", "rejected": 12}, )"
+        R"({"key": "\\x22", "rejected": 1}], "rules": {"per_ip/60s": )"
         R"({"algorithm": "sliding_log", "limit": "100", "window_seconds": 60, "passed": 1, )"
         R"("delayed": 2, "rejected": 3, "rejected_by_deny_cache": 2, "dry_run_delayed": 4, )"
         R"("dry_run_rejected": 5, "local_passed": 6, "local_delayed": 7, "local_rejected": 8, )"

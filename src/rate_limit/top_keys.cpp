@@ -1,0 +1,131 @@
+#include "top_keys.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace rate_limit {
+
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed;
+
+uint64_t load(const std::atomic<uint64_t> &word) {
+    return word.load(relaxed);
+}
+
+} // namespace
+
+TopKeys::TopKeys(std::span<std::byte> memory)
+    : memory_(reinterpret_cast<Memory *>(memory.data())) {}
+
+uint64_t TopKeys::sum_of(const Words &words) {
+    uint64_t sum = 0;
+    for (size_t i = base; i < word_count; ++i) {
+        sum = (sum ^ words[i]) * 0x9e3779b97f4a7c15;
+        sum ^= sum >> 32;
+    }
+    return sum;
+}
+
+TopKeys::Words TopKeys::words_of(uint64_t hash, uint64_t base_count, std::string_view key) {
+    Words words{};
+    words[base] = base_count;
+    words[size] = key.size();
+    std::memcpy(&words[text], key.data(), key.size());
+    words[seal] = hash ^ sum_of(words);
+    return words;
+}
+
+TopKeys::Words TopKeys::words_at(size_t place) const {
+    Words words;
+    std::ranges::transform(memory_->places[place], words.begin(), load);
+    return words;
+}
+
+void TopKeys::write(size_t place, const Words &words) const {
+    for (size_t i = 0; i < word_count; ++i) {
+        memory_->places[place][i].store(words[i], relaxed);
+    }
+}
+
+/// That of the key, with the rejection counted.
+std::optional<TopKeys::Place> TopKeys::find(uint64_t hash) const {
+    auto *const found = std::ranges::find(memory_->hashes, hash, load);
+    if (found == memory_->hashes.end()) {
+        return std::nullopt;
+    }
+    const auto index = static_cast<size_t>(found - memory_->hashes.begin());
+    return Place{.index = index, .count_before = memory_->counts[index].fetch_add(1, relaxed)};
+}
+
+/// The one with the smallest count, with the rejection counted; none where others were quicker each
+/// time.
+std::optional<TopKeys::Place> TopKeys::take(uint64_t hash) const {
+    constexpr int most_tries = 4;
+    for (int tries = 0; tries < most_tries; ++tries) {
+        auto *const smallest = std::ranges::min_element(memory_->counts, {}, load);
+        const auto index = static_cast<size_t>(smallest - memory_->counts.begin());
+        uint64_t count = load(*smallest);
+        if (smallest->compare_exchange_strong(count, count + 1, relaxed)) {
+            memory_->hashes[index].store(hash, relaxed);
+            return Place{.index = index, .count_before = count};
+        }
+    }
+    return std::nullopt;
+}
+
+void TopKeys::count(const HashSeed &seed, std::string_view key) const {
+    key = key.substr(0, longest_key);
+    const uint64_t hash = hash_of(seed, key).low;
+    auto place = find(hash);
+    if (place) {
+        const Words words = words_at(place->index);
+        if (words == words_of(hash, words[base], key)) {
+            return;
+        }
+    } else {
+        place = take(hash);
+    }
+    if (place) {
+        write(place->index, words_of(hash, place->count_before, key));
+    }
+}
+
+std::span<const TopKeys::Counted> TopKeys::read(Buffer &out) const {
+    size_t kept = 0;
+    for (size_t place = 0; place < capacity; ++place) {
+        const uint64_t hash = load(memory_->hashes[place]);
+        const Words words = words_at(place);
+        const uint64_t count = load(memory_->counts[place]);
+        if (count <= words[base] || (words[seal] ^ sum_of(words)) != hash ||
+            words[size] > longest_key) {
+            continue;
+        }
+        Counted counted{.bytes = {}, .size = words[size], .rejected = count - words[base]};
+        std::memcpy(counted.bytes.data(), &words[text], longest_key);
+        // Two processes may have taken a place for the same key at the same time.
+        const auto same =
+            std::ranges::find(out.begin(), out.begin() + kept, counted.key(), &Counted::key);
+        if (same != out.begin() + kept) {
+            same->rejected += counted.rejected;
+        } else {
+            out[kept++] = counted;
+        }
+    }
+    const auto counted = std::span(out).first(kept);
+    std::ranges::sort(counted, [](const Counted &one, const Counted &other) {
+        return one.rejected != other.rejected ? one.rejected > other.rejected
+                                              : one.key() < other.key();
+    });
+    return counted;
+}
+
+void TopKeys::clear() const {
+    for (size_t place = 0; place < capacity; ++place) {
+        memory_->hashes[place].store(0, relaxed);
+        memory_->counts[place].store(0, relaxed);
+        write(place, {});
+    }
+}
+
+} // namespace rate_limit
