@@ -10,7 +10,7 @@ export PORT MINUTES SEED
 
 MODULE = build/ngx_http_redis_rate_limit_module.so
 NAME = $(notdir $(MODULE))
-SOURCES = $(wildcard src/*/*.cpp src/*/*.hpp lua/*.lua)
+SOURCES = $(wildcard src/*/*.cpp src/*/*.hpp lua/*.lua dashboard/page.*)
 # The list of sources is made by nginx's configure: a file that comes or goes makes it anew.
 CONFIGURED_BY = config config.make tools/configure-nginx src/rate_limit src/redis_client src/nginx_module
 TESTS ?= $(wildcard t/*.t)
@@ -105,7 +105,7 @@ EMPTY_SCRIPT = build/empty_script
 $(EMPTY_SCRIPT)/$(MODULE): $(SOURCES) $(CONFIGURED_BY) build/nginx.sum t/bench/empty_check.lua
 	mkdir -p $(EMPTY_SCRIPT)
 	rm -rf $(EMPTY_SCRIPT)/src $(EMPTY_SCRIPT)/lua
-	cp -r -p Makefile config config.make src lua tools $(EMPTY_SCRIPT)
+	cp -r -p Makefile config config.make src lua dashboard tools $(EMPTY_SCRIPT)
 	cp t/bench/empty_check.lua $(EMPTY_SCRIPT)/lua/gcra.lua
 	$(MAKE) -C $(EMPTY_SCRIPT) all
 	touch $@

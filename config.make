@@ -5,6 +5,6 @@ for redis_rate_limit_source in $redis_rate_limit_sources; do
         sed -e "s|.*/\([^/]*/[^/]*\)\.cpp$|$NGX_OBJS/addon/\1.$ngx_objext|")
     cat << END >> "$NGX_MAKEFILE"
 
-$redis_rate_limit_object: CFLAGS += -std=c++20 -fno-exceptions -fno-rtti -fvisibility=hidden -fno-lto -DRATE_LIMIT_LUA_DIR='"$ngx_addon_dir/lua"' \$(REDIS_RATE_LIMIT_CFLAGS)
+$redis_rate_limit_object: CFLAGS += -std=c++20 -fno-exceptions -fno-rtti -fvisibility=hidden -fno-lto -DRATE_LIMIT_DIR='"$ngx_addon_dir"' \$(REDIS_RATE_LIMIT_CFLAGS)
 END
 done

@@ -443,7 +443,6 @@ refuse_all(
 );
 refuses('http', 'redis_rate_limit_metrics;', qr/"redis_rate_limit_metrics" directive is not allowed here/);
 refuses('http', 'server { redis_rate_limit_metrics; }', qr/"redis_rate_limit_metrics" directive is not allowed here/);
-refuses('location', 'redis_rate_limit_dashboard;', qr/unknown directive "redis_rate_limit_dashboard"/);
 
 # --- what is no mistake
 

@@ -2,6 +2,7 @@
 
 #include "../rate_limit/parse.hpp"
 #include "conf.hpp"
+#include "dashboard.hpp"
 #include "metrics.hpp"
 #include "parameters.hpp"
 #include "shared_memory.hpp"
@@ -155,6 +156,21 @@ std::optional<ngx_uint_t> choose(const NamedChoice (&choices)[n], std::string_vi
     return std::nullopt;
 }
 
+ngx_http_core_loc_conf_t &core_location_conf(ngx_conf_t *cf) {
+    return *static_cast<ngx_http_core_loc_conf_t *>(
+        ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+}
+
+/// Once in a location, whichever of ours it is.
+char *set_content_handler(ngx_conf_t *cf, const char *directive, ngx_http_handler_pt handler) {
+    ngx_http_handler_pt &place = core_location_conf(cf).handler;
+    if (place == prometheus_handler || place == json_handler || place == dashboard_handler) {
+        return refuse_duplicate(cf, directive);
+    }
+    place = handler;
+    return NGX_CONF_OK;
+}
+
 } // namespace
 
 char *set_zone(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
@@ -239,13 +255,21 @@ char *set_metrics(ngx_conf_t *cf, ngx_command_t * /*command*/, void * /*conf*/) 
     if (format != "prometheus" && format != "json") {
         return refuse(cf, directive, "format", format, "prometheus or json");
     }
-    auto *core = static_cast<ngx_http_core_loc_conf_t *>(
-        ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
-    if (core->handler == prometheus_handler || core->handler == json_handler) {
-        return refuse_duplicate(cf, directive);
+    return set_content_handler(cf, directive, format == "json" ? json_handler : prometheus_handler);
+}
+
+char *set_dashboard(ngx_conf_t *cf, ngx_command_t * /*command*/, void * /*conf*/) noexcept {
+    constexpr const char *directive = "redis_rate_limit_dashboard";
+    ngx_http_core_loc_conf_t &core = core_location_conf(cf);
+    bool is_prefix = !core.exact_match && !core.named && !core.noname;
+#if (NGX_PCRE)
+    is_prefix = is_prefix && core.regex == nullptr;
+#endif
+    if (!is_prefix || !view(core.name).ends_with('/')) {
+        return refuse(cf, directive, "location", view(core.name), "a prefix that ends in /");
     }
-    core->handler = format == "json" ? json_handler : prometheus_handler;
-    return NGX_CONF_OK;
+    core.auto_redirect = 1; // from the prefix without its slash
+    return set_content_handler(cf, directive, dashboard_handler);
 }
 
 } // namespace nginx_module

@@ -11,5 +11,6 @@ char *set_status(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
 char *set_log_level(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
 char *set_headers(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
 char *set_metrics(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
+char *set_dashboard(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
 
 } // namespace nginx_module

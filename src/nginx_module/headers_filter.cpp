@@ -2,6 +2,7 @@
 
 #include "../rate_limit/headers.hpp"
 #include "request.hpp"
+#include "response.hpp"
 #include "util.hpp"
 
 #include <algorithm>
@@ -37,15 +38,7 @@ void remove(ngx_http_request_t *r, std::string_view name) {
 /// `value` is of the request's pool or static. False without memory.
 bool set(ngx_http_request_t *r, std::string_view name, ngx_str_t value) {
     remove(r, name);
-    auto *header = static_cast<ngx_table_elt_t *>(ngx_list_push(&r->headers_out.headers));
-    if (header == nullptr || value.data == nullptr) {
-        return false;
-    }
-    *header = ngx_table_elt_t{};
-    header->hash = 1;
-    header->key = to_ngx(name);
-    header->value = value;
-    return true;
+    return value.data != nullptr && add_header(r, name, view(value));
 }
 
 bool set(ngx_http_request_t *r, std::string_view name, uint64_t number) {

@@ -3,6 +3,7 @@
 #include "../rate_limit/metrics.hpp"
 #include "conf.hpp"
 #include "key_text.hpp"
+#include "response.hpp"
 #include "util.hpp"
 
 #include <algorithm>
@@ -150,33 +151,20 @@ ngx_buf_t *write_metrics(ngx_http_request_t *r, Write write) {
         return nullptr;
     }
     text->last += write(metrics, {reinterpret_cast<char *>(text->pos), size});
-    text->last_buf = r == r->main ? 1 : 0;
-    text->last_in_chain = 1;
     return text;
 }
 
 ngx_int_t respond(ngx_http_request_t *r, Write write, std::string_view type) {
-    if ((r->method & (NGX_HTTP_GET | NGX_HTTP_HEAD)) == 0) {
-        return NGX_HTTP_NOT_ALLOWED;
-    }
-    const ngx_int_t discarded = ngx_http_discard_request_body(r);
-    if (discarded != NGX_OK) {
-        return discarded;
+    const ngx_int_t accepted = accept_reader(r);
+    if (accepted != NGX_OK) {
+        return accepted;
     }
     ngx_buf_t *text = write_metrics(r, write);
     if (text == nullptr) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    r->headers_out.status = NGX_HTTP_OK;
-    r->headers_out.content_type = to_ngx(type);
-    r->headers_out.content_type_len = type.substr(0, type.find(';')).size();
-    r->headers_out.content_length_n = text->last - text->pos;
-    const ngx_int_t sent = ngx_http_send_header(r);
-    if (sent == NGX_ERROR || sent > NGX_OK || r->header_only) {
-        return sent;
-    }
-    ngx_chain_t out{.buf = text, .next = nullptr};
-    return ngx_http_output_filter(r, &out);
+    ngx_chain_t content{.buf = text, .next = nullptr};
+    return send_content(r, type, content);
 }
 
 } // namespace

@@ -1,32 +1,20 @@
 #include "lua_source.hpp"
 
-// The assembler reads the file, so that the Lua stays a file of its own and needs no generator.
-// RATE_LIMIT_LUA_DIR comes from config.make or CMakeLists.txt.
-// NOLINTBEGIN(bugprone-macro-parentheses): a name that is declared takes none.
-#define EMBED(symbol, file)                                                                        \
-    asm(".pushsection .rodata\n" #symbol ":\n"                                                     \
-        ".incbin \"" RATE_LIMIT_LUA_DIR "/" file "\"\n" #symbol "_end:\n"                          \
-        ".byte 0\n"                                                                                \
-        ".popsection\n");                                                                          \
-    extern "C" const char symbol[];                                                                \
-    extern "C" const char symbol##_end[]
-// NOLINTEND(bugprone-macro-parentheses)
+#include "../rate_limit/embed.hpp"
 
-EMBED(redis_rate_limit_lua_frame, "frame.lua");
-EMBED(redis_rate_limit_lua_run, "run.lua");
-EMBED(redis_rate_limit_lua_fixed_window, "fixed_window.lua");
-EMBED(redis_rate_limit_lua_sliding_log, "sliding_log.lua");
-EMBED(redis_rate_limit_lua_sliding_window, "sliding_window.lua");
-EMBED(redis_rate_limit_lua_gcra, "gcra.lua");
-EMBED(redis_rate_limit_lua_concurrency, "concurrency.lua");
+EMBED(redis_rate_limit_lua_frame, "lua/frame.lua");
+EMBED(redis_rate_limit_lua_run, "lua/run.lua");
+EMBED(redis_rate_limit_lua_fixed_window, "lua/fixed_window.lua");
+EMBED(redis_rate_limit_lua_sliding_log, "lua/sliding_log.lua");
+EMBED(redis_rate_limit_lua_sliding_window, "lua/sliding_window.lua");
+EMBED(redis_rate_limit_lua_gcra, "lua/gcra.lua");
+EMBED(redis_rate_limit_lua_concurrency, "lua/concurrency.lua");
 
 namespace redis_client {
 
 namespace {
 
-std::string_view embedded(const char *begin, const char *end) {
-    return {begin, static_cast<size_t>(end - begin)};
-}
+using rate_limit::embedded;
 
 /// Takes what stands before the line; without that line, all.
 std::string_view take_until(std::string_view &text, std::string_view line) {

@@ -1,0 +1,25 @@
+// Files of the source tree that become part of the program: the assembler reads them, so that they
+// stay files of their own and need no generator. RATE_LIMIT_DIR, where the tree is, comes from
+// config.make or CMakeLists.txt.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+// NOLINTBEGIN(bugprone-macro-parentheses): a name that is declared takes none.
+#define EMBED(symbol, file)                                                                        \
+    asm(".pushsection .rodata\n" #symbol ":\n"                                                     \
+        ".incbin \"" RATE_LIMIT_DIR "/" file "\"\n" #symbol "_end:\n"                              \
+        ".byte 0\n"                                                                                \
+        ".popsection\n");                                                                          \
+    extern "C" const char symbol[];                                                                \
+    extern "C" const char symbol##_end[]
+// NOLINTEND(bugprone-macro-parentheses)
+
+namespace rate_limit {
+
+inline std::string_view embedded(const char *begin, const char *end) {
+    return {begin, static_cast<size_t>(end - begin)};
+}
+
+} // namespace rate_limit

@@ -1,0 +1,101 @@
+# redis_rate_limit_dashboard: what it answers, and the page in a browser.
+
+use v5.36;
+use lib 't/lib';
+use JSON::PP qw(decode_json);
+use RateLimit::Browser;
+use RateLimit::Client;
+use RateLimit::Nginx;
+use RateLimit::Process;
+use RateLimit::Redis;
+use RateLimit::Wait qw(wait_until);
+use Test::More;
+
+my $redis = RateLimit::Redis->start_new;
+my $nginx = RateLimit::Nginx->start_new(<<"END", workers => 2);
+redis_rate_limit_backend default { server ${\$redis->address}; }
+redis_rate_limit_zone \$arg_key zone=per_ip:1m;
+server {
+    listen %PORT% reuseport;
+    location /limits/ { access_log off; redis_rate_limit_dashboard; }
+    location / {
+        redis_rate_limit zone=per_ip algorithm=sliding_log limit=20 window=1s;
+        redis_rate_limit zone=per_ip algorithm=sliding_log limit=5 window=1s name=stricter dry_run;
+        empty_gif;
+    }
+}
+END
+
+my $policy = qr/default-src 'none'; style-src 'sha256-[\w+\/]{43}='; script-src 'sha256-[\w+\/]{43}='; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'/;
+
+subtest 'answers' => sub {
+    my $page = $nginx->get('/limits/');
+    is("$page->{status} $page->{headers}{'content-type'}", '200 text/html; charset=utf-8', 'the page');
+    like($page->{headers}{'content-security-policy'}, qr/^$policy$/, 'that asks no other host');
+    unlike($page->{content}, qr/page\.(?:css|js)/, 'with its style and script in it');
+    is_deeply([ $page->{headers}->@{qw(cache-control x-content-type-options referrer-policy)} ], [qw(no-store nosniff no-referrer)], 'and other headers');
+
+    my $status = $nginx->get('/limits/status.json');
+    is(join(' ', $status->{status}, $status->{headers}->@{qw(content-type cache-control)}), '200 application/json no-store', 'its data');
+    is_deeply([ keys decode_json($status->{content})->{zones}->%* ], ['per_ip'], 'are those of redis_rate_limit_metrics json');
+    is($nginx->statuses("/limits/$_", 1), 404, "nothing at $_") for qw(x status.json/ status.jso index.html);
+
+    my $client = RateLimit::Client->new($nginx);
+    my $ask    = sub ($method, $path) { $client->send("$method $path HTTP/1.1\r\nHost: a\r\n\r\n")->response($method) };
+    for my $path (qw(/limits/ /limits/status.json)) {
+        my ($get, $head) = map { $ask->($_, $path) } qw(GET HEAD);
+        is_deeply([ map { $_->@{qw(status)}, $_->{headers}{'content-length'} } $get, $head ], [ (200, length $get->{body}) x 2 ], "$path: GET and HEAD");
+        is(join(' ', map { $ask->($_, $path)->{status} } qw(POST PUT DELETE OPTIONS PATCH)), join(' ', (405) x 5), 'nothing else');
+    }
+    my $redirect = $ask->('GET', '/limits');
+    like("$redirect->{status} $redirect->{headers}{location}", qr{^301 http://[^/]+/limits/$}, 'its address without the slash leads to it');
+};
+
+my $configuration = sub ($locations) {
+    my ($said, $is_good) = RateLimit::Nginx->new("server { listen %PORT%; $locations }")->test_configuration;
+    return $is_good ? 'is good' : $said;
+};
+
+subtest 'configurations' => sub {
+    my $on = 'redis_rate_limit_dashboard;';
+    is($configuration->("location $_ { $on }"), 'is good', "location $_") for '/', '/a/', '^~ /a/';
+    my $expected = 'expected a prefix that ends in /';
+    like($configuration->("location $_ { $on }"), qr/redis_rate_limit_dashboard: invalid location "\S+", $expected/, "location $_")
+        for '/a', '= /a/', '~ /a/', '@a/';
+    like($configuration->("location /a/ { $on $on }"), qr/redis_rate_limit_dashboard: expected once on a level/, 'twice');
+    like($configuration->("location /a/ { redis_rate_limit_metrics; $on }"), qr/redis_rate_limit_dashboard: expected once on a level/, 'beside metrics');
+    like($configuration->("location /a/ { redis_rate_limit_dashboard x; }"), qr/invalid number of arguments/, 'with an argument');
+    like($configuration->($on),                                             qr/directive is not allowed here/, 'outside of a location');
+};
+
+subtest 'in a browser' => sub {
+    my $browser = RateLimit::Browser->new;
+    my $shown   = sub ($selector, $pattern, $seconds = 10) { wait_until(sub { ($browser->text($selector) // '') =~ $pattern }, $seconds) };
+    my $load    = RateLimit::Process->execute($nginx->dir . '/load.log', qw(wrk -t1 -c4 -d60 -s), 't/lib/paced.lua', 'http://127.0.0.1:' . $nginx->port);
+
+    $browser->look(1280, 900, 'light');
+    $browser->open('http://127.0.0.1:' . $nginx->port . '/limits/');
+    ok($shown->('#health', qr/^Redis answers, rejecting [1-9]/), 'tells that Redis answers, and what is rejected');
+    ok($shown->('#checked', qr/[1-9]/), 'numbers move under load');
+    ok($shown->('#outcomes-legend', qr/rejected [1-9]/), 'by outcome');
+    ok($shown->('#zones', qr/\bkey-1\b/), 'the busiest rejected keys are there') or diag $browser->text('#zones');
+    sleep 8;
+    $browser->screenshot('build/dashboard-light.png');
+    $browser->look(1280, 900, 'dark');
+    $browser->screenshot('build/dashboard-dark.png');
+    $browser->look(390, 844, 'light');
+    is($browser->value('document.documentElement.scrollWidth'), 390, 'fits on a phone');
+    $browser->screenshot('build/dashboard-narrow.png');
+    is_deeply([ $browser->errors ], [], 'no error on its console');
+    is_deeply([ grep { !m{^(?:http://127\.0\.0\.1:${\$nginx->port}/limits/|data:)} } $browser->requests ], [], 'no request to another host');
+    diag $browser->text('#health'), ' ', $browser->text('#trials');
+
+    $redis->stop;
+    ok($shown->('#health', qr/^Redis .default. (?:is down|does not answer)/, 3), 'an outage of Redis shows within 3 s') or diag $browser->text('#health');
+    ok($shown->('#sources', qr/this host alone [1-9]/), 'and that this host decides alone');
+    $browser->look(1280, 900, 'dark'); 
+    $browser->screenshot('build/dashboard-outage.png');
+    diag for $browser->errors;
+};
+
+done_testing;
