@@ -441,6 +441,21 @@ refuse_all(
         'if ($arg_a) { redis_rate_limit_metrics; }'                => qr/"redis_rate_limit_metrics" directive is not allowed here/,
     )
 );
+refuse_all(
+    location => (
+        'redis_rate_limit_dashboard on;'                             => qr/invalid number of arguments in "redis_rate_limit_dashboard"/,
+        'redis_rate_limit_dashboard; redis_rate_limit_dashboard;'    => qr/redis_rate_limit_dashboard: expected once on a level/,
+        'redis_rate_limit_metrics json; redis_rate_limit_dashboard;' => qr/redis_rate_limit_dashboard: expected once on a level/,
+        'redis_rate_limit_dashboard; redis_rate_limit_metrics;'      => qr/redis_rate_limit_metrics: expected once on a level/,
+        'if ($arg_a) { redis_rate_limit_dashboard; }'                => qr/"redis_rate_limit_dashboard" directive is not allowed here/,
+    )
+);
+for my $location ('/a', '= /a/', '~ /a/', '@a/') {
+    my $shown = $location =~ s/^\S* //r;
+    refuses('http', "server { location $location { redis_rate_limit_dashboard; } }", invalid('redis_rate_limit_dashboard', 'location', $shown, 'a prefix that ends in /'));
+}
+accepts('http', "server { location $_ { redis_rate_limit_dashboard; } }") for '/', '/a/', '^~ /a/';
+refuses('http', 'redis_rate_limit_dashboard;', qr/"redis_rate_limit_dashboard" directive is not allowed here/);
 refuses('http', 'redis_rate_limit_metrics;', qr/"redis_rate_limit_metrics" directive is not allowed here/);
 refuses('http', 'server { redis_rate_limit_metrics; }', qr/"redis_rate_limit_metrics" directive is not allowed here/);
 

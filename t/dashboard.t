@@ -13,7 +13,7 @@ use Test::More;
 
 my $redis = RateLimit::Redis->start_new;
 my $nginx = RateLimit::Nginx->start_new(<<"END", workers => 2);
-redis_rate_limit_backend default { server ${\$redis->address}; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }
 redis_rate_limit_zone \$arg_key zone=per_ip:1m;
 server {
     listen %PORT% reuseport;
@@ -51,51 +51,42 @@ subtest 'answers' => sub {
     like("$redirect->{status} $redirect->{headers}{location}", qr{^301 http://[^/]+/limits/$}, 'its address without the slash leads to it');
 };
 
-my $configuration = sub ($locations) {
-    my ($said, $is_good) = RateLimit::Nginx->new("server { listen %PORT%; $locations }")->test_configuration;
-    return $is_good ? 'is good' : $said;
-};
-
-subtest 'configurations' => sub {
-    my $on = 'redis_rate_limit_dashboard;';
-    is($configuration->("location $_ { $on }"), 'is good', "location $_") for '/', '/a/', '^~ /a/';
-    my $expected = 'expected a prefix that ends in /';
-    like($configuration->("location $_ { $on }"), qr/redis_rate_limit_dashboard: invalid location "\S+", $expected/, "location $_")
-        for '/a', '= /a/', '~ /a/', '@a/';
-    like($configuration->("location /a/ { $on $on }"), qr/redis_rate_limit_dashboard: expected once on a level/, 'twice');
-    like($configuration->("location /a/ { redis_rate_limit_metrics; $on }"), qr/redis_rate_limit_dashboard: expected once on a level/, 'beside metrics');
-    like($configuration->("location /a/ { redis_rate_limit_dashboard x; }"), qr/invalid number of arguments/, 'with an argument');
-    like($configuration->($on),                                             qr/directive is not allowed here/, 'outside of a location');
-};
-
 subtest 'in a browser' => sub {
+    my $site    = 'http://127.0.0.1:' . $nginx->port;
     my $browser = RateLimit::Browser->new;
-    my $shown   = sub ($selector, $pattern, $seconds = 10) { wait_until(sub { ($browser->text($selector) // '') =~ $pattern }, $seconds) };
-    my $load    = RateLimit::Process->execute($nginx->dir . '/load.log', qw(wrk -t1 -c4 -d60 -s), 't/lib/paced.lua', 'http://127.0.0.1:' . $nginx->port);
+    my $shows   = sub ($selector, $pattern, $seconds = 10) { wait_until(sub { ($browser->text($selector) // '') =~ $pattern }, $seconds) };
+    my $load    = RateLimit::Process->execute($nginx->dir . '/load.log', qw(wrk -t1 -c4 -d60 -s), 't/lib/paced.lua', $site);
 
     $browser->look(1280, 900, 'light');
-    $browser->open('http://127.0.0.1:' . $nginx->port . '/limits/');
-    ok($shown->('#health', qr/^Redis answers, rejecting [1-9]/), 'tells that Redis answers, and what is rejected');
-    ok($shown->('#checked', qr/[1-9]/), 'numbers move under load');
-    ok($shown->('#outcomes-legend', qr/rejected [1-9]/), 'by outcome');
-    ok($shown->('#zones', qr/\bkey-1\b/), 'the busiest rejected keys are there') or diag $browser->text('#zones');
-    sleep 8;
-    $browser->screenshot('build/dashboard-light.png');
-    $browser->look(1280, 900, 'dark');
-    $browser->screenshot('build/dashboard-dark.png');
-    $browser->look(390, 844, 'light');
+    $browser->open("$site/limits/");
+    ok($shows->('#health', qr/^Redis answers, rejecting [1-9]/), 'tells that Redis answers, and what is rejected');
+    ok($shows->('#checked', qr/[1-9]/), 'numbers move under load');
+    ok($shows->('#outcomes-legend', qr/rejected [1-9]/), 'by outcome');
+    ok($shows->('#zones', qr/^key-1\t[1-9]/m), 'the key that is rejected most') or diag($browser->text('#zones'));
+    ok($shows->('#trials', qr/^Dry run stricter: would reject [1-9].* in force of its zone reject [1-9]/), 'what a dry run would do');
+    my $looks = sub { $browser->value('looks.length') };
+    ok(wait_until(sub { $looks->() >= 5 }), 'each second again');
+    screenshots($browser, light => [ 1280, 900, 'light' ], dark => [ 1280, 900, 'dark' ], narrow => [ 390, 844, 'light' ]);
     is($browser->value('document.documentElement.scrollWidth'), 390, 'fits on a phone');
-    $browser->screenshot('build/dashboard-narrow.png');
-    is_deeply([ $browser->errors ], [], 'no error on its console');
-    is_deeply([ grep { !m{^(?:http://127\.0\.0\.1:${\$nginx->port}/limits/|data:)} } $browser->requests ], [], 'no request to another host');
-    diag $browser->text('#health'), ' ', $browser->text('#trials');
 
     $redis->stop;
-    ok($shown->('#health', qr/^Redis .default. (?:is down|does not answer)/, 3), 'an outage of Redis shows within 3 s') or diag $browser->text('#health');
-    ok($shown->('#sources', qr/this host alone [1-9]/), 'and that this host decides alone');
-    $browser->look(1280, 900, 'dark'); 
-    $browser->screenshot('build/dashboard-outage.png');
-    diag for $browser->errors;
+    ok($shows->('#health', qr/^Redis .default. (?:is down|does not answer)/, 3), 'an outage of Redis shows within 3 s') or diag($browser->text('#health'));
+    ok($shows->('#sources', qr/this host alone [1-9]/), 'and that this host decides alone');
+    screenshots($browser, outage => [ 1280, 900, 'dark' ]);
+    is_deeply([ $browser->errors ], [], 'no error on its console');
+    is_deeply([ grep { !m{^(?:\Q$site\E/limits/|data:)} } $browser->requests ], [], 'no request to another host');
+
+    $nginx->stop;
+    ok($shows->('#health', qr/^nginx does not answer: status\.json cannot be fetched/, 5), 'that there is no data shows, too');
+    screenshots($browser, stale => [ 1280, 900, 'light' ]);
 };
+
+# For people to look at.
+sub screenshots ($browser, %views) {
+    for my $view (sort keys %views) {
+        $browser->look($views{$view}->@*);
+        $browser->screenshot("build/dashboard-$view.png");
+    }
+}
 
 done_testing;

@@ -23,8 +23,8 @@ my $json = JSON::PP->new->utf8;
 
 sub new ($class) {
     my $dir = tempdir('browser-XXXXXXXX', TMPDIR => 1, CLEANUP => 1);
-    pipe my $its_in,  my $to   or die "pipe: $!";
-    pipe my $from,    my $its_out or die "pipe: $!";
+    pipe my $its_in, my $to      or die "pipe: $!";
+    pipe my $from,   my $its_out or die "pipe: $!";
     my $process = RateLimit::Process->run(sub {
         open STDOUT, '>',  "$dir/log" or die "log: $!";
         open STDERR, '>&', \*STDOUT   or die "dup: $!";
@@ -87,22 +87,22 @@ sub take_event ($self, $event, $details) {
     }
 }
 
-sub open ($self, $url) { return $self->call('Page.navigate', url => $url) }
+sub open ($self, $url) { $self->call('Page.navigate', url => $url) }
 
 # The value of an expression in the page.
 sub value ($self, $expression) {
-    my $result = $self->call('Runtime.evaluate', expression => $expression, returnByValue => JSON::PP::true, awaitPromise => JSON::PP::true);
+    my $result = $self->call('Runtime.evaluate', expression => $expression, returnByValue => JSON::PP::true);
     die "chromium: $expression: $result->{exceptionDetails}{exception}{description}" if $result->{exceptionDetails};
     return $result->{result}{value};
 }
 
-sub text ($self, $selector) { return $self->value(sprintf 'document.querySelector(%s)?.innerText', $json->allow_nonref->encode($selector)) }
-
-sub press ($self, $key) { $self->call('Input.dispatchKeyEvent', type => $_, key => $key, code => $key, windowsVirtualKeyCode => { Tab => 9, ArrowLeft => 37, ArrowRight => 39, Escape => 27 }->{$key}) for qw(keyDown keyUp) }
+# The text of an element as it is seen, undef where there is none.
+sub text ($self, $selector) { return $self->value("document.querySelector('$selector')?.innerText") }
 
 # How the page is looked at: `scheme` is light or dark.
 sub look ($self, $width, $height, $scheme) {
-    $self->call('Emulation.setDeviceMetricsOverride', width => $width, height => $height, deviceScaleFactor => 1, mobile => $width < 600 ? JSON::PP::true : JSON::PP::false);
+    my $is_phone = $width < 600 ? JSON::PP::true : JSON::PP::false;
+    $self->call('Emulation.setDeviceMetricsOverride', width => $width, height => $height, deviceScaleFactor => 1, mobile => $is_phone);
     $self->call('Emulation.setEmulatedMedia', features => [ { name => 'prefers-color-scheme', value => $scheme } ]);
 }
 
@@ -112,6 +112,16 @@ sub screenshot ($self, $path) {
     CORE::open(my $file, '>:raw', $path) or die "$path: $!";
     print {$file} decode_base64($image->{data});
     close $file or die "$path: $!";
+}
+
+sub DESTROY ($self) {
+    return if !$self->{process};
+    local ($@, $?);
+    eval {
+        $self->{session} = undef; # the command is to the browser
+        $self->call('Browser.close');
+    };
+    $self->{process}->wait_for_end(10);
 }
 
 # What went wrong since the last call.
