@@ -3,6 +3,7 @@
 use v5.36;
 use lib 't/lib';
 use HTTP::Tiny;
+use JSON::PP qw(decode_json);
 use Net::EmptyPort qw(check_port);
 use POSIX qw(_exit WNOHANG);
 use RateLimit::Port qw(empty_port);
@@ -29,6 +30,11 @@ like($said, qr/^ +11 +429 +0 +\d+ +"per_ip\/10s";r=0;t=/m, 'a refused one, with 
 my $response = HTTP::Tiny->new->get("http://127.0.0.1:$port/");
 like($response->{status}, qr/^(?:200|429)$/, 'it goes on serving');
 is($response->{headers}{'x-ratelimit-limit'}, 10, 'with rate-limit headers');
+
+my ($dashboard) = $said =~ /^Dashboard: +(http\S+)$/m;
+is(HTTP::Tiny->new->get($dashboard)->{status}, 200, 'the dashboard is where it says');
+my $rule = decode_json(HTTP::Tiny->new->get("${dashboard}status.json")->{content})->{zones}{per_ip}{rules}{'per_ip/10s'};
+is_deeply([ $rule->{passed} >= 10, $rule->{rejected} >= 2 ], [ 1, 1 ], 'and has seen the burst');
 
 my ($other, $other_out) = demo($port);
 my $refusal = do { local $/; <$other_out> };
