@@ -27,6 +27,7 @@ adapt('docker/entrypoint', "$dir/entrypoint", sub { s{/tmp/}{$dir/}g });
 adapt('docker/nginx.conf', "$dir/nginx.conf", sub {
     s/include mime/include \/etc\/nginx\/mime/;
     s/listen 8080;/listen ${\$nginx->port};/;
+    s/listen 9145;/listen ${\empty_port};/;
     s{/tmp/}{$dir/}g;
     s/^load_module .*$/$built/m; # which may be in /tmp, too
 });
