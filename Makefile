@@ -10,7 +10,7 @@ export PORT MINUTES SEED
 
 MODULE = build/ngx_http_redis_rate_limit_module.so
 NAME = $(notdir $(MODULE))
-SOURCES = $(wildcard src/*/*.cpp src/*/*.hpp lua/*.lua dashboard/page.*)
+SOURCES = $(wildcard src/*/*.cpp src/*/*.hpp lua/*.lua dashboard/*)
 # The list of sources is made by nginx's configure: a file that comes or goes makes it anew.
 CONFIGURED_BY = config config.make tools/configure-nginx src/rate_limit src/redis_client src/nginx_module
 TESTS ?= $(wildcard t/*.t)

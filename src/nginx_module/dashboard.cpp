@@ -12,6 +12,8 @@
 
 EMBED(redis_rate_limit_page_html, "dashboard/page.html");
 EMBED(redis_rate_limit_page_css, "dashboard/page.css");
+EMBED(redis_rate_limit_figures_js, "dashboard/figures.js");
+EMBED(redis_rate_limit_chart_js, "dashboard/chart.js");
 EMBED(redis_rate_limit_page_js, "dashboard/page.js");
 
 namespace nginx_module {
@@ -20,27 +22,39 @@ namespace {
 
 using rate_limit::embedded;
 
-/// The page in the pieces that it is made of: its style and its script stand in the HTML where
-/// these comments do.
-struct Page {
-    std::array<std::string_view, 5> pieces;
-
-    std::string_view style() const { return pieces[1]; }
-    std::string_view script() const { return pieces[3]; }
+/// What stands in the HTML where a comment does that names it.
+struct Part {
+    std::string_view mark;
+    std::string_view source; // in the page's policy: https://www.w3.org/TR/CSP3/
+    std::string_view text;
 };
 
-Page make_page() {
-    constexpr std::string_view style_mark = "/* page.css */";
-    constexpr std::string_view script_mark = "/* page.js */";
-    const auto html = embedded(redis_rate_limit_page_html, redis_rate_limit_page_html_end);
-    const size_t style = html.find(style_mark);
-    const size_t script = html.find(script_mark);
-    const size_t after_style = style + style_mark.size();
-    return {{html.substr(0, style),
-             embedded(redis_rate_limit_page_css, redis_rate_limit_page_css_end),
-             html.substr(after_style, script - after_style),
-             embedded(redis_rate_limit_page_js, redis_rate_limit_page_js_end),
-             html.substr(script + script_mark.size())}};
+const std::array parts = {
+    Part{"/* page.css */", "style-src",
+         embedded(redis_rate_limit_page_css, redis_rate_limit_page_css_end)},
+    Part{"/* figures.js */", "script-src",
+         embedded(redis_rate_limit_figures_js, redis_rate_limit_figures_js_end)},
+    Part{"/* chart.js */", "script-src",
+         embedded(redis_rate_limit_chart_js, redis_rate_limit_chart_js_end)},
+    Part{"/* page.js */", "script-src",
+         embedded(redis_rate_limit_page_js, redis_rate_limit_page_js_end)},
+};
+
+/// The parts with the HTML around them.
+using Pieces = std::array<std::string_view, 2 * parts.size() + 1>;
+
+Pieces make_page() {
+    auto html = embedded(redis_rate_limit_page_html, redis_rate_limit_page_html_end);
+    Pieces pieces;
+    auto *piece = pieces.begin();
+    for (const Part &part : parts) {
+        const size_t at = html.find(part.mark);
+        *piece++ = html.substr(0, at);
+        *piece++ = part.text;
+        html.remove_prefix(at + part.mark.size());
+    }
+    *piece = html;
+    return pieces;
 }
 
 /// As https://www.w3.org/TR/CSP3/#grammardef-hash-source has it.
@@ -51,29 +65,36 @@ std::string hash_source(std::string_view text) {
     ngx_str_t from{digest.size(), digest.data()};
     ngx_str_t to{0, encoded.data()};
     ngx_encode_base64(&to, &from);
-    return "'sha256-" + std::string(view(to)) + "'";
+    return " 'sha256-" + std::string(view(to)) + "'";
 }
 
-/// The page's own style and script, and what it asks of the host that it came from; nothing else.
-std::string make_policy(const Page &page) {
-    return "default-src 'none'; style-src " + hash_source(page.style()) + "; script-src " +
-           hash_source(page.script()) +
-           "; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-           "frame-ancestors 'none'";
+/// The page's own style and scripts, and what it asks of the host that it came from; nothing else.
+std::string make_policy() {
+    std::string policy = "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; "
+                         "form-action 'none'; frame-ancestors 'none'";
+    for (const std::string_view source : {"style-src", "script-src"}) {
+        policy.append("; ").append(source);
+        for (const Part &part : parts) {
+            if (part.source == source) {
+                policy += hash_source(part.text);
+            }
+        }
+    }
+    return policy;
 }
 
 ngx_int_t send_page(ngx_http_request_t *r) {
-    static const Page page = make_page();
-    static const std::string policy = make_policy(page);
-    auto *buffers = pool_array<ngx_buf_t>(r->pool, page.pieces.size());
+    static const Pieces page = make_page();
+    static const std::string policy = make_policy();
+    auto *buffers = pool_array<ngx_buf_t>(r->pool, page.size());
     if (buffers == nullptr || !add_header(r, "Content-Security-Policy", policy) ||
         !add_header(r, "X-Content-Type-Options", "nosniff") ||
         !add_header(r, "Referrer-Policy", "no-referrer")) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    std::array<ngx_chain_t, std::tuple_size_v<decltype(Page::pieces)>> chain;
+    std::array<ngx_chain_t, std::tuple_size_v<Pieces>> chain;
     for (size_t i = 0; i < chain.size(); ++i) {
-        const ngx_str_t piece = to_ngx(page.pieces[i]);
+        const ngx_str_t piece = to_ngx(page[i]);
         buffers[i] = ngx_buf_t{};
         buffers[i].pos = piece.data;
         buffers[i].last = piece.data + piece.len;
