@@ -71,7 +71,7 @@ struct ZoneConf {
     OnError on_error = OnError::local;
     uint64_t local_limit_percent = 100; // this host's part of limits while Redis gives no verdict
     std::chrono::milliseconds deny_cache{60'000}; // how long a denial is known; 0: not at all
-    bool has_top_keys = true; // the keys rejected most are kept
+    bool has_top_keys = true;                     // the keys rejected most are kept
     ZoneMemory memory;
 };
 
