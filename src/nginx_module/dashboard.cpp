@@ -83,10 +83,19 @@ std::string make_policy() {
     return policy;
 }
 
+struct Page {
+    Pieces pieces = make_page();
+    std::string policy = make_policy();
+};
+
+const Page &page() {
+    static const Page made;
+    return made;
+}
+
 ngx_int_t send_page(ngx_http_request_t *r) {
-    static const Pieces page = make_page();
-    static const std::string policy = make_policy();
-    auto *buffers = pool_array<ngx_buf_t>(r->pool, page.size());
+    const auto &[pieces, policy] = page();
+    auto *buffers = pool_array<ngx_buf_t>(r->pool, pieces.size());
     if (buffers == nullptr || !add_header(r, "Content-Security-Policy", policy) ||
         !add_header(r, "X-Content-Type-Options", "nosniff") ||
         !add_header(r, "Referrer-Policy", "no-referrer")) {
@@ -94,7 +103,7 @@ ngx_int_t send_page(ngx_http_request_t *r) {
     }
     std::array<ngx_chain_t, std::tuple_size_v<Pieces>> chain;
     for (size_t i = 0; i < chain.size(); ++i) {
-        const ngx_str_t piece = to_ngx(page[i]);
+        const ngx_str_t piece = to_ngx(pieces[i]);
         buffers[i] = ngx_buf_t{};
         buffers[i].pos = piece.data;
         buffers[i].last = piece.data + piece.len;
@@ -105,6 +114,10 @@ ngx_int_t send_page(ngx_http_request_t *r) {
 }
 
 } // namespace
+
+void prepare_dashboard() {
+    (void)page();
+}
 
 ngx_int_t dashboard_handler(ngx_http_request_t *r) noexcept {
     const auto &core = *static_cast<const ngx_http_core_loc_conf_t *>(

@@ -269,6 +269,7 @@ char *set_dashboard(ngx_conf_t *cf, ngx_command_t * /*command*/, void * /*conf*/
         return refuse(cf, directive, "location", view(core.name), "a prefix that ends in /");
     }
     core.auto_redirect = 1; // from the prefix without its slash
+    prepare_dashboard();
     return set_content_handler(cf, directive, dashboard_handler);
 }
 
