@@ -358,7 +358,7 @@ subtest 'the keys that are rejected most' => sub {
     is_deeply([ grep { $_->{key} eq 'twice' || $_->{key} eq 'trial' } $top->('any')->@* ], tops(twice => 1), 'requests, whatever rules of the zone deny; none of a dry run');
     request($nginx, "/any?key=many-$_", 2) for 1 .. 120;
     my $many = $top->('any');
-    is(@$many, 20, 'no more than 20');
+    is(@$many, 100, 'no more than 100');
     unlike($nginx->get('/metrics')->{content}, qr/many-/, 'none for Prometheus');
 
     $nginx->configure($site->(%on, off => 'top_keys=on', any => 'top_keys=off'));

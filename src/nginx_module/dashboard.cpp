@@ -94,10 +94,13 @@ const Page &page() {
 }
 
 ngx_int_t send_page(ngx_http_request_t *r) {
+    const ngx_int_t accepted = accept_reader(r);
+    if (accepted != NGX_OK) {
+        return accepted;
+    }
     const auto &[pieces, policy] = page();
     auto *buffers = pool_array<ngx_buf_t>(r->pool, pieces.size());
     if (buffers == nullptr || !add_header(r, "Content-Security-Policy", policy) ||
-        !add_header(r, "X-Content-Type-Options", "nosniff") ||
         !add_header(r, "Referrer-Policy", "no-referrer")) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
@@ -130,11 +133,8 @@ ngx_int_t dashboard_handler(ngx_http_request_t *r) noexcept {
     if (!is_known) {
         return NGX_HTTP_NOT_FOUND;
     }
-    const ngx_int_t accepted = accept_reader(r);
-    if (accepted != NGX_OK) {
-        return accepted;
-    }
-    if (!add_header(r, "Cache-Control", "no-store")) {
+    if (!add_header(r, "Cache-Control", "no-store") ||
+        !add_header(r, "X-Content-Type-Options", "nosniff")) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     return file.empty() ? send_page(r) : json_handler(r);

@@ -39,13 +39,11 @@ bool read_rules(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetrics 
 
 /// False without memory.
 bool read_top_keys(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetrics &metrics) {
-    constexpr size_t most_shown = 20;
     if (!zone.has_top_keys) {
         return true;
     }
     rate_limit::TopKeys::Buffer buffer;
-    auto counted = zone.memory.top_keys().read(buffer);
-    counted = counted.first(std::min(counted.size(), most_shown));
+    const auto counted = zone.memory.top_keys().read(buffer);
     const auto top = pool_span<rate_limit::TopKeyMetrics>(pool, counted.size());
     if (top.data() == nullptr) {
         return false;

@@ -75,9 +75,8 @@ ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
         return NGX_OK;
     }
     for (const auto &zone : conf->zones) {
-        if (!zone->has_top_keys) { // since a reload, perhaps
-            zone->memory.top_keys().clear();
-        }
+        // a reload may have changed it, while workers from before still answer
+        zone->memory.top_keys().set_kept(zone->has_top_keys);
     }
     for (const auto &backend : conf->backends) {
         if (backend->is_used()) {

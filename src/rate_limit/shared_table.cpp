@@ -141,9 +141,12 @@ size_t SharedTable::count(microseconds now) const {
     const size_t step = (entries_.size() + most_looks - 1) / most_looks;
     size_t looks = 0;
     size_t found = 0;
+    const auto is_set = [](const std::atomic<uint16_t> &tag) { return tag.load(relaxed) != 0; };
     for (size_t bucket = 0; bucket < entries_.size(); bucket += step, ++looks) {
-        found += static_cast<size_t>(std::ranges::count_if(
-            entries_[bucket], [&](const Entry &entry) { return holds(entry, now); }));
+        if (std::ranges::any_of(tags_[bucket], is_set)) { // else its memory is not even mapped
+            found += static_cast<size_t>(std::ranges::count_if(
+                entries_[bucket], [&](const Entry &entry) { return holds(entry, now); }));
+        }
     }
     return looks > 0 ? found * entries_.size() / looks : 0;
 }

@@ -75,6 +75,9 @@ std::optional<TopKeys::Place> TopKeys::take(uint64_t hash) const {
 }
 
 void TopKeys::count(const HashSeed &seed, std::string_view key) const {
+    if (load(memory_->is_off) == 1) {
+        return;
+    }
     key = key.substr(0, longest_key);
     const uint64_t hash = hash_of(seed, key).low;
     auto place = find(hash);
@@ -120,7 +123,11 @@ std::span<const TopKeys::Counted> TopKeys::read(Buffer &out) const {
     return counted;
 }
 
-void TopKeys::clear() const {
+void TopKeys::set_kept(bool are_kept) const {
+    memory_->is_off.store(are_kept ? 0 : 1, relaxed);
+    if (are_kept) {
+        return;
+    }
     for (size_t place = 0; place < capacity; ++place) {
         memory_->hashes[place].store(0, relaxed);
         memory_->counts[place].store(0, relaxed);

@@ -51,8 +51,8 @@ class TopKeys {
     /// Those that are kept, most rejections first: their part of `out`.
     std::span<const Counted> read(Buffer &out) const;
 
-    /// Keeps none of those before.
-    void clear() const;
+    /// Whether any are kept from now on, whoever counts. If not, those before go.
+    void set_kept(bool are_kept) const;
 
   private:
     using Word = std::atomic<uint64_t>;
@@ -64,6 +64,7 @@ class TopKeys {
         std::array<Word, capacity> hashes; // of the keys
         std::array<Word, capacity> counts;
         std::array<std::array<Word, word_count>, capacity> places;
+        Word is_off; // 1 if none are kept
     };
 
     static Words words_of(uint64_t hash, uint64_t base, std::string_view key);

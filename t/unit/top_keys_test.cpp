@@ -133,7 +133,7 @@ TEST_F(TopKeysTest, AKeyWithTwoPlacesIsShownOnce) {
     count("other");
     count("key", 2);
     const Bytes before = bytes_;
-    keys_.clear();
+    bytes_ = {};
     count("key", 3);
     Bytes both = before; // the place of `other` becomes one of `key`
     constexpr size_t word = sizeof(uint64_t);
@@ -147,11 +147,16 @@ TEST_F(TopKeysTest, AKeyWithTwoPlacesIsShownOnce) {
     EXPECT_EQ(kept(), (Kept{{"key", 5}}));
 }
 
-TEST_F(TopKeysTest, Clear) {
+TEST_F(TopKeysTest, NoneAreKeptUntilTheyAreAgain) {
     count("key", 2);
-    keys_.clear();
+    keys_.set_kept(false);
+    EXPECT_EQ(std::ranges::count(bytes_, std::byte{0}), bytes_.size() - 1) << "but that it is so";
+    count("key");
+    keys_.set_kept(true);
     EXPECT_EQ(kept(), Kept());
-    EXPECT_EQ(std::ranges::count(bytes_, std::byte{0}), bytes_.size());
+    count("key", 2);
+    keys_.set_kept(true);
+    EXPECT_EQ(kept(), (Kept{{"key", 2}}));
 }
 
 TEST_F(TopKeysTest, ManyAtTheSameTime) {
