@@ -1,5 +1,5 @@
 # docker/monitoring: Prometheus's configuration and alerts, and the dashboard for Grafana, which name
-# metrics that there are.
+# metrics, labels and buckets that there are.
 
 use v5.36;
 use lib 't/lib';
@@ -41,12 +41,29 @@ server {
     location / { redis_rate_limit zone=z algorithm=gcra limit=1 window=1; }
 }
 END
-my %is_told = map { $_ => 1 } $nginx->get('/metrics')->{content} =~ /^# TYPE (\S+)/mg;
+my $metrics = $nginx->get('/metrics')->{content};
+my %is_told = map { $_ => 1 } $metrics =~ /^# TYPE (\S+)/mg;
+my @values  = $metrics =~ /\b(?:outcome|class|le)="([^"]+)"/g;
 for my $file ("$here/alerts.yaml", "$here/grafana/redis_rate_limit.json", 't/alerts.yaml') {
-    my %named = map { s/_(?:bucket|sum|count)$//r => 1 } RateLimit::Nginx::slurp($file) =~ /\b(nginx_redis_rate_limit_\w+)/g;
+    my $text  = RateLimit::Nginx::slurp($file);
+    my %named = map { s/_(?:bucket|sum|count)$//r => 1 } $text =~ /\b(nginx_redis_rate_limit_\w+)/g;
     ok(scalar %named, "$file names metrics");
     is(join(' ', grep { !$is_told{$_} } sort keys %named), '', 'that there are');
+
+    my @matched = map { split /[|]/ } $text =~ /\b(?:outcome|class|le)=~?\\?"([^"\\+]+)/g; # no +Inf
+    my @unknown = grep { my $pattern = $_; !grep { /^$pattern$/ } @values } @matched;
+    is(join(' ', @unknown), '', 'with values of labels that there are');
 }
+
+my $alerts = RateLimit::Nginx::slurp("$here/alerts.yaml");
+my ($quantile_threshold) = $alerts =~ /histogram_quantile\([^>]+> ([\d.]+)/;
+like($metrics, qr/le="\Q$quantile_threshold\E"/, 'a quantile is compared with the end of a bucket');
+my ($job) = RateLimit::Nginx::slurp("$here/prometheus.yaml") =~ /job_name: (\w+)/;
+like($alerts, qr/up\{job="$job"\}/, 'and what is scraped is missed when it is gone');
+
+my $examples = RateLimit::Nginx::slurp('t/alerts.yaml');
+my @unseen   = grep { $examples !~ /alertname: $_\n +exp_alerts:(?: &\w+)?\n +- exp_labels/ } $alerts =~ /alert: (\w+)/g;
+is(join(' ', @unseen), '', 'every alert has an example of when it fires');
 
 $nginx->stop;
 done_testing;
