@@ -78,6 +78,7 @@ server {
     location /lost/local { ${\rule('lost', 'lost-local', "$log_rule limit=5")} empty_gif; }
     location /none/open { ${\rule('none', 'none-open', "$log_rule limit=5")} empty_gif; }
     location /none/closed { ${\rule('none', 'none-closed', "$log_rule limit=5")} empty_gif; }
+    location /none/trial { ${\rule('none-trial', 'none-closed', "$log_rule limit=5 dry_run")} empty_gif; }
     location /none/local { ${\rule('none', 'none-local', "$log_rule limit=5")} empty_gif; }
     location /none/delayed { ${\rule('none-delayed', 'none-local', $leaky)} empty_gif; }
     $more
@@ -164,6 +165,8 @@ sub run_mixed () {
     expect('none-open' => 'none', error_open => 4);
     request($nginx, "/none/closed?key=$key", 4);
     expect('none-closed' => 'none', error_closed => 4);
+    request($nginx, "/none/trial?key=$key", 2);
+    expect('none-closed' => 'none-trial', error_open => 2); # it rejects nobody
     request($nginx, "/none/local?key=$key", 7);
     expect('none-local' => 'none', local_passed => 5, local_rejected => 2);
     request($nginx, "/none/delayed?key=$key", 2);
@@ -217,6 +220,7 @@ my %location = (
     'held unanswered' => 'two',
     (map { ("lost-$_ lost" => "lost/$_") } qw(open local)),
     (map { ("none-$_ none" => "none/$_") } qw(open closed local)),
+    'none-closed none-trial'  => 'none/trial',
     'none-local none-delayed' => 'none/delayed',
 );
 

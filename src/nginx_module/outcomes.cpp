@@ -38,8 +38,9 @@ Outcome outcome_of(const Applied &applied, bool is_rejected) {
     case Applied::Result::verdict:
         break;
     case Applied::Result::no_verdict:
-        return applied.rule->zone->on_error == OnError::closed ? Outcome::error_closed
-                                                               : Outcome::error_open;
+        return applied.rule->zone->on_error == OnError::closed && !applied.dry_run
+                   ? Outcome::error_closed
+                   : Outcome::error_open;
     case Applied::Result::invalid:
         return Outcome::invalid;
     }
