@@ -443,7 +443,8 @@ END
     is_deeply([ map { $told->($_)->{checks} } qw(default nobody slow full unused) ], [ 5, 4, 5, 2, 0 ], 'all checks');
 
     my $latency = $told->('slow')->{latency_seconds};
-    cmp_ok($latency->{p50}, '>=', 0.05, "what waited has taken its time: p50 $latency->{p50}");
+    # nginx's timers go by whole milliseconds of a clock that it reads once a turn
+    cmp_ok($latency->{p50}, '>=', 0.045, "what waited has taken its time: p50 $latency->{p50}");
     cmp_ok($latency->{max}, '>=', $latency->{p99}, "max $latency->{max}");
     my $text = $nginx->get('/metrics')->{content};
     my %count = map { $_ => $text =~ /check_duration_seconds_count\{backend="$_"\} (\d+)/ } sort keys %of;
