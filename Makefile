@@ -66,14 +66,15 @@ unit-tests:
 	cmake -S . -B build/cmake
 	cmake --build build/cmake --parallel $$(nproc)
 
-# nginx is not built with a sanitizer: its runtime is loaded before it.
+# nginx is not built with a sanitizer: its runtime is loaded before it. The demonstration that a test
+# runs is without one.
 SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 test-asan: export ASAN_OPTIONS = detect_leaks=0
 test-asan:
 	tools/install-packages test
 	tools/configure-nginx $(NGINX_SOURCE) build/asan '$(SANITIZE)'
 	$(MAKE) -C $(NGINX_SOURCE) -f $(CURDIR)/build/asan/Makefile modules
-	$(MAKE) unit-tests
+	$(MAKE) all unit-tests
 	ASAN_OPTIONS=detect_leaks=1 LSAN_OPTIONS=suppressions=$(CURDIR)/t/lib/leaks.supp:print_suppressions=0 \
 	RATE_LIMIT_MODULE=build/asan/$(NAME) \
 	RATE_LIMIT_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
