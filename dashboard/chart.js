@@ -1,128 +1,131 @@
 'use strict';
 
-// Drawings of numbers over the last looks, the newest at the right.
+// Drawings of numbers in the looks, now at the right.
 
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
-function drawing(tag, attributes) {
-  const made = document.createElementNS('http://www.w3.org/2000/svg', tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  return made;
-}
+const gap = 5; // seconds without a look, over which nothing is drawn
+const [width, height] = [span * 10, 1000];
 
 // The end of an axis: 1, 2 or 5 of a power of ten.
 function roundUp(number) {
+  if (number === 0) return 0;
   const power = 10 ** Math.floor(Math.log10(number));
   return power * [1, 2, 5, 10].find((step) => step * power >= number);
 }
 
-// Rows of numbers, each on top of those before: pairs of the lower and the upper end.
+// Where looks are: x of each, and the first and the last of each run of them without a gap.
+function makeAxis() {
+  const xs = looks.map(({ time }) => Math.round(width - ((last.time - time) * width) / (span * 1000)));
+  const runs = [];
+  looks.forEach((look, at) => {
+    if (at === 0 || look.seconds > gap) runs.push([at, at]);
+    else runs.at(-1)[1] = at;
+  });
+  return { xs, runs };
+}
+
+// Rows of numbers, each on top of those before.
 function stack(rows) {
-  const heights = (rows[0] ?? []).map(() => 0);
+  const heights = looks.map(() => 0);
   return rows.map((row) => row.map((value, at) => {
-    const low = heights[at];
     heights[at] += value;
-    return [low, heights[at]];
+    return heights[at];
   }));
 }
 
-const highestOf = (pairs) => pairs.flat().reduce((most, [, high]) => Math.max(most, high), 0);
+const highestOf = (rows) => rows.flat().reduce((most, value) => Math.max(most, value), 0);
 
-// The path of a row of pairs: a line along its upper ends, or all between the ends.
-function pathOf(row, most, isArea) {
-  const first = shown - row.length;
-  const point = (at, value) => `${first + at},${(100 - (100 * value) / most).toFixed(2)}`;
-  const upper = row.map(([, high], at) => point(at, high));
-  const lower = isArea ? row.map(([low], at) => point(at, low)).reverse() : [];
-  return row.length > 0 ? `M${[...upper, ...lower].join('L')}${isArea ? 'Z' : ''}` : '';
+// A line along a row, or all that is below it.
+function pathOf({ xs, runs }, row, end, isArea) {
+  return runs.map(([from, to]) => {
+    const points = [];
+    for (let at = from; at <= to; at += 1) {
+      points.push(`${xs[at]},${Math.round(height - (height * row[at]) / end)}`);
+    }
+    return isArea ? `M${xs[from]},${height}L${points.join('L')}L${xs[to]},${height}Z` : `M${points.join('L')}`;
+  }).join('');
 }
 
-function makeSvg(attributes) {
-  return drawing('svg', {
-    viewBox: `0 0 ${shown - 1} 100`,
-    preserveAspectRatio: 'none',
-    ...attributes,
-  });
-}
-
-function addPaths(svg, series, kind) {
-  return series.map((name) => svg.appendChild(drawing('path', { class: `${kind} ${name}` })));
-}
-
-// Areas on top of each other, without an axis: no more than a shape.
-class Spark {
-  constructor(series) {
-    this.svg = makeSvg({ class: 'spark', 'aria-hidden': 'true' });
-    this.paths = addPaths(this.svg, series, 'area');
-  }
-
-  draw(rows) {
-    const pairs = stack(rows);
-    const most = highestOf(pairs) || 1;
-    pairs.forEach((row, i) => this.paths[i].setAttribute('d', pathOf(row, most, true)));
-  }
-}
-
-// Lines, or areas on top of each other. A pointer or the arrow keys choose a look, which
-// `onCursor` is told of: how many it is behind the newest.
-class Chart {
-  constructor(place, series, { label, format, isStacked = false, onCursor = () => {} }) {
-    this.format = format;
+// A row of numbers for each of the series: areas on top of each other, or lines.
+class Drawing {
+  constructor(series, isStacked, attributes) {
     this.isStacked = isStacked;
-    this.onCursor = onCursor;
+    this.paths = series.map((name) => drawing('path', { class: `${isStacked ? 'area' : 'line'} ${name}` }));
+    this.svg = drawing('svg', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', ...attributes });
+    // Each area reaches down to the axis, and is covered by those that end below it.
+    this.svg.append(...(isStacked ? [...this.paths].reverse() : this.paths));
+  }
+
+  // Returns the end of the axis, which `endOf` makes of the highest number.
+  draw(axis, rows, endOf = (highest) => highest) {
+    const heights = this.isStacked ? stack(rows) : rows;
+    const end = endOf(highestOf(heights));
+    this.paths.forEach((path, i) => {
+      const isEmpty = rows[i].every((value) => value === 0);
+      path.setAttribute('d', isEmpty ? '' : pathOf(axis, heights[i], end, this.isStacked));
+    });
+    return end;
+  }
+}
+
+// A drawing with an axis. A pointer or the arrow keys choose a look, which `onChoice` is told of:
+// `back` is how many it is behind the newest.
+class Chart {
+  constructor(place, series, { label, format, isStacked = false, onChoice }) {
+    this.format = format;
+    this.onChoice = onChoice;
     this.back = 0;
-    this.length = 1;
-    this.svg = makeSvg({ role: 'img', 'aria-label': label, tabindex: 0 });
-    this.paths = addPaths(this.svg, series, isStacked ? 'area' : 'line');
-    this.cursor = drawing('line', { class: 'cursor', y1: 0, y2: 100, visibility: 'hidden' });
-    this.svg.append(this.cursor);
+    this.xs = [];
+    this.drawing = new Drawing(series, isStacked, { role: 'img', 'aria-label': label, tabindex: 0 });
+    this.cursor = drawing('line', { class: 'cursor', y1: 0, y2: height, visibility: 'hidden' });
+    this.drawing.svg.append(this.cursor);
     this.top = element('span', { class: 'top' });
     this.middle = element('span', { class: 'middle' });
-    this.newest = element('span', {}, 'now');
-    const times = element('div', { class: 'times' }, element('span', {}, '2 minutes ago'), this.newest);
-    place.replaceChildren(this.svg, this.top, this.middle, times);
-    this.listen();
+    this.when = element('span', {}, 'now');
+    const times = element('div', { class: 'times' }, element('span', {}, '2 minutes ago'), this.when);
+    place.replaceChildren(this.drawing.svg, this.top, this.middle, times);
+    this.listen(this.drawing.svg);
   }
 
-  listen() {
-    this.svg.addEventListener('pointermove', (event) => {
-      const box = this.svg.getBoundingClientRect();
-      this.moveTo(Math.round((1 - (event.clientX - box.left) / box.width) * (shown - 1)));
+  listen(svg) {
+    svg.addEventListener('pointermove', (event) => {
+      const box = svg.getBoundingClientRect();
+      this.choose(this.nearestTo(((event.clientX - box.left) * width) / box.width));
     });
-    for (const leaving of ['pointerleave', 'blur']) {
-      this.svg.addEventListener(leaving, () => this.moveTo(0));
-    }
-    const steps = { ArrowLeft: 1, ArrowRight: -1, PageUp: 10, PageDown: -10, Home: shown, End: -shown };
-    this.svg.addEventListener('keydown', (event) => {
+    for (const leaving of ['pointerleave', 'blur']) svg.addEventListener(leaving, () => this.choose(0));
+    const steps = { ArrowLeft: 1, ArrowRight: -1, PageUp: 10, PageDown: -10, Home: span, End: -span };
+    svg.addEventListener('keydown', (event) => {
       if (event.key in steps) {
         event.preventDefault();
-        this.moveTo(this.back + steps[event.key]);
+        this.choose(this.back + steps[event.key]);
       }
     });
   }
 
-  moveTo(back) {
-    this.back = Math.max(0, Math.min(back, this.length - 1));
-    this.cursor.setAttribute('visibility', this.back > 0 ? 'visible' : 'hidden');
-    for (const end of ['x1', 'x2']) this.cursor.setAttribute(end, shown - 1 - this.back);
-    this.newest.textContent = this.back > 0 ? `at the line: ${this.back} s ago` : 'now';
-    this.onCursor(this.back);
+  nearestTo(x) {
+    const distances = this.xs.map((each) => Math.abs(each - x));
+    return this.xs.length - 1 - distances.indexOf(Math.min(...distances));
   }
 
-  // A row of numbers for each of the series.
-  draw(rows) {
-    const pairs = this.isStacked ? stack(rows) : rows.map((row) => row.map((value) => [0, value]));
-    const highest = highestOf(pairs);
-    const most = highest > 0 ? roundUp(highest) : 1;
-    this.length = Math.max(1, rows[0].length);
-    pairs.forEach((row, i) => this.paths[i].setAttribute('d', pathOf(row, most, this.isStacked)));
-    this.top.textContent = highest > 0 ? this.format(most) : '';
-    this.middle.textContent = highest > 0 ? this.format(most / 2) : '';
-    if (this.back > 0) this.onCursor(this.back);
+  choose(back) {
+    this.back = Math.max(0, Math.min(back, this.xs.length - 1));
+    this.showChoice();
+    this.onChoice();
+  }
+
+  showChoice() {
+    const isPast = this.back > 0;
+    const x = this.xs.at(-1 - this.back);
+    this.cursor.setAttribute('visibility', isPast ? 'visible' : 'hidden');
+    if (isPast) for (const end of ['x1', 'x2']) this.cursor.setAttribute(end, x);
+    tell(this.when, isPast ? `at the line: ${Math.round(((width - x) * span) / width)} s ago` : 'now');
+  }
+
+  draw(axis, rows) {
+    const end = this.drawing.draw(axis, rows, roundUp);
+    tell(this.top, end > 0 ? this.format(end) : '');
+    tell(this.middle, end > 0 ? this.format(end / 2) : '');
+    this.xs = axis.xs;
+    this.back = Math.max(0, Math.min(this.back, this.xs.length - 1));
+    this.showChoice();
   }
 }

@@ -4,6 +4,8 @@ use v5.36;
 use lib 't/lib';
 use Digest::SHA qw(sha256_base64);
 use JSON::PP qw(decode_json);
+use JSON::Validator;
+use List::Util qw(min pairs);
 use RateLimit::Browser;
 use RateLimit::Client;
 use RateLimit::Nginx;
@@ -13,9 +15,14 @@ use RateLimit::Wait qw(wait_until);
 use Test::More;
 
 my $redis = RateLimit::Redis->start_new;
-my $nginx = RateLimit::Nginx->start_new(<<"END", workers => 2);
+my $schema = JSON::Validator->new->schema('./docs/metrics.schema.json')->schema;
+
+# `more` is more of `http`.
+sub configuration ($more = '') {
+    return <<"END";
 redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }
 redis_rate_limit_zone \$arg_key zone=per_ip:1m;
+$more
 server {
     listen %PORT% reuseport;
     location /limits/ { access_log off; redis_rate_limit_dashboard; }
@@ -26,6 +33,9 @@ server {
     }
 }
 END
+}
+
+my $nginx = RateLimit::Nginx->start_new(configuration(), workers => 2);
 
 # Of the texts of elements.
 sub hashes ($page, $tag) {
@@ -46,7 +56,7 @@ subtest 'answers' => sub {
 
     my $status = $nginx->get('/limits/status.json');
     is(join(' ', $status->{status}, $status->{headers}->@{qw(content-type cache-control)}), '200 application/json no-store', 'its data');
-    is_deeply([ keys decode_json($status->{content})->{zones}->%* ], ['per_ip'], 'are those of redis_rate_limit_metrics json');
+    is_deeply([ $schema->validate(decode_json($status->{content})) ], [], 'are those of redis_rate_limit_metrics json');
     is($nginx->statuses("/limits/$_", 1), 404, "nothing at $_") for qw(x status.json/ status.jso index.html);
 
     my $client = RateLimit::Client->new($nginx);
@@ -60,42 +70,195 @@ subtest 'answers' => sub {
     like("$redirect->{status} $redirect->{headers}{location}", qr{^301 http://[^/]+/limits/$}, 'its address without the slash leads to it');
 };
 
-subtest 'in a browser' => sub {
-    my $site    = 'http://127.0.0.1:' . $nginx->port;
-    my $browser = RateLimit::Browser->new;
-    my $shows   = sub ($selector, $pattern, $seconds = 10) { wait_until(sub { ($browser->text($selector) // '') =~ $pattern }, $seconds) };
-    my $load    = RateLimit::Process->execute($nginx->dir . '/load.log', qw(wrk -t1 -c4 -d60 -s), 't/lib/paced.lua', $site);
+my $site    = 'http://127.0.0.1:' . $nginx->port;
+my $browser = RateLimit::Browser->new;
 
-    $browser->look(1280, 900, 'light');
-    $browser->open("$site/limits/");
-    ok($shows->('#health', qr/^Redis answers, rejecting [1-9]/), 'tells that Redis answers, and what is rejected');
-    ok($shows->('#checked', qr/[1-9]/), 'numbers move under load');
-    ok($shows->('#outcomes-legend', qr/rejected [1-9]/), 'by outcome');
-    ok($shows->('#zones', qr/^key-1\t[1-9]/m), 'the key that is rejected most') or diag($browser->text('#zones'));
-    ok($shows->('#trials', qr/^Dry run stricter: would reject [1-9].* in force of its zone reject [1-9]/), 'what a dry run would do');
-    my $looks = sub { $browser->value('looks.length') };
-    ok(wait_until(sub { $looks->() >= 5 }), 'each second again');
-    screenshots($browser, light => [ 1280, 900, 'light' ], dark => [ 1280, 900, 'dark' ], narrow => [ 390, 844, 'light' ]);
-    is($browser->value('document.documentElement.scrollWidth'), 390, 'fits on a phone');
-
-    $redis->stop;
-    ok($shows->('#health', qr/^Redis .default. (?:is down|does not answer)/, 3), 'an outage of Redis shows within 3 s') or diag($browser->text('#health'));
-    ok($shows->('#sources', qr/this host alone [1-9]/), 'and that this host decides alone');
-    screenshots($browser, outage => [ 1280, 900, 'dark' ]);
-    is_deeply([ $browser->errors ], [], 'no error on its console');
-    is_deeply([ grep { !m{^(?:\Q$site\E/limits/|data:)} } $browser->requests ], [], 'no request to another host');
-
-    $nginx->stop;
-    ok($shows->('#health', qr/^nginx does not answer: status\.json cannot be fetched/, 5), 'that there is no data shows, too');
-    screenshots($browser, stale => [ 1280, 900, 'light' ]);
-};
+sub shows ($selector, $pattern, $seconds = 30) {
+    return wait_until(sub { ($browser->text($selector) // '') =~ $pattern }, $seconds) // diag("$selector: ", $browser->text($selector));
+}
 
 # For people to look at.
-sub screenshots ($browser, %views) {
+sub screenshots (%views) {
     for my $view (sort keys %views) {
         $browser->look($views{$view}->@*);
         $browser->screenshot("build/dashboard-$view.png");
     }
 }
+
+subtest 'in a browser' => sub {
+    my $load = RateLimit::Process->execute($nginx->dir . '/load.log', qw(wrk -t1 -c4 -d60 -s), 't/lib/paced.lua', $site);
+    $browser->look(1280, 900, 'light');
+    $browser->open("$site/limits/");
+    ok(shows('#health', qr{^Redis answers, per_ip/1s rejects [1-9].* of its checks$}), 'tells that Redis answers, and what is rejected');
+    my $in_all = sub { $browser->value('document.querySelector("#rules tbody tr").lastChild.innerText') =~ s/\D//gr };
+    my $before = $in_all->();
+    ok(wait_until(sub { $in_all->() > $before }), 'numbers move under load');
+    ok(shows('#outcomes-legend', qr/rejected [1-9]/), 'by outcome');
+    ok(shows('#zones', qr/^key-1\t[1-9]/m), 'the key that is rejected most');
+    ok(shows('#trials', qr/^Dry run stricter would reject [1-9].* in force of its zone reject [1-9].* known denials/), 'what a dry run would do');
+    ok(wait_until(sub { $browser->value('looks.length') >= 3 }), 'each second again');
+    screenshots(light => [ 1280, 900, 'light' ], dark => [ 1280, 900, 'dark' ], narrow => [ 390, 844, 'dark' ]);
+    is($browser->value('document.documentElement.scrollWidth'), 390, 'fits on a phone');
+    undef $load;
+
+    $nginx->configure(configuration('redis_rate_limit_zone $arg_key zone=another:1m;'));
+    $nginx->reload;
+    ok(shows('#zones', qr/^another$/m), 'a zone that a reload brings');
+
+    $redis->stop;
+    ok(shows('#health', qr/^Redis .default. (?:is down|does not answer)/, 3), 'an outage of Redis within 3 s');
+    $nginx->get('/?key=1') for 1 .. 20;
+    ok(shows('#health',  qr/this host alone decides [1-9]/), 'and that this host decides alone');
+    ok(shows('#sources', qr/this host alone [1-9]/),         'how often');
+    screenshots(outage => [ 1280, 900, 'dark' ]);
+    is_deeply([ $browser->errors ], [], 'no error on its console');
+    is_deeply([ grep { !m{^(?:\Q$site\E/limits/|data:)} } $browser->requests ], [], 'no request to another host');
+
+    $nginx->stop;
+    ok(shows('#health', qr/^nginx does not answer: status\.json cannot be fetched/), 'that there is no data shows, too');
+    screenshots(stale => [ 1280, 900, 'light' ]);
+};
+
+# A status of zones that are made up: { zone => { rules => { ... } } }, with some of a backend's
+# facts.
+my @counters = qw(
+    passed delayed rejected rejected_by_deny_cache dry_run_delayed dry_run_rejected
+    local_passed local_delayed local_rejected uncharged error_open error_closed invalid
+);
+
+sub rule (%counts) { return { algorithm => 'gcra', limit => '10', window_seconds => 1, (map { $_ => 0 } @counters), %counts } }
+
+sub status ($zones, %backend) {
+    my %zone = (size_bytes => 1 << 20, used_bytes => 0, entries => 0, evictions => 0, top_rejected => [], rules => {});
+    my $default = {
+        mode            => 'standalone', state => 'up', checks => 0, reconnects => 0, script_reloads => 0, pending => 0,
+        errors          => { map { $_ => 0 } qw(timeout connect reply breaker overload) },
+        latency_seconds => { map { $_ => 0 } qw(p50 p90 p99 max) },
+        %backend,
+    };
+    return {
+        version  => '0.1.0', nginx_version => '1.22.1', workers => 2, uptime_seconds => 12,
+        backends => { default => $default },
+        zones    => { map { $_ => { %zone, $zones->{$_}->%* } } keys %$zones },
+    };
+}
+
+# Gives these to the page, got a second after each other, or after pauses that stand between them.
+# What was before is none of their past.
+sub give (@statuses) {
+    state $json = JSON::PP->new->ascii->canonical;
+    my $time  = 0;
+    my @looks = map { ref ? [ ++$time, $_ ] : do { $time += $_; () } } @statuses;
+    $browser->value("for (const [time, status] of ${\$json->encode(\@looks)}) take(status, 1000 * time)");
+}
+
+# Of one zone, whose rules these are.
+sub rules (%rules) { return status({ z => { rules => \%rules } }) }
+
+# And one in which that backend is so.
+sub backend (%facts) { return status({}, %facts) }
+
+sub keys_rejected (@counts) {
+    return status({ z => { top_rejected => [ map { { key => $_->[0], rejected => $_->[1] } } pairs @counts ] } });
+}
+
+sub text ($selector) { return $browser->text($selector) =~ s/\s+/ /gr }
+
+subtest 'of statuses that are made up' => sub {
+    $browser->value('let isHeld = false; const fetchReally = fetchStatus; fetchStatus = () => { isHeld = true; return new Promise(() => {}) }');
+    wait_until(sub { $browser->value('isHeld') }) or die 'the page goes on to ask';
+    is_deeply([ $schema->validate(rules(r => rule)) ], [], 'which are as the schema says');
+
+    subtest 'rates' => sub {
+        give(rules(r => rule(passed => 900_000), s => rule(passed => 100)), rules(r => rule(passed => 3), s => rule(passed => 110), t => rule(passed => 5000)));
+        is(text('#checked'), '13.0', 'a counter that got smaller began anew, a rule that is new did not');
+        give(map { status({ z => { rules => { r => rule(passed => 10 * $_) }, size_bytes => $_ << 20 } }) } 1, 2);
+        is(text('#checked'), '20.0', 'a zone of another size began anew');
+        give(map { rules(r => rule(passed => 700 * $_)) } 0 .. 12);
+        is(text('#checked'), '700', 'an average');
+        my $denied = sub ($rejected, $known) { rules(r => rule(rejected => $rejected, rejected_by_deny_cache => $known)) };
+        give($denied->(1_000_000, 999_000), $denied->(1_001_000, 1_000_001));
+        is(text('#sources'), 'Redis 0 % deny cache 100 % this host alone 0 % none 0 %', 'counters that were not read at the same time');
+        give(rules(r => rule), rules(r => rule(passed => 30, delayed => 10, rejected => 30, rejected_by_deny_cache => 20, local_rejected => 20, invalid => 10, uncharged => 50, dry_run_rejected => 60)));
+        is(text('#sources'), 'Redis 50 % deny cache 20 % this host alone 20 % none 10 %', 'where verdicts come from');
+    };
+
+    subtest 'time' => sub {
+        my @statuses = map { rules(r => rule(passed => 100 * $_)) } 0 .. 4;
+        my $path = sub { $browser->value('document.querySelector("#outcomes .passed").getAttribute("d")') };
+        give(@statuses);
+        is($path->(), 'M1170,1000L1170,0L1180,0L1190,0L1200,0L1200,1000Z', 'its axis');
+        give(@statuses[ 0 .. 2 ], 59, @statuses[ 3, 4 ]);
+        is($path->(), 'M580,1000L580,0L590,0L590,1000ZM1190,1000L1190,983L1200,0L1200,1000Z', 'without looks for a minute');
+        give(@statuses[ 0 .. 2 ], 3600, $statuses[3]);
+        is(text('#checked') . $path->(), '0', 'nothing is left of before a sleep');
+    };
+
+    subtest 'trials' => sub {
+        my $beside = sub ($trial, $other) {
+            give(rules(in_force => rule, trial => rule(dry_run_rejected => 9)), rules(in_force => $other, trial => $trial));
+            return text('#trials');
+        };
+        my $trial = rule(passed => 46, dry_run_rejected => 99, dry_run_delayed => 4);
+        is(
+            $beside->($trial, rule(rejected => 244, rejected_by_deny_cache => 195)),
+            'Dry run trial would reject 90.0 /s (64 %) and delay 4.0 /s (2.9 %) of the 140 /s that reached it; '
+                . 'the rules in force of its zone reject 244 /s, 195 /s of them known denials that it is not asked about.',
+            'beside a rule in force'
+        );
+        like($beside->($trial, rule(dry_run_delayed => 1)), qr/^Dry run in_force .*; no rule of its zone is in force\. Dry run trial .*; no rule of its zone is in force\.$/, 'alone');
+        is($beside->(rule(dry_run_rejected => 9, rejected => 5), rule), '', 'not of one that is in force now');
+    };
+
+    subtest 'the sentence at the top' => sub {
+        my @traffic = (
+            rules(one => rule, other => rule),
+            rules(one => rule(passed => 1, rejected => 3), other => rule(passed => 100, rejected => 100)),
+        );
+        my $announced = sub { $browser->value('byId("announcement").textContent') };
+        give(status({}, state => 'down'));
+        is($announced->(), "Redis \x{201c}default\x{201d} is down", 'trouble is announced');
+        give(status({}), status({}, errors => { timeout => 0, connect => 0, reply => 0, breaker => 7, overload => 0 }));
+        is($announced->(), "Redis \x{201c}default\x{201d} does not answer, its breaker is open", 'so is other trouble');
+        give(@traffic);
+        is($announced->(),  'Redis answers, nothing is rejected',              'and its end');
+        is(text('#health'), 'Redis answers, other rejects 50 % of its checks', 'the rule that rejects most is told, not announced');
+        give(status({}, state => 'idle'));
+        is(text('#health'), 'No Redis has been asked yet', 'none that was asked');
+        give({ zones => {} });
+        like(text('#health'), qr/^This page fails: \S/, 'a fault of the page');
+        my %answers = ('""' => 'nginx answered status.json with what is no JSON', '"", { status: 429 }' => 'nginx answered status.json with 429');
+        is($browser->value("fetch = async () => new Response($_); fetchReally().catch((error) => error.message)"), $answers{$_}, "an answer of $_") for sort keys %answers;
+    };
+
+    subtest 'keys' => sub {
+        my $none   = "\x{b7}";
+        my @others = map { ("key-$_" => 100 + $_) } 1 .. 12;
+        my $shown = sub { $browser->value('[...document.querySelectorAll("#zones tbody tr")].map((row) => row.innerText)') };
+        give(keys_rejected(old => 1_000_000, @others), keys_rejected(old => 1_000_000, @others, '<b>x</b>' => 30));
+        is_deeply([ $shown->()->@[ 0 .. 2 ] ], [ "<b>x</b>\t30.0\t30", "old\t$none\t1\x{202f}000\x{202f}000", "key-12\t$none\t112" ], 'those that are rejected now are first, as text');
+        is(scalar $shown->()->@*, 10, 'no more than ten');
+        $browser->value('getSelection().selectAllChildren(document.querySelector("#zones td.key"))');
+        give(keys_rejected('<b>x</b>' => 30), keys_rejected('<b>x</b>' => 70));
+        is($browser->value('getSelection().toString()')  . ' ' . $shown->()->[0], "<b>x</b> <b>x</b>\t40.0\t70", 'what is selected stays selected');
+    };
+
+    subtest 'charts and tables' => sub {
+        my @latencies = map { my $p99 = $_ / 1000; status({}, latency_seconds => { p50 => 0.001, p90 => 0.001, p99 => $p99, max => $p99 }) } 1 .. 9;
+        give(@latencies);
+        my $p99 = sub { $browser->value('backendCards.get("default").facts.p99.textContent') };
+        is($p99->(), '9.0 ms', 'latency now');
+        $browser->value('document.querySelector("#backends svg").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft" }))');
+        is($p99->(), '8.0 ms', 'and before, by an arrow key');
+        give(rules(slots => rule(algorithm => 'concurrency', limit => '100', window_seconds => 60), usual => rule));
+        like(text('#rules'), qr/slots concurrency, limit 100, zone z .* usual gcra, limit 10 per 1 s, zone z/, 'limits');
+
+        my $busy = sub ($looks) { rules(map { ("rule-$_" => rule(passed => 100 * $looks, delayed => $looks, rejected => $_ * $looks)) } 1 .. 500) };
+        give(map { $busy->($_) } 1, 2);
+        $browser->value('while (looks.length < 118) looks.unshift({ ...looks[0], time: looks[0].time - 1000 })');
+        my @times = map { $browser->value('(() => { const start = performance.now(); update(); return performance.now() - start })()') } 1 .. 4;
+        cmp_ok(min(@times), '<', 200, '500 rules take no more than 200 ms each second') or diag("@times");
+    };
+};
 
 done_testing;

@@ -13,7 +13,13 @@
 EMBED(redis_rate_limit_page_html, "dashboard/page.html");
 EMBED(redis_rate_limit_page_css, "dashboard/page.css");
 EMBED(redis_rate_limit_figures_js, "dashboard/figures.js");
+EMBED(redis_rate_limit_looks_js, "dashboard/looks.js");
+EMBED(redis_rate_limit_elements_js, "dashboard/elements.js");
 EMBED(redis_rate_limit_chart_js, "dashboard/chart.js");
+EMBED(redis_rate_limit_rules_js, "dashboard/rules.js");
+EMBED(redis_rate_limit_backends_js, "dashboard/backends.js");
+EMBED(redis_rate_limit_zones_js, "dashboard/zones.js");
+EMBED(redis_rate_limit_health_js, "dashboard/health.js");
 EMBED(redis_rate_limit_page_js, "dashboard/page.js");
 
 namespace nginx_module {
@@ -34,8 +40,20 @@ const std::array parts = {
          embedded(redis_rate_limit_page_css, redis_rate_limit_page_css_end)},
     Part{"/* figures.js */", "script-src",
          embedded(redis_rate_limit_figures_js, redis_rate_limit_figures_js_end)},
+    Part{"/* looks.js */", "script-src",
+         embedded(redis_rate_limit_looks_js, redis_rate_limit_looks_js_end)},
+    Part{"/* elements.js */", "script-src",
+         embedded(redis_rate_limit_elements_js, redis_rate_limit_elements_js_end)},
     Part{"/* chart.js */", "script-src",
          embedded(redis_rate_limit_chart_js, redis_rate_limit_chart_js_end)},
+    Part{"/* rules.js */", "script-src",
+         embedded(redis_rate_limit_rules_js, redis_rate_limit_rules_js_end)},
+    Part{"/* backends.js */", "script-src",
+         embedded(redis_rate_limit_backends_js, redis_rate_limit_backends_js_end)},
+    Part{"/* zones.js */", "script-src",
+         embedded(redis_rate_limit_zones_js, redis_rate_limit_zones_js_end)},
+    Part{"/* health.js */", "script-src",
+         embedded(redis_rate_limit_health_js, redis_rate_limit_health_js_end)},
     Part{"/* page.js */", "script-src",
          embedded(redis_rate_limit_page_js, redis_rate_limit_page_js_end)},
 };

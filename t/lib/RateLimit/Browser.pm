@@ -36,7 +36,7 @@ sub new ($class) {
     close $_ for $its_in, $its_out;
     my $self = bless {
         dir => $dir, process => $process, to => $to, from => $from, input => '', id => 0, replies => {},
-        errors => [], requests => [], session => undef,
+        errors => [], requests => [], session => undef, is_loaded => 0,
     }, $class;
     my ($target) = grep { $_->{type} eq 'page' } $self->call('Target.getTargets')->{targetInfos}->@*;
     $self->{session} = $self->call('Target.attachToTarget', targetId => $target->{targetId}, flatten => JSON::PP::true)->{sessionId};
@@ -50,9 +50,10 @@ sub call ($self, $method, %parameters) {
     my $command = { id => $id, method => $method, params => \%parameters };
     $command->{sessionId} = $self->{session} if $self->{session};
     my $bytes = $json->encode($command) . "\0";
+    local $SIG{PIPE} = 'IGNORE';
     while (length $bytes) {
         my $sent = syswrite $self->{to}, $bytes;
-        die "chromium: $!" if !defined $sent;
+        die "chromium: $!\n", $self->log if !defined $sent;
         substr $bytes, 0, $sent, '';
     }
     wait_until(sub { $self->receive; $self->{replies}{$id} }, 30) or die "chromium: no answer to $method\n", $self->log;
@@ -74,7 +75,8 @@ sub receive ($self) {
 }
 
 sub take_event ($self, $event, $details) {
-    if ($event eq 'Network.requestWillBeSent') { push $self->{requests}->@*, $details->{request}{url} }
+    if    ($event eq 'Page.loadEventFired')       { $self->{is_loaded} = 1 }
+    elsif ($event eq 'Network.requestWillBeSent') { push $self->{requests}->@*, $details->{request}{url} }
     elsif ($event eq 'Runtime.exceptionThrown') {
         my $thrown = $details->{exceptionDetails};
         push $self->{errors}->@*, $thrown->{exception}{description} // $thrown->{text};
@@ -87,11 +89,17 @@ sub take_event ($self, $event, $details) {
     }
 }
 
-sub open ($self, $url) { $self->call('Page.navigate', url => $url) }
+# Returns when the page is loaded.
+sub open ($self, $url) {
+    $self->{is_loaded} = 0;
+    my $error = $self->call('Page.navigate', url => $url)->{errorText};
+    die "chromium: $url: $error" if $error;
+    wait_until(sub { $self->receive; $self->{is_loaded} }, 30) or die "chromium: $url is not loaded\n", $self->log;
+}
 
-# The value of an expression in the page.
+# The value of an expression in the page, or of the promise that it is.
 sub value ($self, $expression) {
-    my $result = $self->call('Runtime.evaluate', expression => $expression, returnByValue => JSON::PP::true);
+    my $result = $self->call('Runtime.evaluate', expression => $expression, map { $_ => JSON::PP::true } qw(returnByValue awaitPromise));
     die "chromium: $expression: $result->{exceptionDetails}{exception}{description}" if $result->{exceptionDetails};
     return $result->{result}{value};
 }

@@ -1,0 +1,162 @@
+'use strict';
+
+// By how much the counters of status.json grew from each look at it to the next.
+
+const span = 120; // seconds that are kept
+const averaged = 5; // seconds in a number
+
+// What a rule comes to in a request, in the order in which charts stack it.
+const outcomes = [
+  { name: 'passed', label: 'passed', of: ['passed', 'local_passed'] },
+  { name: 'uncharged', label: 'granted, but another rule denied', of: ['uncharged'] },
+  { name: 'trial', label: 'a dry run would hold it back', of: ['dry_run_rejected', 'dry_run_delayed'] },
+  { name: 'delayed', label: 'delayed', of: ['delayed', 'local_delayed'] },
+  { name: 'failed', label: 'no verdict', of: ['error_open', 'error_closed', 'invalid'] },
+  { name: 'rejected', label: 'rejected', of: ['rejected', 'local_rejected'] },
+];
+const all = outcomes.flatMap((outcome) => outcome.of);
+const local = ['local_passed', 'local_delayed', 'local_rejected'];
+const failed = ['error_open', 'error_closed', 'invalid'];
+const refused = ['rejected', 'local_rejected', 'error_closed'];
+const counters = [...all, 'rejected_by_deny_cache'];
+
+// Dry runs and grants that were not charged are left out: nothing tells where they come from.
+const sources = [
+  {
+    name: 'redis',
+    label: 'Redis',
+    of: (rates) => Math.max(0, sum(rates, ['passed', 'delayed', 'rejected']) - rates.rejected_by_deny_cache),
+  },
+  { name: 'deny_cache', label: 'deny cache', of: (rates) => rates.rejected_by_deny_cache },
+  { name: 'local', label: 'this host alone', of: (rates) => sum(rates, local) },
+  { name: 'none', label: 'none', of: (rates) => sum(rates, failed) },
+];
+
+const percentiles = ['p50', 'p90', 'p99'];
+
+// What happened between two statuses, the oldest first: { time in ms, seconds since the status
+// before, outcomes, latencies, grew }. `outcomes` has numbers a second for a rule's id, `latencies`
+// latency_seconds for a backend's name. `grew` is by how much all counters grew: only the newest
+// looks still have it.
+const looks = [];
+let last; // { time, status }: what the next one is compared with
+
+function sum(counts, names) {
+  return names.reduce((total, name) => total + counts[name], 0);
+}
+
+const everyRule = ''; // the id of all of them together
+const ruleId = (zone, rule) => `${zone}: ${rule}`;
+
+function rulesOf(status) {
+  return Object.entries(status.zones).flatMap(([zone, { rules }]) =>
+    Object.entries(rules).map(([name, counts]) => ({ id: ruleId(zone, name), zone, name, counts })));
+}
+
+// A counter that got smaller began anew.
+const grown = (now, before = 0) => (now < before ? now : now - before);
+
+const growth = (names, now, before) =>
+  Object.fromEntries(names.map((name) => [name, grown(now[name], before?.[name])]));
+
+// A zone that is new or has another size began anew. A rule that is new in its zone need not have:
+// it may have been there before an earlier reload.
+function addZone(grew, name, now, before) {
+  const isSame = before?.size_bytes === now.size_bytes;
+  for (const [rule, counts] of Object.entries(now.rules)) {
+    const earlier = isSame ? before.rules[rule] ?? counts : undefined;
+    grew.rules.set(ruleId(name, rule), growth(counters, counts, earlier));
+  }
+  // A key counts from when it is taken in: one that was not kept before has counted from 0.
+  const earlier = new Map(isSame ? before.top_rejected.map(({ key, rejected }) => [key, rejected]) : []);
+  const keys = now.top_rejected.map(({ key, rejected }) => [key, grown(rejected, earlier.get(key))]);
+  grew.keys.set(name, new Map(keys));
+}
+
+function addBackend(grew, name, now, before = now) {
+  const errors = growth(Object.keys(now.errors), now.errors, before.errors);
+  grew.backends.set(name, { ...growth(['checks'], now, before), errors });
+}
+
+function growthBetween(now, before) {
+  const grew = { rules: new Map(), keys: new Map(), backends: new Map() };
+  for (const [name, zone] of Object.entries(now.zones)) addZone(grew, name, zone, before.zones[name]);
+  const rules = [...grew.rules.values()];
+  const total = (name) => rules.reduce((subtotal, counts) => subtotal + counts[name], 0);
+  grew.rules.set(everyRule, Object.fromEntries(counters.map((name) => [name, total(name)])));
+  for (const [name, backend] of Object.entries(now.backends)) {
+    addBackend(grew, name, backend, before.backends[name]);
+  }
+  return grew;
+}
+
+function makeLook(time, length, now, before) {
+  const grew = growthBetween(now, before);
+  const backends = Object.entries(now.backends);
+  const outcomesOf = (counts) => outcomes.map(({ of }) => sum(counts, of) / length);
+  return {
+    time,
+    seconds: length,
+    outcomes: new Map([...grew.rules].map(([id, counts]) => [id, outcomesOf(counts)])),
+    latencies: new Map(backends.map(([name, backend]) => [name, backend.latency_seconds])),
+    grew,
+  };
+}
+
+// Takes what status.json was at a time. Nothing follows on what was before a long sleep, or before
+// the clock was set back.
+function addLook(status, time) {
+  const before = last;
+  last = { time, status };
+  const length = (time - before?.time) / 1000;
+  if (length > 0 && length < span) {
+    looks.push(makeLook(time, length, status, before.status));
+    while (looks[0].time < time - span * 1000) looks.shift();
+    delete looks.at(-2 - averaged)?.grew;
+  } else {
+    looks.length = 0;
+  }
+}
+
+// The newest looks, of so many seconds together.
+function newest(length = averaged) {
+  let from = looks.length;
+  for (let covered = 0; covered < length && looks[from - 1]?.grew; from -= 1) {
+    covered += looks[from - 1].seconds;
+  }
+  return looks.slice(from);
+}
+
+// A second, lately: `read` tells what it is in what grew, if it is there.
+function recent(read, lately = newest()) {
+  const total = lately.reduce((subtotal, { grew }) => subtotal + (read(grew) ?? 0), 0);
+  return total / lately.reduce((subtotal, look) => subtotal + look.seconds, 0) || 0;
+}
+
+// Of each counter of a rule.
+function ratesOf(id) {
+  const lately = newest();
+  const rateOf = (name) => recent(({ rules }) => rules.get(id)?.[name], lately);
+  return Object.fromEntries(counters.map((name) => [name, rateOf(name)]));
+}
+
+// Of each outcome of a rule, in each look: a row for each outcome.
+function historyOf(id) {
+  const rates = looks.map((look) => look.outcomes.get(id));
+  return outcomes.map((outcome, i) => rates.map((numbers) => numbers?.[i] ?? 0));
+}
+
+// Whether a rule is on trial is not told, and may have changed meanwhile: it is if it would have
+// held requests back in the looks that are kept, and held none back.
+function isOnTrial(history) {
+  const occurs = (name) => outcomes.some((outcome, i) => outcome.name === name && Math.max(...history[i]) > 0);
+  return occurs('trial') && !occurs('delayed') && !occurs('rejected');
+}
+
+// All rules as they are now.
+function currentRules() {
+  return rulesOf(last.status).map((rule) => {
+    const history = historyOf(rule.id);
+    return { ...rule, rates: ratesOf(rule.id), history, isOnTrial: isOnTrial(history) };
+  });
+}

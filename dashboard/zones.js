@@ -1,0 +1,66 @@
+'use strict';
+
+// What stands for each zone: its memory, and the keys that are rejected most.
+
+const keysShown = 10;
+
+const zoneCards = new Map(); // of names
+
+function buildZone(name) {
+  const memory = element('span', { class: 'unit' });
+  const used = element('i', { class: 'passed' });
+  const note = element('p', { class: 'note' });
+  const keys = element('tbody');
+  const none = element('tr', {}, element('td', { class: 'empty', colspan: 3 },
+    'No key has been rejected, or none are kept (top_keys=off).'));
+  const titles = ['/s', 'in all'].map((title) => element('th', { scope: 'col', class: 'number' }, title));
+  const head = element('thead', {}, element('tr', {}, element('th', { scope: 'col' }, 'Key'), ...titles));
+  byId('zones').append(element('div', { class: 'panel' }, heading(name, memory),
+    element('div', { class: 'bar', 'aria-hidden': 'true' }, used), note, element('table', {}, head, keys)));
+  zoneCards.set(name, { memory, used, note, keys, none, rows: new Map() });
+}
+
+function buildZones(zones) {
+  zoneCards.clear();
+  byId('zones').replaceChildren();
+  Object.keys(zones).forEach(buildZone);
+}
+
+// Those rejected most now, then those rejected most.
+function busiestKeys(name, zone) {
+  return zone.top_rejected
+    .map(({ key, rejected }) => ({ key, total: rejected, now: recent((grew) => grew.keys.get(name)?.get(key)) }))
+    .sort((one, other) => other.now - one.now || other.total - one.total)
+    .slice(0, keysShown);
+}
+
+function makeKeyRow(key) {
+  const [now, total] = [cell(), cell()];
+  const place = element('tr', {}, element('td', { class: 'key' }, key === '' ? '(empty)' : key), now, total);
+  return { now, total, place };
+}
+
+function showKeys(card, busiest) {
+  card.rows = new Map(busiest.map(({ key }) => [key, card.rows.get(key) ?? makeKeyRow(key)]));
+  for (const { key, now, total } of busiest) {
+    const row = card.rows.get(key);
+    tell(row.now, now > 0 ? rate(now) : '·');
+    tell(row.total, count(total));
+  }
+  const places = [...card.rows.values()].map(({ place }) => place);
+  arrange(card.keys, places.length > 0 ? places : [card.none]);
+}
+
+function showZone(name, zone) {
+  const card = zoneCards.get(name);
+  const [held, size] = [zone.used_bytes, zone.size_bytes];
+  tell(card.memory, `${bytes(held)} of ${bytes(size)}, ${count(zone.entries)} entries`);
+  card.used.style.width = `${(100 * held) / size}%`;
+  tell(card.note, zone.evictions > 0
+    ? `${count(zone.evictions)} entries had to make room: a larger zone would keep them.` : '');
+  showKeys(card, busiestKeys(name, zone));
+}
+
+function showZones(zones) {
+  Object.entries(zones).forEach(([name, zone]) => showZone(name, zone));
+}
