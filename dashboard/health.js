@@ -27,8 +27,9 @@ function effects(total) {
     .map(([number, describe]) => ` – ${describe(rate(number))}`);
 }
 
-// The rule that rejects most.
+// The rule that rejects most, once that is known.
 function worstOf(rules) {
+  if (looks.length === 0) return '';
   const [worst] = rules.map((rule) => ({ ...rule, rejected: sum(rule.rates, refused) }))
     .sort((one, other) => other.rejected - one.rejected);
   if (!(worst?.rejected > 0)) return ', nothing is rejected';

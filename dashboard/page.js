@@ -23,7 +23,7 @@ function showOutcomes() {
   const { back } = outcomeChart;
   const id = byId('rule').value;
   const now = ratesOf(id);
-  const numbers = back > 0 ? looks.at(-1 - back).outcomes.get(id) : outcomes.map(({ of }) => sum(now, of));
+  const numbers = back > 0 ? looks.at(-1 - back)?.outcomes.get(id) : outcomes.map(({ of }) => sum(now, of));
   tellOutcomes(outcomes.map((outcome, i) => `${rate(numbers?.[i] ?? 0)} /s`));
 }
 
