@@ -174,8 +174,8 @@ subtest 'of statuses that are made up' => sub {
         is(text('#checked'), '13.0', 'a counter that got smaller began anew, a rule that is new did not');
         give(map { status({ z => { rules => { r => rule(passed => 10 * $_) }, size_bytes => $_ << 20 } }) } 1, 2);
         is(text('#checked'), '20.0', 'a zone of another size began anew');
-        give(map { rules(r => rule(passed => 700 * $_)) } 0 .. 12);
-        is(text('#checked'), '700', 'an average');
+        give(map { rules(r => rule(passed => 10 * $_**2)) } 0 .. 12);
+        is(text('#checked'), '190', 'an average of the last five seconds');
         my $denied = sub ($rejected, $known) { rules(r => rule(rejected => $rejected, rejected_by_deny_cache => $known)) };
         give($denied->(1_000_000, 999_000), $denied->(1_001_000, 1_000_001));
         is(text('#sources'), 'Redis 0 % deny cache 100 % this host alone 0 % none 0 %', 'counters that were not read at the same time');
@@ -207,7 +207,8 @@ subtest 'of statuses that are made up' => sub {
             'beside a rule in force'
         );
         like($beside->($trial, rule(dry_run_delayed => 1)), qr/^Dry run in_force .*; no rule of its zone is in force\. Dry run trial .*; no rule of its zone is in force\.$/, 'alone');
-        is($beside->(rule(dry_run_rejected => 9, rejected => 5), rule), '', 'not of one that is in force now');
+        is($beside->(rule(dry_run_rejected => 9,  passed   => 5), rule), '', 'not of what was on trial some time ago');
+        is($beside->(rule(dry_run_rejected => 99, rejected => 5), rule), '', 'or has come into force');
     };
 
     subtest 'the sentence at the top' => sub {
