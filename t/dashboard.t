@@ -77,6 +77,10 @@ sub shows ($selector, $pattern, $seconds = 30) {
     return wait_until(sub { ($browser->text($selector) // '') =~ $pattern }, $seconds) // diag("$selector: ", $browser->text($selector));
 }
 
+sub load ($connections) {
+    return RateLimit::Process->execute($nginx->dir . '/load.log', qw(wrk -t1 -d120 -s), 't/lib/paced.lua', '-c', $connections, $site);
+}
+
 # For people to look at.
 sub screenshots (%views) {
     for my $view (sort keys %views) {
@@ -86,7 +90,7 @@ sub screenshots (%views) {
 }
 
 subtest 'in a browser' => sub {
-    my $load = RateLimit::Process->execute($nginx->dir . '/load.log', qw(wrk -t1 -c4 -d60 -s), 't/lib/paced.lua', $site);
+    my $load = load(4);
     $browser->look(1280, 900, 'light');
     $browser->open("$site/limits/");
     ok(shows('#health', qr{^Redis answers, per_ip/1s rejects [1-9].* of its checks$}), 'tells that Redis answers, and what is rejected');
@@ -105,15 +109,16 @@ subtest 'in a browser' => sub {
     $nginx->reload;
     ok(shows('#zones', qr/^another$/m), 'a zone that a reload brings');
 
+    $load = load(1);
     $redis->stop;
     ok(shows('#health', qr/^Redis .default. (?:is down|does not answer)/, 3), 'an outage of Redis within 3 s');
-    $nginx->get('/?key=1') for 1 .. 20;
     ok(shows('#health',  qr/this host alone decides [1-9]/), 'and that this host decides alone');
     ok(shows('#sources', qr/this host alone [1-9]/),         'how often');
     screenshots(outage => [ 1280, 900, 'dark' ]);
     is_deeply([ $browser->errors ], [], 'no error on its console');
     is_deeply([ grep { !m{^(?:\Q$site\E/limits/|data:)} } $browser->requests ], [], 'no request to another host');
 
+    undef $load;
     $nginx->stop;
     ok(shows('#health', qr/^nginx does not answer: status\.json cannot be fetched/), 'that there is no data shows, too');
     screenshots(stale => [ 1280, 900, 'light' ]);
@@ -129,7 +134,7 @@ my @counters = qw(
 sub rule (%counts) { return { algorithm => 'gcra', limit => '10', window_seconds => 1, (map { $_ => 0 } @counters), %counts } }
 
 sub status ($zones, %backend) {
-    my %zone = (size_bytes => 1 << 20, used_bytes => 0, entries => 0, evictions => 0, top_rejected => [], rules => {});
+    my %zone    = (size_bytes => 1 << 20, used_bytes => 0, entries => 0, evictions => 0, top_rejected => [], rules => {});
     my $default = {
         mode            => 'standalone', state => 'up', checks => 0, reconnects => 0, script_reloads => 0, pending => 0,
         errors          => { map { $_ => 0 } qw(timeout connect reply breaker overload) },
@@ -154,9 +159,6 @@ sub give (@statuses) {
 
 # Of one zone, whose rules these are.
 sub rules (%rules) { return status({ z => { rules => \%rules } }) }
-
-# And one in which that backend is so.
-sub backend (%facts) { return status({}, %facts) }
 
 sub keys_rejected (@counts) {
     return status({ z => { top_rejected => [ map { { key => $_->[0], rejected => $_->[1] } } pairs @counts ] } });
@@ -185,7 +187,7 @@ subtest 'of statuses that are made up' => sub {
 
     subtest 'time' => sub {
         my @statuses = map { rules(r => rule(passed => 100 * $_)) } 0 .. 4;
-        my $path = sub { $browser->value('document.querySelector("#outcomes .passed").getAttribute("d")') };
+        my $path     = sub { $browser->value('document.querySelector("#outcomes .passed").getAttribute("d")') };
         give(@statuses);
         is($path->(), 'M1170,1000L1170,0L1180,0L1190,0L1200,0L1200,1000Z', 'its axis');
         give(@statuses[ 0 .. 2 ], 59, @statuses[ 3, 4 ]);
@@ -235,13 +237,13 @@ subtest 'of statuses that are made up' => sub {
     subtest 'keys' => sub {
         my $none   = "\x{b7}";
         my @others = map { ("key-$_" => 100 + $_) } 1 .. 12;
-        my $shown = sub { $browser->value('[...document.querySelectorAll("#zones tbody tr")].map((row) => row.innerText)') };
+        my $shown  = sub { $browser->value('[...document.querySelectorAll("#zones tbody tr")].map((row) => row.innerText)') };
         give(keys_rejected(old => 1_000_000, @others), keys_rejected(old => 1_000_000, @others, '<b>x</b>' => 30));
         is_deeply([ $shown->()->@[ 0 .. 2 ] ], [ "<b>x</b>\t30.0\t30", "old\t$none\t1\x{202f}000\x{202f}000", "key-12\t$none\t112" ], 'those that are rejected now are first, as text');
         is(scalar $shown->()->@*, 10, 'no more than ten');
         $browser->value('getSelection().selectAllChildren(document.querySelector("#zones td.key"))');
         give(keys_rejected('<b>x</b>' => 30), keys_rejected('<b>x</b>' => 70));
-        is($browser->value('getSelection().toString()')  . ' ' . $shown->()->[0], "<b>x</b> <b>x</b>\t40.0\t70", 'what is selected stays selected');
+        is($browser->value('getSelection().toString()') . ' ' . $shown->()->[0], "<b>x</b> <b>x</b>\t40.0\t70", 'what is selected stays selected');
     };
 
     subtest 'charts and tables' => sub {
