@@ -108,8 +108,9 @@ sub time_spent () {
 
 my $many = redis_key('hour/many', 3600_000);
 
-# Of one check where a list has 100,000 entries and where it has 100: the medians of some runs, by
-# turns, so that a machine that is busy for a while slows down both. `limit` gives that of a list.
+# Of one check where a list has 100,000 entries and where it has 100: the least of some runs, by
+# turns, for whatever else the machine does only adds to it. Work that grows with the entries would be
+# a thousand times as much; `make bench` tells how much it is. `limit` gives that of a list.
 sub costs ($limit) {
     my %runs;
     for my $entries ((100_000, 100) x 25) {
@@ -119,7 +120,7 @@ sub costs ($limit) {
         $nginx->statuses('/hour/many?limit=' . $limit->($entries), 100);
         push $runs{$entries}->@*, time_spent() / 100;
     }
-    return map { (sort { $a <=> $b } @$_)[12] } @runs{ 100_000, 100 };
+    return map { min(@$_) } @runs{ 100_000, 100 };
 }
 
 subtest 'memory and time with many entries' => sub {
@@ -128,11 +129,11 @@ subtest 'memory and time with many entries' => sub {
     cmp_ok($bytes, '<=', 12, sprintf '%.2f bytes an entry', $bytes);
 
     my ($long, $short) = costs(sub ($entries) { 1_000_000 });
-    cmp_ok($long / $short, '<=', 1.5, sprintf 'a grant takes %.1f us with 100,000 entries, %.1f us with 100', $long, $short);
+    cmp_ok($long / $short, '<=', 3, sprintf 'a grant takes %.1f us with 100,000 entries, %.1f us with 100', $long, $short);
     is($redis->taken($many), 200, 'all were granted');
 
     ($long, $short) = costs(sub ($entries) { $entries });
-    cmp_ok($long / $short, '<=', 1.5, sprintf 'a denial takes %.1f us with 100,000 entries, %.1f us with 100', $long, $short);
+    cmp_ok($long / $short, '<=', 3, sprintf 'a denial takes %.1f us with 100,000 entries, %.1f us with 100', $long, $short);
     is($redis->taken($many), 100, 'all were denied');
 };
 

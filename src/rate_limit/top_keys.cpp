@@ -107,7 +107,7 @@ std::span<const TopKeys::Counted> TopKeys::read(Buffer &out) const {
         Counted counted{.bytes = {}, .size = words[size], .rejected = count - words[base]};
         std::memcpy(counted.bytes.data(), &words[text], longest_key);
         // Two processes may have taken a place for the same key at the same time.
-        const auto same =
+        auto *const same =
             std::ranges::find(out.begin(), out.begin() + kept, counted.key(), &Counted::key);
         if (same != out.begin() + kept) {
             same->rejected += counted.rejected;
