@@ -12,15 +12,19 @@
 
 EMBED(redis_rate_limit_page_html, "dashboard/page.html");
 EMBED(redis_rate_limit_page_css, "dashboard/page.css");
-EMBED(redis_rate_limit_figures_js, "dashboard/figures.js");
-EMBED(redis_rate_limit_looks_js, "dashboard/looks.js");
-EMBED(redis_rate_limit_elements_js, "dashboard/elements.js");
-EMBED(redis_rate_limit_chart_js, "dashboard/chart.js");
-EMBED(redis_rate_limit_rules_js, "dashboard/rules.js");
-EMBED(redis_rate_limit_backends_js, "dashboard/backends.js");
-EMBED(redis_rate_limit_zones_js, "dashboard/zones.js");
-EMBED(redis_rate_limit_health_js, "dashboard/health.js");
-EMBED(redis_rate_limit_page_js, "dashboard/page.js");
+// Each takes what those before it have.
+// clang-format off
+EMBED_ALL(redis_rate_limit_page_js,
+    CONTENTS("dashboard/figures.js")
+    CONTENTS("dashboard/looks.js")
+    CONTENTS("dashboard/elements.js")
+    CONTENTS("dashboard/chart.js")
+    CONTENTS("dashboard/rules.js")
+    CONTENTS("dashboard/backends.js")
+    CONTENTS("dashboard/zones.js")
+    CONTENTS("dashboard/health.js")
+    CONTENTS("dashboard/page.js"));
+// clang-format on
 
 namespace nginx_module {
 
@@ -28,51 +32,21 @@ namespace {
 
 using rate_limit::embedded;
 
-/// What stands in the HTML where a comment does that names it.
-struct Part {
-    std::string_view mark;
-    std::string_view source; // in the page's policy: https://www.w3.org/TR/CSP3/
-    std::string_view text;
-};
+const std::string_view html = embedded(redis_rate_limit_page_html, redis_rate_limit_page_html_end);
+const std::string_view style = embedded(redis_rate_limit_page_css, redis_rate_limit_page_css_end);
+const std::string_view script = embedded(redis_rate_limit_page_js, redis_rate_limit_page_js_end);
 
-const std::array parts = {
-    Part{"/* page.css */", "style-src",
-         embedded(redis_rate_limit_page_css, redis_rate_limit_page_css_end)},
-    Part{"/* figures.js */", "script-src",
-         embedded(redis_rate_limit_figures_js, redis_rate_limit_figures_js_end)},
-    Part{"/* looks.js */", "script-src",
-         embedded(redis_rate_limit_looks_js, redis_rate_limit_looks_js_end)},
-    Part{"/* elements.js */", "script-src",
-         embedded(redis_rate_limit_elements_js, redis_rate_limit_elements_js_end)},
-    Part{"/* chart.js */", "script-src",
-         embedded(redis_rate_limit_chart_js, redis_rate_limit_chart_js_end)},
-    Part{"/* rules.js */", "script-src",
-         embedded(redis_rate_limit_rules_js, redis_rate_limit_rules_js_end)},
-    Part{"/* backends.js */", "script-src",
-         embedded(redis_rate_limit_backends_js, redis_rate_limit_backends_js_end)},
-    Part{"/* zones.js */", "script-src",
-         embedded(redis_rate_limit_zones_js, redis_rate_limit_zones_js_end)},
-    Part{"/* health.js */", "script-src",
-         embedded(redis_rate_limit_health_js, redis_rate_limit_health_js_end)},
-    Part{"/* page.js */", "script-src",
-         embedded(redis_rate_limit_page_js, redis_rate_limit_page_js_end)},
-};
-
-/// The parts with the HTML around them.
-using Pieces = std::array<std::string_view, 2 * parts.size() + 1>;
+/// The HTML with the others in the place of the comments that stand for them.
+using Pieces = std::array<std::string_view, 5>;
 
 Pieces make_page() {
-    auto html = embedded(redis_rate_limit_page_html, redis_rate_limit_page_html_end);
-    Pieces pieces;
-    auto *piece = pieces.begin();
-    for (const Part &part : parts) {
-        const size_t at = html.find(part.mark);
-        *piece++ = html.substr(0, at);
-        *piece++ = part.text;
-        html.remove_prefix(at + part.mark.size());
-    }
-    *piece = html;
-    return pieces;
+    constexpr std::string_view style_mark = "/* style */";
+    constexpr std::string_view script_mark = "/* script */";
+    const size_t style_at = html.find(style_mark);
+    const size_t script_at = html.find(script_mark);
+    const size_t between = style_at + style_mark.size();
+    return {html.substr(0, style_at), style, html.substr(between, script_at - between), script,
+            html.substr(script_at + script_mark.size())};
 }
 
 /// As https://www.w3.org/TR/CSP3/#grammardef-hash-source has it.
@@ -86,19 +60,11 @@ std::string hash_source(std::string_view text) {
     return " 'sha256-" + std::string(view(to)) + "'";
 }
 
-/// The page's own style and scripts, and what it asks of the host that it came from; nothing else.
+/// The page's own style and script, and what it asks of the host that it came from; nothing else.
 std::string make_policy() {
-    std::string policy = "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; "
-                         "form-action 'none'; frame-ancestors 'none'";
-    for (const std::string_view source : {"style-src", "script-src"}) {
-        policy.append("; ").append(source);
-        for (const Part &part : parts) {
-            if (part.source == source) {
-                policy += hash_source(part.text);
-            }
-        }
-    }
-    return policy;
+    return "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; "
+           "form-action 'none'; frame-ancestors 'none'; style-src" +
+           hash_source(style) + "; script-src" + hash_source(script);
 }
 
 struct Page {

@@ -6,10 +6,14 @@
 #include <cstddef>
 #include <string_view>
 
+#define CONTENTS(file) ".incbin \"" RATE_LIMIT_DIR "/" file "\"\n"
+
+#define EMBED(symbol, file) EMBED_ALL(symbol, CONTENTS(file))
+
+// Several, one after the other: CONTENTS(...) CONTENTS(...)
 // NOLINTBEGIN(bugprone-macro-parentheses): a name that is declared takes none.
-#define EMBED(symbol, file)                                                                        \
-    asm(".pushsection .rodata\n" #symbol ":\n"                                                     \
-        ".incbin \"" RATE_LIMIT_DIR "/" file "\"\n" #symbol "_end:\n"                              \
+#define EMBED_ALL(symbol, contents)                                                                \
+    asm(".pushsection .rodata\n" #symbol ":\n" contents #symbol "_end:\n"                          \
         ".byte 0\n"                                                                                \
         ".popsection\n");                                                                          \
     extern "C" const char symbol[];                                                                \
