@@ -15,6 +15,9 @@ namespace {
 
 using std::chrono::microseconds;
 
+/// Down to what a format tells.
+enum class Detail : uint8_t { rules, keys };
+
 /// Pool memory for as many objects as a configuration has of something. Null without memory.
 template <typename T>
 std::span<T> pool_span(ngx_pool_t *pool, size_t count) {
@@ -61,7 +64,7 @@ bool read_top_keys(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetri
 }
 
 /// False without memory.
-bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, microseconds now,
+bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, Detail detail, microseconds now,
                rate_limit::ZoneMetrics &metrics) {
     constexpr size_t entry_size = rate_limit::SharedTable::entry_size;
     const size_t entries = zone.memory.entries(now);
@@ -72,7 +75,8 @@ bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, microseconds now,
                .evictions = zone.memory.evictions(),
                .top_rejected = {},
                .rules = {}};
-    return read_top_keys(pool, zone, metrics) && read_rules(pool, zone, metrics);
+    return (detail == Detail::rules || read_top_keys(pool, zone, metrics)) &&
+           read_rules(pool, zone, metrics);
 }
 
 std::string_view to_string(Mode mode) {
@@ -111,7 +115,8 @@ uint64_t worker_count() {
 }
 
 /// False without memory.
-bool read_metrics(ngx_pool_t *pool, const MainConf &conf, rate_limit::Metrics &metrics) {
+bool read_metrics(ngx_pool_t *pool, const MainConf &conf, Detail detail,
+                  rate_limit::Metrics &metrics) {
     const auto zones = pool_span<rate_limit::ZoneMetrics>(pool, conf.zones.size());
     const auto backends = pool_span<rate_limit::BackendMetrics>(pool, conf.backends.size());
     if (zones.data() == nullptr || backends.data() == nullptr) {
@@ -119,7 +124,7 @@ bool read_metrics(ngx_pool_t *pool, const MainConf &conf, rate_limit::Metrics &m
     }
     const microseconds now = precise_now();
     for (size_t i = 0; i < zones.size(); ++i) {
-        if (!read_zone(pool, *conf.zones[i], now, zones[i])) {
+        if (!read_zone(pool, *conf.zones[i], detail, now, zones[i])) {
             return false;
         }
     }
@@ -133,46 +138,53 @@ bool read_metrics(ngx_pool_t *pool, const MainConf &conf, rate_limit::Metrics &m
     return true;
 }
 
-using Write = size_t (*)(const rate_limit::Metrics &metrics, std::span<char> out);
+struct Format {
+    size_t (*write)(const rate_limit::Metrics &metrics, std::span<char> out);
+    std::string_view type;
+    Detail detail;
+};
 
 /// The whole text in one buffer. Null without memory.
-ngx_buf_t *write_metrics(ngx_http_request_t *r, Write write) {
+ngx_buf_t *write_metrics(ngx_http_request_t *r, const Format &format) {
     const auto &conf = *static_cast<const MainConf *>(
         ngx_http_get_module_main_conf(r, ngx_http_redis_rate_limit_module));
     rate_limit::Metrics metrics;
-    if (!read_metrics(r->pool, conf, metrics)) {
+    if (!read_metrics(r->pool, conf, format.detail, metrics)) {
         return nullptr;
     }
-    const size_t size = write(metrics, {});
+    const size_t size = format.write(metrics, {});
     ngx_buf_t *text = ngx_create_temp_buf(r->pool, size);
     if (text == nullptr) {
         return nullptr;
     }
-    text->last += write(metrics, {reinterpret_cast<char *>(text->pos), size});
+    text->last += format.write(metrics, {reinterpret_cast<char *>(text->pos), size});
     return text;
 }
 
-ngx_int_t respond(ngx_http_request_t *r, Write write, std::string_view type) {
+ngx_int_t respond(ngx_http_request_t *r, const Format &format) {
     const ngx_int_t accepted = accept_reader(r);
     if (accepted != NGX_OK) {
         return accepted;
     }
-    ngx_buf_t *text = write_metrics(r, write);
+    ngx_buf_t *text = write_metrics(r, format);
     if (text == nullptr) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     ngx_chain_t content{.buf = text, .next = nullptr};
-    return send_content(r, type, content);
+    return send_content(r, format.type, content);
 }
 
 } // namespace
 
 ngx_int_t prometheus_handler(ngx_http_request_t *r) noexcept {
-    return respond(r, rate_limit::write_prometheus, "text/plain; version=0.0.4; charset=utf-8");
+    return respond(r, {.write = rate_limit::write_prometheus,
+                       .type = "text/plain; version=0.0.4; charset=utf-8",
+                       .detail = Detail::rules});
 }
 
 ngx_int_t json_handler(ngx_http_request_t *r) noexcept {
-    return respond(r, rate_limit::write_json, "application/json");
+    return respond(
+        r, {.write = rate_limit::write_json, .type = "application/json", .detail = Detail::keys});
 }
 
 } // namespace nginx_module

@@ -1,7 +1,7 @@
 #include "metrics.hpp"
 #include "text_writer.hpp"
 
-#include <array>
+#include <ranges>
 
 namespace rate_limit {
 
@@ -30,21 +30,15 @@ TextWriter &operator<<(TextWriter &out, const Quoted &quoted) {
     return out << "\"";
 }
 
-/// Commas between what a loop writes.
-class Separator {
-  public:
-    std::string_view next() {
-        const std::string_view separator = is_first_ ? "" : ", ";
-        is_first_ = false;
-        return separator;
+/// Writes them by `write`, with commas between.
+template <typename Items, typename Write>
+void write_each(TextWriter &out, const Items &items, Write write) {
+    std::string_view separator;
+    for (const auto &item : items) {
+        out << separator;
+        write(item);
+        separator = ", ";
     }
-
-  private:
-    bool is_first_ = true;
-};
-
-TextWriter &operator<<(TextWriter &out, Separator &separator) {
-    return out << separator.next();
 }
 
 std::string_view to_string(BackendState state) {
@@ -70,10 +64,9 @@ void write(TextWriter &out, const BackendMetrics &backend) {
     out << Quoted{backend.name} << R"(: {"mode": )" << Quoted{backend.mode} << R"(, "state": )"
         << Quoted{to_string(counts.state)} << R"(, "checks": )" << counts.checks
         << R"(, "errors": {)";
-    Separator separator;
-    for (size_t i = 0; i < failure_count; ++i) {
-        out << separator << Quoted{to_string(static_cast<Failure>(i))} << ": " << counts.errors[i];
-    }
+    write_each(out, std::views::iota(size_t{0}, failure_count), [&](size_t failure) {
+        out << Quoted{to_string(static_cast<Failure>(failure))} << ": " << counts.errors[failure];
+    });
     out << R"(}, "reconnects": )" << counts.reconnects << R"(, "script_reloads": )"
         << counts.script_reloads << R"(, "pending": )" << counts.pending << ", ";
     write(out, counts.recent_latency);
@@ -98,17 +91,11 @@ void write(TextWriter &out, const ZoneMetrics &zone) {
     out << Quoted{zone.name} << R"(: {"size_bytes": )" << zone.size_bytes << R"(, "used_bytes": )"
         << zone.used_bytes << R"(, "entries": )" << zone.entries << R"(, "evictions": )"
         << zone.evictions << R"(, "top_rejected": [)";
-    Separator between_keys;
-    for (const TopKeyMetrics &top : zone.top_rejected) {
-        out << between_keys << R"({"key": )" << Quoted{top.key} << R"(, "rejected": )"
-            << top.rejected << "}";
-    }
+    write_each(out, zone.top_rejected, [&out](const TopKeyMetrics &top) {
+        out << R"({"key": )" << Quoted{top.key} << R"(, "rejected": )" << top.rejected << "}";
+    });
     out << R"(], "rules": {)";
-    Separator separator;
-    for (const RuleMetrics &rule : zone.rules) {
-        out << separator;
-        write(out, rule);
-    }
+    write_each(out, zone.rules, [&out](const RuleMetrics &rule) { write(out, rule); });
     out << "}}";
 }
 
@@ -120,17 +107,10 @@ size_t write_json(const Metrics &metrics, std::span<char> out) {
          << Quoted{metrics.server_version} << R"(, "workers": )" << metrics.workers
          << R"(, "uptime_seconds": )" << static_cast<uint64_t>(metrics.uptime.count())
          << R"(, "backends": {)";
-    Separator between_backends;
-    for (const BackendMetrics &backend : metrics.backends) {
-        text << between_backends;
-        write(text, backend);
-    }
+    write_each(text, metrics.backends,
+               [&text](const BackendMetrics &backend) { write(text, backend); });
     text << R"(}, "zones": {)";
-    Separator between_zones;
-    for (const ZoneMetrics &zone : metrics.zones) {
-        text << between_zones;
-        write(text, zone);
-    }
+    write_each(text, metrics.zones, [&text](const ZoneMetrics &zone) { write(text, zone); });
     text << "}}\n";
     return text.size();
 }
