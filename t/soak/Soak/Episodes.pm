@@ -60,6 +60,14 @@ sub speak_http2 ($site) {
     $cut->kill_now;
 }
 
+# All of its streams wait at once.
+sub wait_by_http2 ($site) {
+    my $load = start_requests($site->nginx->url('/both?key=c1', '127.0.0.2'), 1_000_000, connections => 8, streams => 32);
+    sleep between(0.5, 1);
+    while_redis_stands_still($site, sub ($) { sleep 0.2 });
+    $load->kill_now;
+}
+
 sub kill_workers ($site) { repeat(10, 0.2, sub { $site->kill_worker }) }
 
 sub reload ($site, $change) {
@@ -94,13 +102,14 @@ my @floods = (
     episode('a flood of requests of many clients', sub ($site) { flood($site, '/many') }),
 );
 
-my $http2 = episode('HTTP/2', \&speak_http2);
+my $http2 = episode('HTTP/2 while Redis stands still', \&wait_by_http2);
 my $still = episode('Redis stands still', sub ($site) { while_redis_stands_still($site, sub ($) { sleep between(0, 3) }) });
 
 our @of_redis = (
     $still,
     $http2,
     @floods,
+    episode('HTTP/2', \&speak_http2),
     episode('Redis is killed', sub ($site) { while_redis_is_down($site, sub ($) { sleep between(0, 2) }) }),
     episode('Redis is killed and comes back empty', sub ($site) { $site->restart_redis_empty }, forgets => 1),
     episode('Redis stalls again and again', sub ($site) {
@@ -134,7 +143,11 @@ our @of_nginx = (
     episode('a binary upgrade that is taken back',   \&take_upgrade_back),
 );
 
-# What takes most memory.
-our @warm_up = (@floods, $http2, $still);
+# What takes most memory. Later a worker may accept all of the connections by chance, so each does
+# here.
+our @warm_up = map {
+    my $episode = $_;
+    episode("$episode->{name}, each worker alone", sub ($site) { $site->each_worker_alone(sub { $episode->{code}->($site) }) });
+} @floods, $http2, $still;
 
 1;

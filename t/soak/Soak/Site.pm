@@ -7,7 +7,7 @@ use v5.36;
 use File::Path qw(remove_tree);
 use RateLimit::Load;
 use RateLimit::Nginx;
-use RateLimit::Processes qw(descriptors);
+use RateLimit::Processes qw(descriptors freeze);
 use RateLimit::Redis;
 use RateLimit::Upstream;
 use RateLimit::Wait qw(wait_until);
@@ -138,6 +138,17 @@ sub resize_zones ($self) {
 sub start_successor ($self) {
     $self->{nginx}->start_successor;
     ++$self->{memories};
+}
+
+# New connections are all its own.
+sub each_worker_alone ($self, $code) {
+    my @workers = $self->{nginx}->workers;
+    for my $alone (@workers) {
+        my @others = grep { $_ != $alone } @workers;
+        freeze($_) for @others;
+        $code->();
+        kill CONT => @others;
+    }
 }
 
 sub kill_worker ($self) {
