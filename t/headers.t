@@ -8,7 +8,7 @@ use Test::More;
 
 my $redis = RateLimit::Redis->start_new;
 my $nginx = RateLimit::Nginx->start_new(<<"END");
-redis_rate_limit_backend default { server ${\$redis->address}; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }
 redis_rate_limit_zone \$uri\$arg_key zone=z:1m;
 server {
     listen %PORT%;

@@ -17,7 +17,7 @@ my @log_levels = qw(info notice warn error); # error_log's is notice
 
 my $redis = RateLimit::Redis->start_new;
 my $nginx = RateLimit::Nginx->start_new(<<"END", log_level => 'notice');
-redis_rate_limit_backend default { server ${\$redis->address}; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }
 redis_rate_limit_zone \$remote_addr zone=z:1m;
 redis_rate_limit_headers ietf;
 redis_rate_limit_log_level info;

@@ -15,9 +15,9 @@ my $longest = 'n' x 64;
 # bytes of an address that a client may state (all, NUL too).
 my $redis = RateLimit::Redis->start_new;
 my $nginx = RateLimit::Nginx->start_new(<<"END");
-redis_rate_limit_backend default { server ${\$redis->address}; }
-redis_rate_limit_backend bare { server ${\$redis->address}; prefix ''; }
-redis_rate_limit_backend long { server ${\$redis->address}; prefix ${\('p' x 64)}; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }
+redis_rate_limit_backend bare { server ${\$redis->address}; connect_timeout 5s; timeout 5s; prefix ''; }
+redis_rate_limit_backend long { server ${\$redis->address}; connect_timeout 5s; timeout 5s; prefix ${\('p' x 64)}; }
 redis_rate_limit_zone \$bytes zone=uri:1m;
 redis_rate_limit_zone \$http_x_key zone=header:1m;
 redis_rate_limit_zone x\$binary_remote_addr zone=bytes:1m;

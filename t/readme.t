@@ -44,7 +44,7 @@ my ($first) = RateLimit::Nginx::slurp('README.md') =~ /^```nginx\n.*?^http \{\n(
 my $redis = RateLimit::Redis->start_new;
 $first =~ s/listen 8080/listen %PORT%/;
 my $nginx = RateLimit::Nginx->start_new(<<"END");
-redis_rate_limit_backend default { server ${\$redis->address}; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }
 $first
 END
 my @statuses = split ' ', $nginx->statuses('/', 102);
