@@ -37,7 +37,13 @@ sub refuses ($place, $text, $message) {
 sub accepts ($place, $text) {
     $nginx->configure($around{$place}($text));
     my ($said, $accepted) = $nginx->test_configuration;
-    ok($accepted, "accepted: $place: $text") or diag $said;
+    ok($accepted && $said !~ /\[warn\] redis_rate_limit/, "accepted: $place: $text") or diag $said;
+}
+
+sub warns ($place, $text, $message) {
+    $nginx->configure($around{$place}($text));
+    my ($said, $accepted) = $nginx->test_configuration;
+    ok($accepted && $said =~ /\[warn\] .*$message/, "accepted with a warning: $place: $text") or diag $said;
 }
 
 sub refuse_all ($place, @cases) {
@@ -512,6 +518,8 @@ accepts('http', 'resolver 127.0.0.1; redis_rate_limit_backend default { server n
 accepts('block', 'server 127.0.0.1:6380; database 15; timeout 1; max_pending 1;');
 accepts('block', "username me; password $secret; prefix '';");
 accepts('block', 'server unix:/no/redis/yet; password_file nginx.conf; connect_timeout 1m30s; prefix a/%b:;');
+warns('block', $_, qr/$backend: without "ssl on" other lines of ssl_\* have no effect, and the connections are not encrypted in/)
+    for 'ssl_verify off;', 'ssl_trusted_certificate nginx.conf;', 'ssl_protocols TLSv1.3;';
 accepts('location', 'redis_rate_limit_headers ietf x; redis_rate_limit_status 400; redis_rate_limit_log_level info;');
 accepts('location', 'redis_rate_limit_headers off; redis_rate_limit_status 599; redis_rate_limit_dry_run off;');
 

@@ -3,7 +3,7 @@
 #include "../rate_limit/shards.hpp"
 #include "../redis_client/arguments.hpp"
 #include "backend.hpp"
-#include "backend_block.hpp"
+#include "backend_completion.hpp"
 #include "shared_memory.hpp"
 #include "util.hpp"
 

@@ -4,6 +4,7 @@
 #include "ngx.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,7 +14,7 @@ enum TlsVersion : unsigned { tls_1_0 = 1, tls_1_1 = 2, tls_1_2 = 4, tls_1_3 = 8 
 
 /// What the ssl_ lines of a backend say. Empty texts: not given.
 struct TlsSettings {
-    bool is_on = false;
+    std::optional<bool> is_on; // off if nothing is said
     bool verifies = true;
     uint64_t verify_depth = 4;
     std::string name;                // in the place of the host's own
@@ -22,6 +23,8 @@ struct TlsSettings {
     std::string certificate_key;
     std::string ciphers = "DEFAULT"; // OpenSSL's notation
     unsigned versions = tls_1_2 | tls_1_3;
+
+    bool operator==(const TlsSettings &) const = default;
 };
 
 /// The TLS end of the connections to one host, of which there is one at a time. Each resumes the
