@@ -149,6 +149,7 @@ subtest 'a limit for each client' => sub {
     }
     is(rules($nginx->get('/clients?client=other')), 'client beside', 'rules with and without variables hold together');
     is($nginx->get('/priced?client=staff&cost=abc')->{status}, 200, 'an exemption holds beside another variable that is no number');
+    unlike($nginx->error_log, qr/invalid cost "abc"/, 'which the log does not tell of');
     is($nginx->get('/priced?client=other&cost=abc')->{status}, 503, 'which else is one');
     my $passed = $nginx->get('/clients?client=staff');
     is(rules($passed), 'beside', 'an empty variable: this rule does not apply, the other does');

@@ -7,14 +7,14 @@
 
 #include <algorithm>
 #include <new>
+#include <span>
 #include <string>
 
 namespace nginx_module {
 
 namespace {
 
-/// What a request's variables make of a rule; of several the last one here counts: one that is
-/// empty exempts, whatever a client wrote into another.
+/// What a request's variables make of a rule.
 enum class Evaluated {
     applies,
     invalid,
@@ -43,27 +43,41 @@ void log_invalid(ngx_http_request_t *r, const RuleConf &rule, const char *parame
                   parameter, shown.shown(), largest, &name);
 }
 
-/// A number that a variable gives; where it is a literal, nothing is to be done.
-Evaluated evaluate_number(ngx_http_request_t *r, const RuleConf &rule, const char *parameter,
-                          const ngx_http_complex_value_t *variable, uint64_t largest,
-                          uint64_t &number) {
-    if (variable == nullptr) {
-        return Evaluated::applies;
+/// A number that a variable gives; a literal has no variable.
+struct VariableNumber {
+    const char *parameter;
+    const ngx_http_complex_value_t *variable;
+    uint64_t largest;
+    uint64_t *number;
+    ngx_str_t text{};
+};
+
+/// False: it is none, and the log tells so.
+bool read_number(ngx_http_request_t *r, const RuleConf &rule, const VariableNumber &given) {
+    const auto number = rate_limit::parse_whole_number(view(given.text), given.largest);
+    if (!number) {
+        log_invalid(r, rule, given.parameter, view(given.text), given.largest);
+        return false;
     }
-    ngx_str_t text;
-    if (!evaluate_text(r, *variable, text)) {
-        return Evaluated::no_memory;
+    *given.number = *number;
+    return true;
+}
+
+/// One that is empty exempts, whatever a client wrote into another.
+Evaluated evaluate_numbers(ngx_http_request_t *r, const RuleConf &rule,
+                           std::span<VariableNumber> numbers) {
+    for (VariableNumber &one : numbers) {
+        if (one.variable != nullptr && !evaluate_text(r, *one.variable, one.text)) {
+            return Evaluated::no_memory;
+        }
+        if (one.variable != nullptr && one.text.len == 0) {
+            return Evaluated::applies_not;
+        }
     }
-    if (text.len == 0) {
-        return Evaluated::applies_not;
-    }
-    const auto parsed = rate_limit::parse_whole_number(view(text), largest);
-    if (!parsed) {
-        log_invalid(r, rule, parameter, view(text), largest);
-        return Evaluated::invalid;
-    }
-    number = *parsed;
-    return Evaluated::applies;
+    const bool are_read = std::ranges::all_of(numbers, [&](const VariableNumber &one) {
+        return one.variable == nullptr || read_number(r, rule, one);
+    });
+    return are_read ? Evaluated::applies : Evaluated::invalid;
 }
 
 /// With which the bucket fills in time.
@@ -78,14 +92,12 @@ uint64_t largest_burst(const rate_limit::Quota &quota, uint64_t given) {
 Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule, rate_limit::Quota &quota) {
     quota = rule.rule.quota;
     uint64_t burst = 0;
-    const Evaluated numbers[] = {
-        evaluate_number(r, rule, "limit", rule.limit, rate_limit::largest_limit(quota.algorithm),
-                        quota.limit),
-        evaluate_number(r, rule, "burst", rule.burst, rate_limit::largest_number, burst),
-        evaluate_number(r, rule, "cost", rule.cost, rate_limit::largest_cost(quota.algorithm),
-                        quota.cost),
+    VariableNumber numbers[] = {
+        {"limit", rule.limit, rate_limit::largest_limit(quota.algorithm), &quota.limit},
+        {"burst", rule.burst, rate_limit::largest_number, &burst},
+        {"cost", rule.cost, rate_limit::largest_cost(quota.algorithm), &quota.cost},
     };
-    const Evaluated all = *std::ranges::max_element(numbers);
+    const Evaluated all = evaluate_numbers(r, rule, numbers);
     if (all != Evaluated::applies) {
         return all;
     }
