@@ -1,8 +1,6 @@
 #include "metrics.hpp"
 #include "text_writer.hpp"
 
-#include <ranges>
-
 namespace rate_limit {
 
 namespace {
@@ -64,9 +62,10 @@ void write(TextWriter &out, const BackendMetrics &backend) {
     out << Quoted{backend.name} << R"(: {"mode": )" << Quoted{backend.mode} << R"(, "state": )"
         << Quoted{to_string(counts.state)} << R"(, "checks": )" << counts.checks
         << R"(, "errors": {)";
-    write_each(out, std::views::iota(size_t{0}, failure_count), [&](size_t failure) {
-        out << Quoted{to_string(static_cast<Failure>(failure))} << ": " << counts.errors[failure];
-    });
+    for (size_t i = 0; i < failure_count; ++i) {
+        out << (i == 0 ? "" : ", ") << Quoted{to_string(static_cast<Failure>(i))} << ": "
+            << counts.errors[i];
+    }
     out << R"(}, "reconnects": )" << counts.reconnects << R"(, "script_reloads": )"
         << counts.script_reloads << R"(, "pending": )" << counts.pending << ", ";
     write(out, counts.recent_latency);
