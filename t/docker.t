@@ -111,7 +111,8 @@ sub configures_nginx ($compose) {
     ok($accepted, 'and accepts that') or diag($said);
 }
 
-# A redis-server, alone, with these of a service's settings, and what its healthcheck asks.
+# A redis-server, alone, with these of a service's settings, that answers its healthcheck: returns its
+# process and the redis-cli that asks it.
 sub starts_redis ($compose, $name, $settings, @options) {
     my $service = $compose->{services}{$name};
     my %mounted = mounted($service);
@@ -128,6 +129,7 @@ sub starts_redis ($compose, $name, $settings, @options) {
     my (undef, $client, @words) = $service->{healthcheck}{test}->@*;
     my $ask = join(' ', $client, map { move_places; $_ } @words) =~ s/ -p \d+/ -p $port/r;
     ok(wait_until(sub { qx{$ask 2>&1} eq "PONG\n" }), "$settings starts") or diag($ask, RateLimit::Nginx::slurp("$places/output"));
+    return ($process, $ask =~ s/ ping$//r);
 }
 
 for my $kind (qw(sentinel cluster)) {
@@ -135,7 +137,8 @@ for my $kind (qw(sentinel cluster)) {
     makes_certificates($compose);
     configures_nginx($compose);
     my (undef, undef, @options) = $compose->{services}{'redis-1'}{command}->@*;
-    starts_redis($compose, 'redis-1', 'redis.conf', @options);
+    my ($redis, $client) = starts_redis($compose, 'redis-1', 'redis.conf', @options);
+    is(qx{$client config get cluster-require-full-coverage}, "cluster-require-full-coverage\nno\n", 'a lost master leaves the others') if $kind eq 'cluster';
     starts_redis($compose, 'sentinel-1', 'sentinel.conf', '--sentinel') if $kind eq 'sentinel';
 }
 
