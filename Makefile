@@ -42,10 +42,11 @@ build/nginx/Makefile: $(CONFIGURED_BY) build/nginx.sum
 	tools/configure-nginx $(NGINX_SOURCE) build/nginx
 
 # An update of nginx brings other headers with old dates: what was built with the ones before must
-# go, see "Build against the headers" in the README.
+# go, see "Build against the headers" in the README. So must what a checkout that was copied or moved
+# brings along: it is of the sources at the old place.
 build/nginx.sum: FORCE
 	@mkdir -p build
-	@find $(NGINX_SOURCE) -type f 2>/dev/null | LC_ALL=C sort | xargs cat /dev/null | cksum >$@.new
+	@(pwd; find $(NGINX_SOURCE) -type f 2>/dev/null | LC_ALL=C sort | xargs cat /dev/null) | cksum >$@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 FORCE:
