@@ -283,7 +283,8 @@ char *set_block_line(ngx_conf_t *cf, ngx_command_t *command, void *conf) {
     const bool takes_several =
         std::ranges::find(lines_of_several_values, name) != std::end(lines_of_several_values);
     if (words.size() != 2 && (words.size() < 2 || !takes_several)) {
-        return refuse(cf, directive, "number of values of", name, "one");
+        return refuse(cf, directive, "number of values of", name,
+                      takes_several ? "one or more" : "one");
     }
     if (name == "include") {
         return ngx_conf_include(cf, command, conf);
