@@ -271,6 +271,26 @@ subtest 'a check with a verdict between two without one' => sub {
     $nginx->stop;
 };
 
+subtest 'a key of another type' => sub {
+    my $redis = RateLimit::Redis->start_new;
+    my $nginx = start_nginx($redis, workers => 1);
+    ok(works($nginx), 'connected');
+    my $set = sub { $redis->client->set('rl:{exact:other}:sliding_log:60000', 'text') };
+    $set->();
+    my $fails = sub { $nginx->get('/exact?key=other')->{status} == 503 };
+    ok($fails->(), 'gets no verdict');
+    ok($nginx->wait_for_log(qr/ fails: error reply: .*WRONGTYPE/), 'which is told');
+    $redis->kill_now;
+    ok($nginx->wait_for_log(qr/ fails: (?!error)/), 'and hides no outage');
+    $redis->restart;
+    ok(works($nginx), 'Redis is back');
+    $set->();
+    my $lines = sub ($say) { scalar(() = $nginx->error_log =~ /$say/g) };
+    my $over  = sub { $lines->('works again') == $lines->(' fails: ') - 1 };
+    ok(wait_until(sub { $fails->() && works($nginx) && $over->() }), 'nor that it is over');
+    $nginx->stop;
+};
+
 subtest 'a master that becomes a replica' => sub {
     my ($redis, $other) = map { RateLimit::Redis->start_new } 1 .. 2;
     my $client = $redis->client;

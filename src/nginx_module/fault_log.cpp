@@ -31,12 +31,10 @@ void FaultLog::fail(uint64_t failed_checks) {
     (void)episode_.fail(now(), failed_checks);
 }
 
-bool FaultLog::succeed(std::string_view place) {
-    const auto ended = episode_.succeed(now());
-    if (ended) {
+void FaultLog::succeed(std::string_view place) {
+    if (const auto ended = episode_.succeed(now())) {
         tell(place, "works again", *ended);
     }
-    return ended.has_value();
 }
 
 void FaultLog::leave(std::string_view place) {

@@ -25,8 +25,8 @@ class FaultLog {
     /// The same, in an episode that lasts.
     void fail(uint64_t failed_checks);
 
-    /// After a success at `place`: true where an episode has ended by now.
-    bool succeed(std::string_view place);
+    /// After a success at `place`, which may end the episode.
+    void succeed(std::string_view place);
     /// Whoever failed there is no longer asked.
     void leave(std::string_view place);
 

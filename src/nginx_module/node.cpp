@@ -24,7 +24,8 @@ Node::Node(const BackendConf &conf, redis_client::SessionGroup &group, ngx_log_t
       session_(group, static_cast<uint32_t>(ngx_random()), owner),
       locator_(make_locator(*this)),
       connection_(*this, log, conf.tls.get()),
-      faults_(conf.name, log) {
+      faults_(conf.name, log),
+      key_faults_(conf.name, log) {
     set_up_timer(deadline_timer_, this, log, [](ngx_event_t *event) noexcept {
         static_cast<Node *>(event->data)->on_deadline();
     });
@@ -81,6 +82,11 @@ void Node::take_slots(const redis_client::HashSlotSet &of, Node &from) {
     connect_if_dismissed();
     session_.take_slots(of, from.session_);
     settle_later();
+}
+
+void Node::retire() {
+    faults_.leave(locator_->text());
+    key_faults_.leave(locator_->text());
 }
 
 /// Where the session tells of a redirect, it is in the middle of its replies.
@@ -247,6 +253,7 @@ void Node::settle() {
     if (counters.not_asked != told_.not_asked && faults_.is_lasting()) {
         faults_.fail(counters.not_asked - told_.not_asked);
     }
+    tell_key_failures();
     if (counters.failures != told_.failures) {
         const std::string_view said = session_.problem().redis_said;
         needs_verdict_ = needs_verdict_ || (session_.is_ready() && !said.empty());
@@ -311,8 +318,19 @@ std::string_view Node::stage() const {
     return {};
 }
 
+void Node::tell_key_failures() {
+    const uint64_t failed_checks = session_.counters().key_failures - told_.key_failures;
+    if (failed_checks > 0) {
+        told_.key_failures += failed_checks;
+        told_.failures += failed_checks;
+        key_faults_.fail({session_.problem().what, session_.problem().redis_said},
+                         locator_->text(), failed_checks);
+    }
+}
+
 /// Only a success after this can end the episode.
 void Node::begin_episode(const Fault &fault) {
+    tell_key_failures();
     const uint64_t failed_checks = session_.counters().failures - told_.failures;
     told_.failures += failed_checks;
     if (session_.is_ready()) {
@@ -327,8 +345,9 @@ void Node::begin_episode(const Fault &fault) {
 /// After a success. Where the last failure was a moment ago, the end is told when nothing else has
 /// failed for long enough, though nobody may ask any more.
 void Node::end_episode() {
-    if (!faults_.succeed(locator_->text()) && faults_.is_lasting() &&
-        !connection_timer_.timer_set) {
+    faults_.succeed(locator_->text());
+    key_faults_.succeed(locator_->text());
+    if ((faults_.is_lasting() || key_faults_.is_lasting()) && !connection_timer_.timer_set) {
         start_timer(connection_timer_, rate_limit::Episode::quiet);
     }
 }

@@ -56,7 +56,7 @@ class Node final : Connection::Owner, Locator::Owner {
     std::string_view host() const { return locator_->host(); }
 
     /// To be no longer asked.
-    void retire() { faults_.leave(locator_->text()); }
+    void retire();
 
   private:
     void on_located() override;
@@ -84,6 +84,7 @@ class Node final : Connection::Owner, Locator::Owner {
     void set_deadline_timer();
 
     std::string_view stage() const;
+    void tell_key_failures();
     void begin_episode(const Fault &fault);
     void end_episode();
 
@@ -97,6 +98,7 @@ class Node final : Connection::Owner, Locator::Owner {
     std::chrono::milliseconds ready_since_{0}; // 0: never was
     rate_limit::Backoff backoff_;
     FaultLog faults_;
+    FaultLog key_faults_; // apart from the others, for such a key may be asked for all the time
     bool is_receiving_ = false;
     bool needs_verdict_ = false;  // to be over: Redis let us in and answered with errors
     redis_client::Counters told_; // what of the session's counters the episode knows

@@ -295,9 +295,10 @@ void Session::tell(CheckListener *listener, std::optional<Failure> failure, Time
 }
 
 void Session::count(std::optional<Failure> failure, Time now) {
-    ++(failure ? counters_.failures : counters_.verdicts);
     const bool is_of_one_key = failure == Failure::reply &&
                                problem_.redis_said.find("WRONGTYPE") != std::string_view::npos;
+    ++(failure ? counters_.failures : counters_.verdicts);
+    counters_.key_failures += is_of_one_key ? 1 : 0;
     if (!failure || is_of_one_key) {
         breaker_.succeed();
     } else if (*failure != Failure::overload) { // which is this worker's own

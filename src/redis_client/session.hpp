@@ -30,6 +30,7 @@ namespace redis_client {
 struct Counters {
     uint64_t verdicts = 0;
     uint64_t failures = 0;
+    uint64_t key_failures = 0; // of these: by a key of another type, which is no fault of Redis
     uint64_t not_asked = 0;    // since too many had failed before
     uint64_t scripts_sent = 0; // with checks or releases, since Redis did not know them
 };

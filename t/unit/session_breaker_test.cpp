@@ -121,6 +121,7 @@ TEST_F(SessionBreakerTest, CountsErrorsOfRedis) {
         ask(a_, "a");
         receive("-OOM command not allowed\r\n");
     }
+    EXPECT_EQ(session_->counters().key_failures, 0u);
     EXPECT_EQ(refusal(), Failure::breaker);
 }
 
@@ -134,6 +135,8 @@ TEST_F(SessionBreakerTest, TakesNoKeyOfAnotherTypeForAFaultOfRedis) {
             EXPECT_EQ(a_.results.back(), Result(Failure::reply));
         }
     }
+    EXPECT_EQ(session_->counters().failures, 8u);
+    EXPECT_EQ(session_->counters().key_failures, 8u);
     expect_to_grant("b");
 }
 
