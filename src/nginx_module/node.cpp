@@ -323,8 +323,8 @@ void Node::tell_key_failures() {
     if (failed_checks > 0) {
         told_.key_failures += failed_checks;
         told_.failures += failed_checks;
-        key_faults_.fail({session_.problem().what, session_.problem().redis_said},
-                         locator_->text(), failed_checks);
+        key_faults_.fail({session_.problem().what, session_.problem().redis_said}, locator_->text(),
+                         failed_checks);
     }
 }
 
