@@ -1,0 +1,247 @@
+// Slots that Redis may have granted to a check that got no verdict, and slots without memory.
+
+#include "session_slots_test.hpp"
+
+#include "allocations.hpp"
+
+#include <string>
+
+namespace redis_client {
+namespace {
+
+// Checks that end otherwise
+
+TEST_F(SessionSlotsTest, OfATimedOutCheckAreReleased) {
+    log_in();
+    const std::string name = ask_for_slot(a_);
+    session_->expire(now_ + 100ms);
+    EXPECT_EQ(a_.results, Results{Failure::timeout});
+    EXPECT_EQ(a_.charges()[0].slot, nullptr);
+    EXPECT_EQ(sent(), Commands{release_of(name)});
+    receive(grants + std::string(done)); // late, but then it is released
+    EXPECT_FALSE(session_->has_errands());
+}
+
+TEST_F(SessionSlotsTest, OfACheckThatTimedOutBeforeItWasSentNeedNoRelease) {
+    ask_for_slot(a_);
+    session_->expire(now_ + 100ms);
+    EXPECT_EQ(a_.results, Results{Failure::timeout});
+    EXPECT_FALSE(session_->has_errands());
+    log_in();
+    EXPECT_EQ(sent(), Commands{});
+}
+
+TEST_F(SessionSlotsTest, OfAnAbandonedCheckAreReleased) {
+    log_in();
+    const std::string name = ask_for_slot(a_);
+    session_->abandon(*check_, now_);
+    a_.charges().clear();
+    a_.charges().shrink_to_fit();
+    EXPECT_EQ(sent(), Commands{release_of(name)});
+    receive(std::string(noscript) + std::string(done)); // the check has done nothing, for nobody
+    EXPECT_EQ(sent(), Commands{});
+    EXPECT_EQ(a_.results, Results{});
+}
+
+TEST_F(SessionSlotsTest, OfACheckAbandonedBeforeItWasSentNeedNoRelease) {
+    ask_for_slot(a_);
+    session_->abandon(*check_, now_);
+    EXPECT_FALSE(session_->has_errands());
+    log_in();
+    EXPECT_EQ(sent(), Commands{});
+}
+
+TEST_F(SessionSlotsTest, OfACheckThatFailedAreReleased) {
+    log_in();
+    const std::string name = ask_for_slot(a_);
+    EXPECT_EQ(receive("-OOM command not allowed\r\n"), Progress::more); // perhaps after its ZADD
+    EXPECT_EQ(a_.results, Results{Failure::reply});
+    EXPECT_EQ(a_.charges()[0].slot, nullptr);
+    EXPECT_EQ(sent(), Commands{release_of(name)});
+    receive(done);
+}
+
+// Else each check that a Redis refuses, which has no disk left, would stay for a window, and be
+// told of again and again.
+TEST_F(SessionSlotsTest, OfACheckThatFailedAreReleasedOnce) {
+    log_in();
+    const std::string name = ask_for_slot(a_);
+    receive("-MISCONF Errors writing to the disk\r\n");
+    EXPECT_EQ(sent(), Commands{release_of(name)});
+    receive("-MISCONF Errors writing to the disk\r\n");
+    EXPECT_FALSE(session_->has_errands());
+    wait_until(now_ + 10s);
+    EXPECT_EQ(sent(), Commands{});
+}
+
+TEST_F(SessionSlotsTest, OfACheckThatFailedAreLeftWhereTheConnectionBreaks) {
+    log_in();
+    ask_for_slot(a_);
+    EXPECT_EQ(receive("-READONLY You can't write against a read only replica.\r\n"),
+              Progress::broken);
+    session_->disconnected(Lost::unreachable, now_);
+    EXPECT_FALSE(session_->has_errands());
+}
+
+TEST_F(SessionSlotsTest, OfACheckOnALostConnectionAreReleasedOnTheNext) {
+    log_in();
+    const std::string name = ask_for_slot(a_);
+    session_->disconnected(Lost::in_use, now_);
+    EXPECT_EQ(a_.results, Results{Failure::connect});
+    EXPECT_EQ(a_.charges()[0].slot, nullptr);
+    EXPECT_TRUE(session_->has_errands());
+    log_in();
+    EXPECT_EQ(sent(), Commands{release_of(name)});
+    receive(done);
+}
+
+TEST_F(SessionSlotsTest, OfACheckWithAWrongReplyAreReleasedOnTheNextConnection) {
+    log_in();
+    const std::string name = ask_for_slot(a_);
+    EXPECT_EQ(receive(answer({100})), Progress::broken);
+    session_->disconnected(Lost::unreachable, now_);
+    EXPECT_EQ(a_.charges()[0].slot, nullptr);
+    log_in();
+    EXPECT_EQ(sent(), Commands{release_of(name)});
+    receive(done);
+}
+
+TEST_F(SessionSlotsTest, OfACheckThatNeverGotAConnectionNeedNoRelease) {
+    ask_for_slot(a_);
+    session_->disconnected(Lost::unreachable, now_);
+    EXPECT_EQ(a_.results, Results{Failure::connect});
+    EXPECT_EQ(a_.charges()[0].slot, nullptr);
+    EXPECT_FALSE(session_->has_errands());
+}
+
+TEST_F(SessionSlotsTest, OfACheckWhoseFateIsUnknownAreForgottenAWindowAfterItsEnd) {
+    log_in();
+    ask_for_slot(a_);
+    now_ += 50ms;
+    session_->disconnected(Lost::unreachable, now_);
+    wait_until(Time{61'049});
+    EXPECT_TRUE(session_->has_errands());
+    wait_until(Time{71'050});
+    EXPECT_FALSE(session_->has_errands());
+}
+
+// Without memory
+
+TEST_F(SessionSlotsTest, AreNotAskedForWithoutMemoryForThem) {
+    log_in();
+    take_slot(a_);
+    release(a_);
+    receive(done);
+    sent();
+    const NoNewObjects refused;            // but there is a call to spare, and a slot
+    ask(b_, {slot_asked(), slot_asked()}); // which takes two
+    EXPECT_EQ(b_.charges()[0].slot, nullptr);
+    EXPECT_EQ(b_.charges()[1].slot, nullptr);
+    EXPECT_EQ(b_.results, Results{});
+    EXPECT_EQ(session_->problem().what, "out of memory");
+    EXPECT_EQ(sent(), Commands{});
+    EXPECT_FALSE(session_->has_errands());
+    EXPECT_EQ(session_->pending(), 0u);
+
+    take_slot(c_); // the one there is
+    release(c_);
+    receive(done);
+}
+
+TEST_F(SessionSlotsTest, AreNotAskedForWithoutMemoryForACall) {
+    log_in();
+    const NoNewObjects refused;
+    EXPECT_EQ(refusal(), Failure::overload);
+    EXPECT_EQ(ask(a_, {slot_asked()}), nullptr);
+    EXPECT_EQ(a_.charges()[0].slot, nullptr);
+    EXPECT_EQ(session_->counters().failures, 2u);
+}
+
+TEST_F(SessionSlotsTest, AreReleasedLaterWithoutMemoryForACall) {
+    log_in();
+    const std::string name = take_slot(a_);
+    Call *in_use = ask(b_, "b"); // the only call there is
+    sent();
+    {
+        const NoNewObjects refused;
+        release(a_);
+        EXPECT_EQ(sent(), Commands{});
+        EXPECT_TRUE(session_->has_errands());
+    }
+    session_->abandon(*in_use, now_);
+    receive(grant(1));
+    wait_until(now_ + 10s);
+    EXPECT_EQ(sent(), Commands{release_of(name)});
+    receive(done);
+}
+
+TEST_F(SessionSlotsTest, AreRenewedLaterWithoutMemoryForACall) {
+    log_in();
+    const std::string name = take_slot(a_);
+    now_ += 20s;
+    ask(b_, "b");
+    sent();
+    {
+        const NoNewObjects refused;
+        session_->expire(now_);
+        EXPECT_EQ(sent(), Commands{});
+    }
+    receive(grant(1));
+    wait_until(now_ + 20s);
+    EXPECT_EQ(sent(), Commands{renewal_of({name})});
+    receive(done);
+    release(a_);
+    receive(done);
+}
+
+TEST_F(SessionSlotsTest, SurviveThatThereIsNoMemoryForCommands) {
+#if !defined(__SANITIZE_ADDRESS__)
+    GTEST_SKIP() << "it takes AddressSanitizer to refuse memory early";
+#endif
+    log_in();
+    const std::string held = take_slot(a_);
+    const std::string given_back = take_slot(b_);
+    ask(c_, "c");
+    receive(grant(9));
+    now_ += 19s;
+    session_->expire(now_);
+    sent();
+
+    fill_output();
+    release(b_);
+    session_->refund(c_.charges(), now_);
+    ask(c_, {slot_asked()});
+    EXPECT_EQ(c_.results.back(), Result(Failure::overload));
+    EXPECT_EQ(c_.charges()[0].slot, nullptr);
+    now_ += 10s;
+    session_->expire(now_); // to renew what is held
+    EXPECT_EQ(session_->pending(), 0u);
+    EXPECT_TRUE(session_->has_errands());
+
+    sent(); // there is room again
+    wait_until(now_ + 10s);
+    EXPECT_EQ(sent(), Commands{release_of(given_back)});
+    receive(done);
+    wait_until(now_ + 10s);
+    EXPECT_EQ(sent(), Commands{renewal_of({held})});
+    receive(done);
+    release(a_);
+    receive(done);
+}
+
+TEST_F(SessionSlotsTest, OfAWaitingCheckWithoutMemoryToSendItNeedNoRelease) {
+#if !defined(__SANITIZE_ADDRESS__)
+    GTEST_SKIP() << "it takes AddressSanitizer to refuse memory early";
+#endif
+    ask_for_slot(a_);
+    session_->connected();
+    fill_output();
+    session_->received(std::string(loaded) + "+sha1\r\n", now_);
+    session_->flush(now_);
+    EXPECT_EQ(a_.results, Results{Failure::overload});
+    EXPECT_EQ(a_.charges()[0].slot, nullptr);
+    EXPECT_FALSE(session_->has_errands());
+}
+
+} // namespace
+} // namespace redis_client
