@@ -1,0 +1,42 @@
+// What tests of notes share: rules, and a model that stands for Redis.
+#pragma once
+
+#include "local_test.hpp"
+
+#include "model/models.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace rate_limit {
+
+using namespace std::chrono_literals;
+
+/// 20 in 10 seconds, and at once.
+inline Quota twenty(Algorithm algorithm) {
+    Quota quota{.algorithm = algorithm, .window = 10s, .limit = 20};
+    if (is_bucket(algorithm)) {
+        quota.burst = algorithm == Algorithm::token_bucket ? 20 : 19;
+    }
+    return quota;
+}
+
+class Redis {
+  public:
+    Redis(Algorithm algorithm, bool aligned) : model_(model::model_of(algorithm, aligned)) {}
+    explicit Redis(Algorithm algorithm) : Redis(algorithm, true) {}
+
+    Verdict ask(const Quota &quota, int64_t time) {
+        const bool fits = model_->fits(quota, time);
+        if (fits) {
+            model_->take(quota, time);
+        }
+        return model_->verdict(quota, time, fits, fits);
+    }
+    bool fits(const Quota &quota, int64_t time) const { return model_->fits(quota, time); }
+
+  private:
+    std::unique_ptr<model::Model> model_;
+};
+
+} // namespace rate_limit
