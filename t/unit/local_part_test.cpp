@@ -1,0 +1,71 @@
+// A host's part of the numbers of a rule.
+
+#include "rate_limit/local.hpp"
+
+#include "algorithms.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace rate_limit {
+namespace {
+
+TEST(LocalPart, IsRoundedDownButLeavesOne) {
+    for (const Algorithm algorithm : all_algorithms) {
+        const auto limit = [&](uint64_t whole, uint64_t percent) {
+            return scaled({.algorithm = algorithm, .limit = whole}, percent).limit;
+        };
+        EXPECT_EQ(limit(100, 100), 100u);
+        EXPECT_EQ(limit(199, 50), 99u);
+        EXPECT_EQ(limit(10, 1), 1u);
+        EXPECT_EQ(limit(0, 50), 0u);
+        EXPECT_EQ(limit(largest_number, 99), largest_number / 100 * 99);
+    }
+}
+
+TEST(LocalPart, OfABucketIsOfItsCapacity) {
+    for (const Algorithm algorithm : all_algorithms) {
+        for (const uint64_t burst : {0, 1, 3, 4, 9, 199}) {
+            for (const uint64_t percent : {1, 10, 50, 99, 100}) {
+                const Quota whole{.algorithm = algorithm, .limit = 10, .burst = burst};
+                const uint64_t capacity = whole.capacity();
+                EXPECT_EQ(scaled(whole, percent).capacity(),
+                          capacity == 0 ? 0 : std::max<uint64_t>(capacity * percent / 100, 1));
+            }
+        }
+    }
+    const Quota tokens{.algorithm = Algorithm::token_bucket, .limit = 10};
+    EXPECT_EQ(scaled(tokens, 50).capacity(), 5u);
+    const Quota gcra{.algorithm = Algorithm::gcra, .limit = 10};
+    EXPECT_EQ(scaled(gcra, 50).capacity(), 1u);
+}
+
+// Else the request would be denied for as long as the outage lasts.
+TEST(LocalPart, HasRoomForACostThatTheWholeCouldGrant) {
+    for (const Algorithm algorithm : all_algorithms) {
+        const Quota whole{.algorithm = algorithm, .limit = 100, .burst = 99, .cost = 20};
+        EXPECT_EQ(scaled(whole, 10).capacity(), 20u);
+        Quota costly = whole;
+        costly.cost = 1000;
+        EXPECT_EQ(scaled(costly, 10).capacity(), whole.capacity());
+    }
+}
+
+TEST(LocalPart, LeavesABurstUndelayedThatWas) {
+    const Quota half_delayed{
+        .algorithm = Algorithm::leaky_bucket, .limit = 10, .burst = 9, .delay = 4};
+    EXPECT_EQ(scaled(half_delayed, 50).delay, 2u);
+    for (uint64_t burst = 0; burst < 50; ++burst) {
+        for (uint64_t percent = 1; percent <= 100; ++percent) {
+            const Quota part = scaled(
+                {.algorithm = Algorithm::leaky_bucket, .limit = 10, .burst = burst, .delay = burst},
+                percent);
+            EXPECT_GE(part.delay, *part.burst) << burst << ", " << percent;
+        }
+    }
+}
+
+} // namespace
+} // namespace rate_limit
