@@ -2,10 +2,9 @@
 
 use v5.36;
 use lib 't/lib';
-use JSON::PP qw(decode_json);
-use JSON::Validator;
-use List::Util qw(pairs sum0);
+use List::Util qw(sum0);
 use RateLimit::Client;
+use RateLimit::Metrics qw(metrics_of outcomes pending promtool request tops);
 use RateLimit::Nginx;
 use RateLimit::Port qw(empty_port);
 use RateLimit::Redis;
@@ -13,9 +12,8 @@ use RateLimit::Relay;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
 
-my $redis  = RateLimit::Redis->start_new;
+my $redis = RateLimit::Redis->start_new;
 my ($held, $lost) = map { RateLimit::Relay->start_new($redis->conf->{port}) } 1 .. 2;
-my $schema = JSON::Validator->new->schema('./docs/metrics.schema.json')->schema;
 
 # Of zones and rules that an operator might have, each location with rules of its own name.
 sub rule ($name, $zone, $more) { return "redis_rate_limit zone=$zone name=$name window=1h $more;" }
@@ -86,19 +84,6 @@ server {
 END
 }
 
-sub metrics_of ($nginx) {
-    my $json = decode_json($nginx->get('/json')->{content});
-    my @faults = $schema->validate($json);
-    is("@faults", '', 'as the schema says') if @faults;
-    return $json;
-}
-
-# The outcomes of a rule that are not 0: { passed => 5, ... }.
-sub outcomes ($metrics, $zone, $rule) {
-    my $counts = $metrics->{zones}{$zone}{rules}{$rule};
-    return { map { $_ => $counts->{$_} } grep { !/^(?:algorithm|limit|window_seconds)$/ && $counts->{$_} > 0 } keys %$counts };
-}
-
 sub sum_of ($outcomes) { return sum0 map { $outcomes->{$_} } grep { $_ ne 'rejected_by_deny_cache' } keys %$outcomes }
 
 # Requests of the access log: those of a location, or all.
@@ -106,10 +91,6 @@ sub logged ($nginx, $path = qr/./) {
     my @lines = map { [ split / / ] } split /\n/, RateLimit::Nginx::slurp($nginx->dir . '/outcomes.log');
     return grep { $_->[1] =~ /^$path/ } @lines;
 }
-
-sub request ($nginx, $path, $count = 1) { $nginx->get($path) for 1 .. $count }
-
-sub pending ($nginx, $backend) { return metrics_of($nginx)->{backends}{$backend}{pending} }
 
 # Sends requests from clients that leave before that backend answers; others may have.
 sub leave ($nginx, $backend, $path, $count = 1) {
@@ -200,9 +181,6 @@ sub counts_are_exact ($when) {
     is_deeply(\%counted, \%expected, "exact counts $when");
 }
 
-# top_rejected of keys, most rejections first.
-sub tops (@counts) { return [ map { { key => $_->[0], rejected => $_->[1] } } pairs @counts ] }
-
 # Where the rules stand.
 my %location = (
     'z limited'     => 'limited|peek',
@@ -257,7 +235,7 @@ subtest 'a mixed run' => sub {
 subtest 'as Prometheus has it' => sub {
     my $response = $nginx->get('/metrics');
     is($response->{headers}{'content-type'}, 'text/plain; version=0.0.4; charset=utf-8', 'its type');
-    is(promtool($response->{content}), '', 'promtool is content');
+    is(promtool($nginx, $response->{content}), '', 'promtool is content');
     my $metrics = metrics_of($nginx);
     my %told;
     while ($response->{content} =~ /^nginx_redis_rate_limit_requests_total\{zone="(.+?)",rule="(.+?)",outcome="(.+?)"\} (\d+)$/mg) {
@@ -268,12 +246,6 @@ subtest 'as Prometheus has it' => sub {
     }
     is_deeply(\%told, { map { $_ => $metrics->{zones}{$_}{rules} } keys $metrics->{zones}->%* }, 'the same numbers as in JSON');
 };
-
-sub promtool ($text) {
-    my $path = $nginx->dir . '/metrics.txt';
-    RateLimit::Nginx::write_file($path, $text);
-    return qx{promtool check metrics <$path 2>&1};
-}
 
 subtest 'methods' => sub {
     for my $path (qw(/metrics /json)) {
@@ -303,166 +275,6 @@ subtest 'a worker is killed' => sub {
     is((grep { $_->response->{status} == 200 } @clients), $left, 'the others are answered');
     ok(wait_until(sub { pending($nginx, 'held') == 0 }), 'nothing is pending in the end');
     $nginx->stop(expect => RateLimit::Nginx::ends_of_killed($worker));
-};
-
-subtest 'configurations' => sub {
-    my $zone  = sub ($size) { "redis_rate_limit_zone \$arg_key zone=zone.of-all/NAMES_1:$size;" };
-    my $rules = 'zone=zone.of-all/NAMES_1 window=500ms algorithm=gcra';
-    my $http  = sub ($zones, $rules = '') {
-        return "redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }\n"
-            . "$zones server { listen %PORT%; location /json { redis_rate_limit_metrics json; }\n"
-            . "location /metrics { redis_rate_limit_metrics prometheus; } $rules location / { empty_gif; } }";
-    };
-    $nginx = RateLimit::Nginx->start_new($http->(''));
-    is_deeply(metrics_of($nginx)->{zones}, {}, 'of no zone');
-    is(promtool($nginx->get('/metrics')->{content}), '', 'promtool is content');
-
-    my $two = qq{redis_rate_limit $rules "limit=\\"a\\\\b\$arg_limit \xe4"; location /more { redis_rate_limit $rules limit=7; empty_gif; }};
-    $nginx->configure($http->($zone->('1m'), $two));
-    $nginx->reload;
-    request($nginx, $_) for '/more?key=1', '/?key=1&limit=1';
-    my $told = metrics_of($nginx)->{zones}{'zone.of-all/NAMES_1'};
-    my $rule = $told->{rules}{'zone.of-all/NAMES_1/500ms'};
-    is_deeply(
-        [ $rule->@{qw(algorithm limit window_seconds passed invalid)} ],
-        [ 'gcra', qq{"a\\b\$arg_limit \xe4}, 0.5, 1, 1 ],
-        'two rules of one name are one, with the limit of the first'
-    );
-    is($told->{size_bytes}, 1 << 20, 'the size of the zone');
-
-    $nginx->configure($http->($zone->('2m'), $two));
-    $nginx->reload;
-    is_deeply(outcomes(metrics_of($nginx), 'zone.of-all/NAMES_1', 'zone.of-all/NAMES_1/500ms'), {}, 'another size begins anew');
-    $nginx->stop;
-};
-
-subtest 'the keys that are rejected most' => sub {
-    my $site = sub (%options) {
-        my %zones = (binary => '$binary_remote_addr', any => '$arg_key', cut => '$arg_key', off => '$arg_key');
-        my $zones = join "\n", map { "redis_rate_limit_zone $zones{$_} zone=$_:1m deny_cache=off $options{$_};" } grep { $options{$_} } sort keys %zones;
-        return "redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }\n$zones\n"
-            . 'server { listen %PORT%; location /json { redis_rate_limit_metrics json; }'
-            . join("\n", map { "location /$_ { redis_rate_limit zone=$_ algorithm=sliding_log limit=0 window=1h; empty_gif; }" } grep { $options{$_} } sort keys %zones)
-            . ' location /twice { redis_rate_limit zone=any algorithm=gcra limit=1 window=2h cost=2; redis_rate_limit zone=any algorithm=gcra limit=1 window=3h cost=2;'
-            . ' redis_rate_limit zone=any algorithm=gcra limit=1 window=2h cost=2 name=trial dry_run; empty_gif; }'
-            . ' location /trial { redis_rate_limit zone=any algorithm=gcra limit=1 window=2h cost=2 dry_run; empty_gif; } }';
-    };
-    my %on = map { $_ => 'top_keys=on' } qw(binary any cut);
-    $nginx = RateLimit::Nginx->start_new($site->(%on, off => 'top_keys=off'));
-    my $top = sub ($zone) { metrics_of($nginx)->{zones}{$zone}{top_rejected} };
-    request($nginx, '/binary', 3);
-    is_deeply($top->('binary'), tops('127.0.0.1' => 3), 'an address');
-    request($nginx, "/any?key=$_") for '%00"\\', 'a', 'a';
-    request($nginx, "/cut?key=" . 'x' x 64 . $_) for '', 'y', 'z' x 1000;
-    is_deeply($top->('any'), tops('a' => 2, '%00\x22\x5c' => 1), 'most first, escaped as in log lines');
-    is_deeply($top->('cut'), tops('x' x 64 => 3), 'cut');
-    request($nginx, '/off?key=a');
-    is_deeply($top->('off'), [], 'none with top_keys=off');
-    request($nginx, $_) for '/twice?key=twice', '/trial?key=trial';
-    is_deeply([ grep { $_->{key} eq 'twice' || $_->{key} eq 'trial' } $top->('any')->@* ], tops(twice => 1), 'requests, whatever rules of the zone deny; none of a dry run');
-    request($nginx, "/any?key=many-$_", 2) for 1 .. 120;
-    my $many = $top->('any');
-    is(@$many, 100, 'no more than 100');
-    unlike($nginx->get('/metrics')->{content}, qr/many-/, 'none for Prometheus');
-
-    $nginx->configure($site->(%on, off => 'top_keys=on', any => 'top_keys=off'));
-    $nginx->reload;
-    is_deeply($top->('cut'), tops('x' x 64 => 3), 'they survive a reload');
-    is_deeply($top->('off'), [], 'there were none');
-    is_deeply($top->('any'), [], 'none any more');
-    $nginx->configure($site->(%on));
-    $nginx->reload;
-    is_deeply($top->('any'), [], 'nor when they are wanted again');
-    $nginx->stop;
-};
-
-subtest 'the memory of a zone' => sub {
-    $nginx = RateLimit::Nginx->start_new(<<"END");
-redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }
-redis_rate_limit_zone \$arg_key zone=small:32k on_error=open;
-server {
-    listen %PORT%;
-    location /json { redis_rate_limit_metrics json; }
-    location / { redis_rate_limit zone=small algorithm=sliding_log limit=1 window=1h; empty_gif; }
-}
-END
-    my $client = RateLimit::Client->new($nginx);
-    my $deny   = sub (@keys) {
-        $client->send("GET /?key=$_ HTTP/1.1\r\nHost: a\r\n\r\n")->response for map { ($_, $_) } @keys;
-        return metrics_of($nginx)->{zones}{small};
-    };
-    my $first = $deny->();
-    is_deeply([ $first->@{qw(size_bytes entries evictions)} ], [ 32768, 0, 0 ], 'nothing at first');
-    my $ten = $deny->(1 .. 10);
-    is_deeply([ $ten->@{qw(entries evictions)} ], [ 10, 0 ], 'a denial is an entry');
-    is($ten->{used_bytes}, $first->{used_bytes} + 660, 'of 66 bytes');
-    my $many = $deny->(11 .. 500);
-    is($many->{entries} + $many->{evictions}, 500, 'where there is no room, each evicts one');
-    cmp_ok($many->{evictions}, '>', 100, "$many->{evictions} were evicted");
-    cmp_ok($many->{used_bytes}, '<', 32768, 'and less is used than there is');
-    $nginx->stop;
-};
-
-subtest 'backends' => sub {
-    my %of = (
-        default => 'server ' . $redis->address . '; connect_timeout 5s; timeout 5s;',
-        nobody  => 'server 127.0.0.1:' . empty_port . ';',
-        slow    => 'server 127.0.0.1:' . $held->port . '; connect_timeout 5s; timeout 50ms; breaker failures=2 cooldown=1h;',
-        full    => 'server 127.0.0.1:' . $lost->port . '; connect_timeout 5s; timeout 30s; max_pending 1;',
-    );
-    my $http = join '', map { "redis_rate_limit_backend $_ { $of{$_} } redis_rate_limit_zone \$arg_key zone=$_:1m backend=$_ on_error=open;\n" } sort keys %of;
-    my $locations = join '', map { "location /$_ { redis_rate_limit zone=$_ algorithm=sliding_log limit=100 window=60; empty_gif; }\n" } sort keys %of;
-    $nginx = RateLimit::Nginx->start_new(<<"END");
-$http
-redis_rate_limit_backend unused { server ${\$redis->address}; }
-server { listen %PORT%; location /json { redis_rate_limit_metrics json; } location /metrics { redis_rate_limit_metrics; } $locations }
-END
-    my $told   = sub ($name) { metrics_of($nginx)->{backends}{$name} };
-    my $errors = sub ($name) { my $errors = $told->($name)->{errors}; return { map { $_ => $errors->{$_} } grep { $errors->{$_} } keys %$errors } };
-    my $states = sub () { my $backends = metrics_of($nginx)->{backends}; join ' ', map { "$_=$backends->{$_}{state}" } sort keys %$backends };
-    ok(wait_until(sub { $states->() eq 'default=up full=up nobody=down slow=up unused=idle' }), 'states') or diag $states->();
-
-    request($nginx, '/default?key=1', 3);
-    $redis->client->set('rl:{default:bad}:sliding_log:60000', 'text');
-    request($nginx, '/default?key=bad', 2);
-    is_deeply($errors->('default'), { reply => 2 }, 'errors of Redis');
-    request($nginx, '/nobody?key=1', 4);
-    my $refused = $errors->('nobody');
-    is(sum0(values %$refused), 4, 'without a connection: ' . join ' ', %$refused);
-    $held->hold;
-    request($nginx, '/slow?key=1', 5);
-    $held->release;
-    is_deeply($errors->('slow'), { timeout => 2, breaker => 3 }, 'no answer in time, then the breaker');
-    $lost->hold;
-    my $first = RateLimit::Client->new($nginx)->send("GET /full?key=1 HTTP/1.1\r\nHost: a\r\n\r\n");
-    ok(wait_until(sub { pending($nginx, 'full') == 1 }), 'one is pending');
-    request($nginx, '/full?key=1');
-    is_deeply($errors->('full'), { overload => 1 }, 'where there is room for one');
-    $lost->release;
-    $first->response;
-    is_deeply([ map { $told->($_)->{checks} } qw(default nobody slow full unused) ], [ 5, 4, 5, 2, 0 ], 'all checks');
-
-    my $latency = $told->('slow')->{latency_seconds};
-    # nginx's timers go by whole milliseconds of a clock that it reads once a turn
-    cmp_ok($latency->{p50}, '>=', 0.045, "what waited has taken its time: p50 $latency->{p50}");
-    cmp_ok($latency->{max}, '>=', $latency->{p99}, "max $latency->{max}");
-    my $text = $nginx->get('/metrics')->{content};
-    my %count = map { $_ => $text =~ /check_duration_seconds_count\{backend="$_"\} (\d+)/ } sort keys %of;
-    delete $count{nobody}; # which may have waited for the first attempt
-    is_deeply(\%count, { default => 5, slow => 2, full => 1 }, 'times of what was asked');
-
-    is($told->('default')->{script_reloads}, 0, 'no script is forgotten yet');
-    $redis->client->script_flush;
-    request($nginx, '/default?key=1');
-    is($told->('default')->{script_reloads}, 1, 'then one');
-    is($told->('default')->{reconnects}, 0, 'no reconnect yet');
-    $redis->client->client_kill('TYPE', 'normal');
-    ok(wait_until(sub { my $now = $told->('default'); $now->{reconnects} == 1 && $now->{state} eq 'up' }), 'then one');
-    like($text, qr/backend_up\{backend="default"\} 1\n/, 'a backend that is up');
-    like($text, qr/backend_up\{backend="nobody"\} 0\n/, 'and one that is not');
-    $redis->stop;
-    ok(wait_until(sub { $told->('default')->{state} eq 'down' }), 'it goes down');
-    $nginx->stop;
 };
 
 done_testing;
