@@ -85,13 +85,9 @@ sub together (@paths) {
 # So many scripts were called by these names since the last time.
 sub calls (@names) {
     state %before;
-    my $stats = $client->info('commandstats');
-    my %calls;
-    for (qw(eval evalsha)) {
-        my $now = ($stats->{"cmdstat_$_"} // '') =~ /calls=(\d+)/ ? $1 : 0;
-        $calls{$_} = $now - ($before{$_} // 0);
-        $before{$_} = $now;
-    }
+    my %now   = $redis->script_calls->%*;
+    my %calls = map { $_ => $now{$_} - ($before{$_} // 0) } keys %now;
+    %before = %now;
     return sum(@calls{ @names ? @names : keys %calls });
 }
 

@@ -37,10 +37,7 @@ END
 sub works ($nginx) { return wait_until(sub { $nginx->get('/closed?key=' . rand)->{status} == 200 }) }
 
 # Script runs so far.
-sub checks ($redis) {
-    my $stats = $redis->client->info('commandstats');
-    return sum0(map { ($stats->{"cmdstat_$_"} // '') =~ /calls=(\d+)/ ? $1 : 0 } qw(eval evalsha));
-}
+sub checks ($redis) { return sum0(values $redis->script_calls->%*) }
 
 # Returns the new one.
 sub wait_for_another_master ($old) {

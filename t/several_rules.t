@@ -83,8 +83,7 @@ sub state_of ($key) {
 # So many commands of these names were run since the last call.
 sub calls (@names) {
     state %before;
-    my $stats = $client->info('commandstats');
-    my %now   = map { $_ => ($stats->{"cmdstat_$_"} // '') =~ /calls=(\d+)/ ? $1 : 0 } qw(eval evalsha);
+    my %now   = $redis->script_calls->%*;
     my @calls = map { $now{$_} - ($before{$_} // 0) } @names;
     %before = %now;
     return "@calls";

@@ -20,9 +20,7 @@ my $seconds = 5;
 sub cpu_of ($cluster) { return sum0(map { cpu_ns($_->pid) } $cluster->nodes) }
 
 # Script runs so far: in a cluster each is of one check, for keys are of different hash slots.
-sub checks_of ($cluster) {
-    return sum0(map { my $stats = $_->client->info('commandstats'); map { ($stats->{"cmdstat_$_"} // '') =~ /calls=(\d+)/ ? $1 : 0 } qw(eval evalsha) } $cluster->nodes);
-}
+sub checks_of ($cluster) { return sum0(map { values $_->script_calls->%* } $cluster->nodes) }
 
 # [checks a second, CPU microseconds of all nodes for each]
 sub measure ($cluster, $nginx) {

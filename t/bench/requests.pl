@@ -38,10 +38,7 @@ my $client  = $redis->client;
 my %servers = start_servers($redis, $trust->certificate('authority'), abs_path('build/empty_script/build/ngx_http_redis_rate_limit_module.so'));
 my %workers = map { $_ => [$servers{$_}->workers] } keys %servers;
 
-sub script_calls () {
-    my $stats = $client->info('commandstats');
-    return sum0(map { ($stats->{"cmdstat_$_"} // '') =~ /calls=(\d+)/ ? $1 : 0 } qw(eval evalsha));
-}
+sub script_calls () { return sum0(values $redis->script_calls->%*) }
 
 # Each client is known before, as in a site that has been up for a while, and denied where it is to
 # be. Nothing is left in Redis of cells with other clients, where it would expire meanwhile.

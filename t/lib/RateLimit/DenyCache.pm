@@ -4,6 +4,7 @@ package RateLimit::DenyCache;
 
 use v5.36;
 use Exporter 'import';
+use List::Util qw(sum0);
 use RateLimit::Nginx;
 
 our @EXPORT_OK = qw(calls configuration location start_nginx told);
@@ -46,11 +47,9 @@ sub told ($nginx, $path) {
 }
 
 # So many scripts were called since the last time, which was of the same Redis.
-sub calls ($client) {
+sub calls ($redis) {
     state $before = 0;
-    my $stats = $client->info('commandstats');
-    my $now   = 0;
-    $now += /calls=(\d+)/ ? $1 : 0 for map { $stats->{"cmdstat_$_"} // '' } qw(eval evalsha);
+    my $now   = sum0(values $redis->script_calls->%*);
     my $calls = $now - $before;
     $before = $now;
     return $calls;

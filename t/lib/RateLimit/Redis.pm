@@ -95,6 +95,12 @@ sub nginx_clients ($self) {
     return grep { $_->{cmd} =~ /^(?:eval|script)/ } @clients;
 }
 
+# How often scripts were called so far, by command: { eval => 1, evalsha => 2 }.
+sub script_calls ($self) {
+    my $stats = $self->client->info('commandstats');
+    return { map { $_ => ($stats->{"cmdstat_$_"} // '') =~ /calls=(\d+)/ ? $1 : 0 } qw(eval evalsha) };
+}
+
 # The units that a sliding log holds under this key.
 sub taken ($self, $key) { return $self->client->llen($key) }
 
