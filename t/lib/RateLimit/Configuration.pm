@@ -34,25 +34,28 @@ my %around = (
 
 sub around ($place, $text) { return $around{$place}($text) }
 
+# What is said, and whether it is accepted.
+sub test ($place, $text) {
+    $nginx->configure(around($place, $text));
+    return $nginx->test_configuration;
+}
+
 sub refuses ($place, $text, $message) {
     local $Test::Builder::Level = $Test::Builder::Level + 1;
-    $nginx->configure(around($place, $text));
-    my ($said, $accepted) = $nginx->test_configuration;
+    my ($said, $accepted) = test($place, $text);
     my $as_expected = !$accepted && $said =~ /\[emerg\].*$message/ && $said !~ /$secret/;
     ok($as_expected, "refused: $place: $text") or diag $said;
 }
 
 sub accepts ($place, $text) {
     local $Test::Builder::Level = $Test::Builder::Level + 1;
-    $nginx->configure(around($place, $text));
-    my ($said, $accepted) = $nginx->test_configuration;
+    my ($said, $accepted) = test($place, $text);
     ok($accepted && $said !~ /\[warn\] redis_rate_limit/, "accepted: $place: $text") or diag $said;
 }
 
 sub warns ($place, $text, $message) {
     local $Test::Builder::Level = $Test::Builder::Level + 1;
-    $nginx->configure(around($place, $text));
-    my ($said, $accepted) = $nginx->test_configuration;
+    my ($said, $accepted) = test($place, $text);
     ok($accepted && $said =~ /\[warn\] .*$message/, "accepted with a warning: $place: $text") or diag $said;
 }
 
