@@ -68,7 +68,7 @@ void complete_servers(BackendConf &backend) {
 
 char *set_up_tls(ngx_conf_t *cf, BackendConf &backend) {
     const TlsSettings &settings = backend.tls_settings;
-    if (!settings.is_on && settings != TlsSettings{}) {
+    if (!settings.is_on.has_value() && settings != TlsSettings{}) {
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
                            "%s: without \"ssl on\" other lines of ssl_* have no effect, and the "
                            "connections are not encrypted",

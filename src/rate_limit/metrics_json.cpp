@@ -62,10 +62,9 @@ void write(TextWriter &out, const BackendMetrics &backend) {
     out << Quoted{backend.name} << R"(: {"mode": )" << Quoted{backend.mode} << R"(, "state": )"
         << Quoted{to_string(counts.state)} << R"(, "checks": )" << counts.checks
         << R"(, "errors": {)";
-    for (size_t i = 0; i < failure_count; ++i) {
-        out << (i == 0 ? "" : ", ") << Quoted{to_string(static_cast<Failure>(i))} << ": "
-            << counts.errors[i];
-    }
+    write_each(out, counts.errors, [&out, i = size_t{0}](uint64_t count) mutable {
+        out << Quoted{to_string(static_cast<Failure>(i++))} << ": " << count;
+    });
     out << R"(}, "reconnects": )" << counts.reconnects << R"(, "script_reloads": )"
         << counts.script_reloads << R"(, "pending": )" << counts.pending << ", ";
     write(out, counts.recent_latency);
