@@ -1,10 +1,9 @@
 #include "applied.hpp"
 
+#include "../rate_limit/append.hpp"
 #include "../rate_limit/shards.hpp"
 #include "../redis_client/arguments.hpp"
 #include "util.hpp"
-
-#include <algorithm>
 
 namespace nginx_module {
 
@@ -36,7 +35,7 @@ bool set_shard(ngx_http_request_t *r, Applied &applied, uint64_t shards, uint64_
     if (pooled == nullptr) {
         return false;
     }
-    std::ranges::copy(redis_key, pooled);
+    rate_limit::append(pooled, redis_key);
     applied.shard = shard;
     applied.charge->redis_key = {pooled, redis_key.size()};
     if (applied.rule->zone->backend->mode == Mode::cluster) {

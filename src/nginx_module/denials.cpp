@@ -1,6 +1,7 @@
 #include "denials.hpp"
 
-#include <algorithm>
+#include "../rate_limit/append.hpp"
+
 #include <array>
 #include <cstring>
 
@@ -22,7 +23,7 @@ rate_limit::Hash hash_of(const Applied &applied) {
     const std::array<uint64_t, 4> numbers = {zone.backend->identity, charge.quota.limit,
                                              charge.quota.capacity(), charge.quota.cost};
     std::array<char, sizeof(rate_limit::RedisKeyBuffer) + sizeof(numbers)> bytes;
-    char *end = std::ranges::copy(charge.redis_key, bytes.data()).out;
+    char *end = rate_limit::append(bytes.data(), charge.redis_key);
     std::memcpy(end, numbers.data(), sizeof(numbers));
     return rate_limit::hash_of(zone.memory.seed(),
                                {bytes.data(), charge.redis_key.size() + sizeof(numbers)});

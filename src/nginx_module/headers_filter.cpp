@@ -71,7 +71,7 @@ class ItemList {
 
   private:
     void append(std::string_view part) {
-        std::ranges::copy(part, text_.data + text_.len);
+        ngx_memcpy(text_.data + text_.len, part.data(), part.size());
         text_.len += part.size();
     }
 

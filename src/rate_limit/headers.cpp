@@ -1,19 +1,16 @@
 #include "headers.hpp"
 
-#include <algorithm>
+#include "append.hpp"
+
 #include <charconv>
 
 namespace rate_limit {
 
 namespace {
 
-char *append(char *at, std::string_view text) {
-    return std::ranges::copy(text, at).out;
-}
-
 char *append(char *at, uint64_t number) {
     NumberBuffer digits;
-    return append(at, write_number(number, digits));
+    return rate_limit::append(at, write_number(number, digits));
 }
 
 } // namespace

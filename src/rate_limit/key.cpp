@@ -1,5 +1,7 @@
 #include "key.hpp"
 
+#include "append.hpp"
+
 #include <openssl/sha.h>
 
 #include <algorithm>
@@ -81,7 +83,7 @@ KeyFormat::KeyFormat(std::string_view prefix, const Rule &rule)
 
 std::string_view KeyFormat::write(std::string_view client_key, RedisKeyBuffer &out) const {
     char *end = write_head(client_key, out);
-    end = std::ranges::copy(tail_, end).out;
+    end = append(end, tail_);
     return {out.data(), static_cast<size_t>(end - out.data())};
 }
 
@@ -89,15 +91,15 @@ std::string_view KeyFormat::write(std::string_view client_key, uint64_t shard,
                                   RedisKeyBuffer &out) const {
     constexpr std::string_view shard_sign = "%#";
     char *end = write_head(client_key, out);
-    end = std::ranges::copy(shard_sign, end).out;
+    end = append(end, shard_sign);
     end = std::to_chars(end, out.data() + out.size(), shard).ptr;
-    end = std::ranges::copy(shard_tail_, end).out;
+    end = append(end, shard_tail_);
     return {out.data(), static_cast<size_t>(end - out.data())};
 }
 
 /// Up to the client key; returns its end.
 char *KeyFormat::write_head(std::string_view client_key, RedisKeyBuffer &out) const {
-    char *end = std::ranges::copy(head_, out.data()).out;
+    char *end = append(out.data(), head_);
     return end + encode_client_key(client_key, std::span<char, 128>(end, 128)).size();
 }
 

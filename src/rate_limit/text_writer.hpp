@@ -1,6 +1,7 @@
 // Text written into a caller's buffer.
 #pragma once
 
+#include "append.hpp"
 #include "headers.hpp"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ class TextWriter {
 
     TextWriter &operator<<(std::string_view text) {
         const auto room = out_.subspan(std::min(size_, out_.size()));
-        std::ranges::copy(text.substr(0, room.size()), room.begin());
+        append(room.data(), text.substr(0, room.size()));
         size_ += text.size();
         return *this;
     }

@@ -1,5 +1,7 @@
 #include "byte_queue.hpp"
 
+#include "../rate_limit/append.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -29,7 +31,7 @@ bool ByteQueue::reserve(size_t size) {
 }
 
 void ByteQueue::append(std::string_view bytes) {
-    std::ranges::copy(bytes, data_.get() + end_);
+    rate_limit::append(data_.get() + end_, bytes);
     end_ += bytes.size();
 }
 

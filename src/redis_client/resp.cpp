@@ -1,5 +1,7 @@
 #include "resp.hpp"
 
+#include "../rate_limit/append.hpp"
+
 #include <hiredis/hiredis.h>
 
 #include <algorithm>
@@ -83,7 +85,7 @@ bool write_command(ByteQueue &out, std::initializer_list<std::string_view> words
 void WireWords::add(std::string_view word) {
     const Prefix prefix('$', word.size());
     for (const std::string_view part : {prefix.view(), word, std::string_view("\r\n")}) {
-        std::ranges::copy(part, bytes_.data() + size_);
+        rate_limit::append(bytes_.data() + size_, part);
         size_ += part.size();
     }
     ++count_;

@@ -1,5 +1,6 @@
 #include "session.hpp"
 
+#include "../rate_limit/append.hpp"
 #include "answer.hpp"
 
 #include <algorithm>
@@ -201,7 +202,7 @@ Session::Progress Session::broken(std::string_view what, std::string_view redis_
 
 void Session::note_problem(std::string_view what, std::string_view redis_said) {
     const std::string_view kept = redis_said.substr(0, redis_said_.size());
-    std::ranges::copy(kept, redis_said_.begin());
+    rate_limit::append(redis_said_.data(), kept);
     problem_ = {.what = what, .redis_said = {redis_said_.data(), kept.size()}};
 }
 

@@ -1,5 +1,7 @@
 #include "slots.hpp"
 
+#include "../rate_limit/append.hpp"
+
 #include <openssl/rand.h>
 
 #include <algorithm>
@@ -44,10 +46,10 @@ Slot *Slots::make(std::string_view redis_key, uint64_t units, std::chrono::milli
     slot->renewal = nullptr;
     slot->is_unlikely = false;
     slot->window = window;
-    std::ranges::copy(redis_key, slot->redis_key_bytes.data());
+    rate_limit::append(slot->redis_key_bytes.data(), redis_key);
     slot->redis_key = {slot->redis_key_bytes.data(), redis_key.size()};
 
-    char *at = std::ranges::copy(id_, slot->name_bytes.data()).out;
+    char *at = rate_limit::append(slot->name_bytes.data(), id_);
     char *const end = slot->name_bytes.data() + slot->name_bytes.size();
     *at++ = '-';
     at = std::to_chars(at, end, ++made_, 16).ptr;
