@@ -6,8 +6,8 @@
 -- intervals at most. A token bucket of the same capacity decides the same. Times are exact: whole
 -- microseconds and a fraction in D-ths of one, where D is the least that makes T/N such a number.
 --
--- KEYS[1]     four numbers, 8 bytes each: the time, its fraction, the D of that, and how far refunds
---             ever moved the time back, modulo 2^51
+-- KEYS[1]     five numbers, 8 bytes each: the time, its fraction, the D of that, how far refunds
+--             ever moved the time back, modulo 2^51, and up to which time the key's expiry will do
 -- ARGV[1..2]  cost times the interval: microseconds, fraction
 -- ARGV[3..4]  capacity times the interval: microseconds, fraction
 -- ARGV[5]     D
@@ -17,11 +17,11 @@
 -- REPLY[2]  its fraction
 -- REPLY[3]  the state's fourth number
 
-local arrival, fraction, moved_back = now, 0, 0
+local arrival, fraction, moved_back, expiry_serves = now, 0, 0, 0
 local state = call('GET', KEYS[1])
 if state then
     local whole, part, parts
-    whole, part, parts, moved_back = unpack_state('<dddd', state)
+    whole, part, parts, moved_back, expiry_serves = unpack_state('<ddddd', state)
     if part > 0 and parts ~= tonumber(ARGV[5]) then
         whole, part = whole + 1, 0 -- the limit has changed: rounded, against the client
     end
@@ -43,8 +43,12 @@ local fits = room > 0 or room == 0 and next_fraction <= tonumber(ARGV[4])
 
 if granted and fits then
     if next_arrival > arrival or next_fraction > fraction then
-        call('SET', KEYS[1], pack('<dddd', next_arrival, next_fraction, ARGV[5], moved_back), 'PX',
-            ARGV[6])
+        if next_arrival <= expiry_serves then -- a SET would cost a tenth of the check more
+            call('SETRANGE', KEYS[1], '0', pack('<ddd', next_arrival, next_fraction, ARGV[5]))
+        else
+            call('SET', KEYS[1], pack('<ddddd', next_arrival, next_fraction, ARGV[5], moved_back,
+                now + ARGV[3]), 'PX', ARGV[6])
+        end
     end
     arrival, fraction = next_arrival, next_fraction
 end

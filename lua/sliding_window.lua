@@ -14,11 +14,12 @@
 
 local window = tonumber(ARGV[3])
 local start, current, previous = now - now % window, 0, 0
+local is_stored = false -- as the current one
 local state = call('GET', KEYS[1])
 if state then
     local stored, of_current, of_previous = unpack_state('<ddd', state)
     if stored >= start then
-        start, current, previous = stored, of_current, of_previous
+        start, current, previous, is_stored = stored, of_current, of_previous, true
     elseif stored == start - window then
         previous = of_current
     end
@@ -51,11 +52,11 @@ end
 
 if granted and fits and ARGV[2] ~= '0' then
     current = current + ARGV[2]
-    local time_to_live = ARGV[4]
-    if elapsed < 0 then
-        time_to_live = string.format('%d', time_to_live + math.ceil(-elapsed / 1000))
+    if is_stored then
+        call('SETRANGE', KEYS[1], '8', pack('<d', current)) -- its expiry stays
+    else
+        call('SET', KEYS[1], pack('<ddd', start, current, previous), 'PX', ARGV[4])
     end
-    call('SET', KEYS[1], pack('<ddd', start, current, previous), 'PX', time_to_live)
 end
 REPLY[1], REPLY[2], REPLY[3] = fits and previous or -1 - previous, current, elapsed
 

@@ -44,7 +44,7 @@ sub deny_from_the_start ($zone, $count) {
     $client->eval(<<'END', 0, $zone, $count);
 local now = redis.call('TIME')[1] * 1000000
 for i = 1, ARGV[2] do
-    redis.call('SET', 'rl:{' .. ARGV[1] .. ':' .. i .. '}:gcra:600000', struct.pack('<dddd', now + 600000000, 0, 1, 0), 'PX', 600000)
+    redis.call('SET', 'rl:{' .. ARGV[1] .. ':' .. i .. '}:gcra:600000', struct.pack('<ddddd', now + 600000000, 0, 1, 0, now + 600000000), 'PX', 600000)
 end
 END
 }

@@ -60,7 +60,7 @@ TEST_P(DamageTest, WhatNoScriptWroteDoesNoHarm) {
         Quota quota = traffic_.small_quota(GetParam());
         quota.cost = static_cast<uint64_t>(traffic_.between(0, 3));
         const std::string key = "k" + std::to_string(round);
-        const std::string value = random_bytes(traffic_.between(0, 40));
+        const std::string value = random_bytes(traffic_.between(0, 48));
         switch (GetParam()) {
         case Algorithm::sliding_log:
             redis_.command({"RPUSH", key, value, random_bytes(16), std::to_string(clock_.now())});

@@ -208,7 +208,7 @@ TEST_P(RefundTest, OfABucketGoOnWhereTheirCountBeginsAnew) {
     quota.limit = 10;
     quota.window = milliseconds(10'000);
     quota.burst = 20;
-    const double state[] = {static_cast<double>(clock_.now()), 0, 1, 2251799813685247};
+    const double state[] = {static_cast<double>(clock_.now()), 0, 1, 2251799813685247, 0};
     redis_.command(
         {"SET", "k", {reinterpret_cast<const char *>(state), sizeof(state)}, "EX", "60"});
     const Charge first = ask(quota, 4, "k");
