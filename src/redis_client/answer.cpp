@@ -2,8 +2,11 @@
 
 #include "script.hpp"
 
+#include <endian.h>
+
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 namespace redis_client {
 
@@ -16,12 +19,10 @@ using Numbers = std::array<int64_t, longest_reply>;
 
 /// Takes a number, its lowest byte first.
 int64_t take_number(std::string_view &bytes) {
-    uint64_t number = 0;
-    for (size_t i = number_size; i-- > 0;) {
-        number = number << 8 | static_cast<unsigned char>(bytes[i]);
-    }
+    uint64_t number;
+    std::memcpy(&number, bytes.data(), number_size);
     bytes.remove_prefix(number_size);
-    return static_cast<int64_t>(number);
+    return static_cast<int64_t>(le64toh(number));
 }
 
 } // namespace
