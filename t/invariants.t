@@ -7,7 +7,6 @@ use List::Util qw(max);
 use RateLimit::Load qw(start_requests);
 use RateLimit::Nginx;
 use RateLimit::Redis;
-use RateLimit::Wait qw(wait_until);
 use Test::More;
 use Time::HiRes qw(sleep time);
 

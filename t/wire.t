@@ -9,7 +9,7 @@ use RateLimit::Redis;
 use RateLimit::Relay;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(time);
 
 my $server = RateLimit::Redis->start_new;
 my $redis  = $server->client;

@@ -6,7 +6,7 @@ use v5.36;
 use Exporter 'import';
 use RateLimit::Nginx;
 
-our @EXPORT_OK = qw(variant_named cells cell_name loads start_servers);
+our @EXPORT_OK = qw(cells cell_name loads start_servers);
 
 my $no_headers   = 'redis_rate_limit_headers off;';
 my $gcra         = 'algorithm=gcra limit=1000000 window=1 burst=1000000 name=even';

@@ -30,9 +30,6 @@ sub hold ($self)   { $self->command('hold') }
 sub answer ($self) { $self->command('answer') }
 sub drop ($self)   { $self->command('drop') }
 
-# Answers, and goes on holding what comes.
-sub answer_and_hold ($self) { $self->command('answer'); $self->command('hold') }
-
 # open: requests that are here; most: so many were at a time; accepted: so many so far.
 sub counts ($self) { return $self->command('counts') }
 

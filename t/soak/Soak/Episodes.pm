@@ -6,7 +6,7 @@ use v5.36;
 use Exporter 'import';
 use RateLimit::Client;
 use RateLimit::Load qw(start_requests);
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(sleep);
 
 our @EXPORT_OK = qw(between @warm_up @of_redis @of_nginx);
 
