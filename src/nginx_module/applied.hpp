@@ -11,8 +11,8 @@
 
 namespace nginx_module {
 
-/// A rule as it is applied to a request, in the request's pool. A rule is applied once: SPEC
-/// section 4.
+/// A rule as it is applied to a request, in the request's pool. A rule is applied once, see
+/// "Which requests are counted" in README.md.
 struct Applied {
     enum class Result {
         verdict,    // in `charge`

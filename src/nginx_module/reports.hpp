@@ -1,4 +1,4 @@
-// The log lines of SPEC section 3.
+// The log lines about requests: "What a client sees" in README.md.
 #pragma once
 
 #include "ngx.hpp"

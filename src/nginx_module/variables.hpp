@@ -1,4 +1,4 @@
-// The variables of SPEC section 3.
+// The variables `$redis_rate_limit_...`: "What a client sees" in README.md.
 #pragma once
 
 #include "ngx.hpp"

@@ -1,4 +1,5 @@
-// What all workers of a host have counted, as JSON and as Prometheus's text format: SPEC section 7.
+// What all workers of a host have counted, as JSON and as Prometheus's text format: see
+// redis_rate_limit_metrics in README.md.
 #pragma once
 
 #include "backend_counters.hpp"

@@ -78,7 +78,7 @@ struct Rule {
     /// The explicit name, else `zone/window`: `per_ip/60s`, `per_ip/500ms`, `per_ip/concurrency`.
     std::string name() const;
 
-    /// Rules that share a counter, whatever their limits: SPEC section 2.
+    /// Rules that share a counter, whatever their limits: "Several rules" in README.md.
     bool same_counter(const Rule &other) const;
 };
 

@@ -45,11 +45,11 @@ class CheckListener {
     ~CheckListener() = default;
 };
 
+class Session;
+
 /// A command on its way to Redis and back: a check, or an errand for which nobody waits. Owned by
 /// the session. A check outlives its listener: when it was sent it stays until its reply came, so
 /// that the reply is taken for nobody else's.
-class Session;
-
 struct Call : Pooled<Call> {
     enum class Kind {
         check,

@@ -70,7 +70,6 @@ class Reply {
 
   private:
     friend class ReplyBuilder;
-
     friend class ReplyReader;
 
     bool takes_lists_ = false;
