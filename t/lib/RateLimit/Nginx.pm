@@ -17,6 +17,9 @@ use Test::More;
 my $module = $ENV{RATE_LIMIT_MODULE} // 'build/ngx_http_redis_rate_limit_module.so';
 my $binary = $ENV{NGINX} // '/usr/sbin/nginx';
 
+# The file that is under test.
+sub module () { return $module }
+
 # What never may stand in error.log.
 my $bad = qr/\[(?:alert|emerg)\]|AddressSanitizer|LeakSanitizer|runtime error:|exited on signal/;
 
@@ -26,7 +29,7 @@ my $as_daemon = join ' ', 'daemon on;', map { "env $_;" } qw(LD_PRELOAD ASAN_OPT
 # The configuration of `http` is a text in which %PORT% stands for this nginx's port, and %DIR%
 # for its directory, in which it runs: relative, for its workers may have no way from the root to it. Options: workers (1), main and events (more text on those levels),
 # connections (1024, of each worker), log_level (info), daemon (0; nginx can be upgraded only where it is
-# one).
+# one), module (the file, if it is not the one that was built).
 sub new ($class, $http, %options) {
     my $self = bless {
         dir     => tempdir('nginx-XXXXXXXX', TMPDIR => 1, CLEANUP => 1),
@@ -50,7 +53,7 @@ sub configure ($self, $http) {
     my %options =
         (workers => 1, main => '', events => '', connections => 1024, log_level => 'info', daemon => 0, $self->{options}->%*);
     my $user    = $> == 0 ? 'user nobody nogroup;' : '';
-    my $path    = abs_path($module);
+    my $path    = abs_path($options{module} // $module);
     my $daemon  = $options{daemon} ? $as_daemon : 'daemon off;';
     my $text    = <<"END";
 load_module $path;

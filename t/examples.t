@@ -1,0 +1,213 @@
+# What the documentation promises of its examples: each is run, with smaller numbers where it takes
+# fewer requests to see, beside what the page says of it.
+
+use v5.36;
+use lib 't/lib';
+use File::Temp qw(tempdir);
+use HTTP::Tiny;
+use JSON::PP qw(decode_json);
+use MIME::Base64 qw(encode_base64);
+use RateLimit::Documentation qw(example_with http_level);
+use RateLimit::Nginx;
+use RateLimit::Redis;
+use Test::More;
+
+my $readme    = 'README.md';
+my $deploying = 'docs/deploying.md';
+my $redis     = RateLimit::Redis->start_new;
+my $backend   = "redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }\n";
+
+# What is changed in an example: pairs of its text and another one for it.
+sub change ($example, @changes) {
+    while (my ($from, $to) = splice @changes, 0, 2) {
+        $example =~ s/\Q$from\E/$to/g or die "the example has no \"$from\"\n$example";
+    }
+    return $example;
+}
+
+sub start_nginx ($example, %options) {
+    $redis->client->flushall;
+    return RateLimit::Nginx->start_new($backend . http_level($example), %options);
+}
+
+# The statuses of requests from another address of this host.
+sub statuses_of ($nginx, $address, $count, $path = '/') {
+    my $http = HTTP::Tiny->new(local_address => $address);
+    return join ' ', map { $http->get($nginx->url($path))->{status} } 1 .. $count;
+}
+
+subtest 'the first configuration' => sub {
+    my $nginx = start_nginx(change(example_with($readme, 'listen 8080'), 8080, '%PORT%'));
+    my $page  = RateLimit::Nginx::slurp($readme);
+    my %told  = ($page =~ /shows that requests are counted:\n\n```\n(.*?)```/s)[0] =~ /^(\S+): (.+)$/mg;
+    is(scalar keys %told, 5, 'headers that the page shows');
+    my $headers = $nginx->get('/')->{headers};
+    is_deeply({ map { $_ => $headers->{lc $_} } keys %told }, \%told, 'are those of the first response');
+    my ($key) = $page =~ /^`(rl:\{per_ip:127\S+)`/m;
+    is(join(' ', $redis->keys), $key, 'and so is the key in Redis');
+    unlike($nginx->statuses('/', 99), qr/429/, '100 requests pass');
+    is($nginx->statuses('/', 2), '429 429', 'and no more');
+    $nginx->stop;
+};
+
+my $limited = 'redis_rate_limit zone=%s algorithm=sliding_log limit=1 window=60; empty_gif;';
+
+subtest 'exceptions by address' => sub {
+    my $zones = change(example_with($readme, 'geo $is_our_own'), '10.0.0.0/8', '127.0.0.2');
+    my $nginx = start_nginx("$zones server { listen %PORT%; location / { ${\sprintf $limited, 'per_ip'} } }");
+    is(statuses_of($nginx, $_, 2), '200 429', "$_ is limited") for qw(127.0.0.1 127.0.0.3);
+    is(statuses_of($nginx, '127.0.0.2', 3), '200 200 200', 'our own host is not');
+    $nginx->stop;
+};
+
+subtest 'plans and costs' => sub {
+    my $example = change(example_with($readme, 'requests_per_hour'), 'http://127.0.0.1:8081', 'http://unix:%DIR%/auth.sock:');
+    my $nginx   = start_nginx(<<"END");
+$example
+server {
+    listen unix:%DIR%/auth.sock;
+    add_header X-User \$http_name;
+    add_header X-Plan \$http_plan;
+    location / { return 204; }
+}
+END
+    my $told = sub (%options) {
+        my $headers = $nginx->get('/v1/', %options)->{headers};
+        return join ' ', map { $headers->{"x-ratelimit-$_"} // 'none' } qw(limit remaining);
+    };
+    is($told->(headers => { name => 'a' }),                   '100 99',     'without a plan');
+    is($told->(headers => { name => 'a' }, method => 'POST'), '100 94',     'a POST costs five');
+    is($told->(headers => { name => 'b', plan => 'gold' }),   '10000 9999', 'another plan');
+    is($told->(headers => { name => 'c', plan => 'staff' }),  'none none',  'one without a limit');
+    $nginx->stop;
+};
+
+subtest 'a limit that is tried first' => sub {
+    my $nginx = start_nginx(change(example_with($deploying, 'redis_rate_limit_dry_run on'), 'limit=100', 'limit=1'));
+    my @responses = map { $nginx->get('/') } 1, 2;
+    is(join(' ', map { $_->{status} } @responses), '404 404', 'rejects nobody');
+    is(join(' ', grep { /ratelimit|retry/ } map { keys $_->{headers}->%* } @responses), '', 'and shows nothing');
+    my @lines = map { /(\S+ \S+ \S+)$/ } split /\n/, RateLimit::Nginx::slurp($nginx->dir . '/limits.log');
+    is_deeply(\@lines, [ 'PASSED per_client/60s redis', 'REJECTED_DRY_RUN per_client/60s redis' ], 'but to the log');
+
+    my ($expression) = RateLimit::Nginx::slurp($deploying) =~ /^ *```promql\n(.*?)^ *```$/ms;
+    my $rules = $nginx->dir . '/rules.yaml';
+    RateLimit::Nginx::write_file($rules, "groups:\n- name: docs\n  rules:\n  - record: share\n    expr: |\n" . $expression =~ s/^ */      /gmr);
+    my $said = qx{promtool check rules $rules 2>&1};
+    is($?, 0, 'Prometheus understands the query') or diag($said);
+    $nginx->stop;
+};
+
+subtest 'behind a balancer' => sub {
+    my $zone  = change(example_with($deploying, 'set_real_ip_from'), '10.0.0.0/8', '127.0.0.1');
+    my $nginx = start_nginx("$zone server { listen %PORT%; location / { ${\sprintf $limited, 'per_client'} } }");
+    my $from  = sub ($address) { $nginx->get('/', headers => { 'X-Forwarded-For' => $address })->{status} };
+    is(join(' ', map { $from->($_) } qw(192.0.2.1 192.0.2.2 192.0.2.1)), '200 200 429', 'clients are told apart');
+    is(join(' ', map { $from->("2001:db8:1:2::$_") } 1, 2), '200 429', 'and those of IPv6 by their network');
+    my $other = HTTP::Tiny->new(local_address => '127.0.0.2', default_headers => { 'X-Forwarded-For' => '192.0.2.3' });
+    is(join(' ', map { $other->get($nginx->url)->{status} } 1, 2), '200 429', 'whoever is no balancer');
+    is($from->('192.0.2.3'), 200, 'takes nothing from the client that it names');
+    $nginx->stop;
+};
+
+subtest 'limit_req beside it' => sub {
+    my $nginx = start_nginx(change(example_with($deploying, 'limit_req '), 'rate=200r/s', 'rate=1r/m', 'burst=200', 'burst=1'));
+    is($nginx->statuses('/', 3), '404 404 503', 'limit_req rejects');
+    is($redis->taken('rl:{per_client:%7F%00%00%01}:sliding_log:60000'), 2, 'what Redis is not asked for');
+    $nginx->stop;
+};
+
+subtest 'auth_basic' => sub {
+    my $nginx = start_nginx(example_with($deploying, 'auth_basic '));
+    RateLimit::Nginx::write_file($nginx->dir . '/users', "alice:{PLAIN}right\n");
+    my $try = sub ($user, $password) {
+        return $nginx->get('/private/', headers => { Authorization => 'Basic ' . encode_base64("$user:$password", '') })->{status};
+    };
+    is($try->('alice', 'right'), 404, 'a user is let in');
+    is(join(' ', map { $try->('bob', "guess$_") } 1 .. 9), join(' ', (401) x 9), 'guesses are refused');
+    is($try->('alice', 'right'), 429, 'and counted before the password is looked at');
+    my @counted = map { /\{(.*)\}/ } $redis->keys;
+    is("@counted", 'per_address:127.0.0.1 per_user:alice', 'but not as requests of the user that they name');
+    $nginx->stop;
+};
+
+subtest 'proxy_cache' => sub {
+    my $nginx = start_nginx(<<'END');
+proxy_cache_path %DIR%/cache keys_zone=pages:1m;
+redis_rate_limit_zone $remote_addr zone=per_ip:1m;
+server {
+    listen %PORT%;
+    location / {
+        redis_rate_limit zone=per_ip algorithm=sliding_log limit=10 window=60;
+        proxy_cache pages;
+        proxy_cache_valid 1m;
+        add_header X-Cache $upstream_cache_status;
+        proxy_pass http://unix:%DIR%/upstream.sock:;
+    }
+}
+server {
+    listen unix:%DIR%/upstream.sock;
+    location / { return 200 "page\n"; }
+}
+END
+    my @headers = map { $nginx->get('/')->{headers} } 1, 2;
+    is(join(' ', map { "$_->{'x-cache'} $_->{'x-ratelimit-remaining'}" } @headers), 'MISS 9 HIT 8', 'each request is counted, and told of itself');
+    $nginx->stop;
+};
+
+subtest 'an answer of its own' => sub {
+    my $nginx = start_nginx(change(example_with($deploying, 'error_page 429'), 'limit=100', 'limit=1'));
+    $nginx->get('/');
+    my $response = $nginx->get('/');
+    is("$response->{status} $response->{headers}{'content-type'}", '429 application/json', 'with the status');
+    is_deeply(decode_json($response->{content}), { error => 'too many requests', retry_after => $response->{headers}{'retry-after'} }, 'and the headers');
+    $nginx->stop;
+};
+
+subtest 'a new module' => sub {
+    my $module = RateLimit::Nginx::slurp(RateLimit::Nginx::module);
+    my $dir    = tempdir('module-XXXXXXXX', TMPDIR => 1, CLEANUP => 1);
+    my $put    = sub ($version) { # as install does: another file under the same name
+        RateLimit::Nginx::write_file("$dir/new.so", $module =~ s/\0\K0\.1\.0(?=\0)/$version/gr);
+        rename "$dir/new.so", "$dir/module.so" or die "module.so: $!";
+    };
+    $put->('0.1.0');
+    my $nginx = RateLimit::Nginx->start_new(<<'END', module => "$dir/module.so", daemon => 1);
+redis_rate_limit_zone $remote_addr zone=z:1m;
+server { listen %PORT%; location /json { redis_rate_limit_metrics json; } }
+END
+    my $version = sub { decode_json($nginx->get('/json')->{content})->{version} };
+    $put->('0.1.1');
+    $nginx->reload;
+    is($version->(), '0.1.0', 'is not taken by a reload');
+    $nginx->upgrade;
+    is($version->(), '0.1.1', 'but by a new process');
+    $nginx->stop;
+};
+
+subtest 'a new password' => sub {
+    my @changes = RateLimit::Nginx::slurp($deploying) =~ /^ *ACL (SETUSER limiter .+)$/mg;
+    is(scalar @changes, 2, 'two commands');
+    my $client = $redis->client;
+    $client->acl(qw(SETUSER limiter on >secret ~* +@all));
+    my $nginx = RateLimit::Nginx->new(<<"END");
+redis_rate_limit_backend default { server ${\$redis->address}; username limiter; password_file %DIR%/redis.password; connect_timeout 5s; timeout 5s; }
+redis_rate_limit_zone \$remote_addr zone=z:1m on_error=closed;
+server { listen %PORT%; location / { redis_rate_limit zone=z algorithm=sliding_log limit=10 window=60; empty_gif; } }
+END
+    RateLimit::Nginx::write_file($nginx->dir . '/redis.password', "secret\n");
+    $nginx->start;
+    is($nginx->get('/')->{status}, 200, 'the old one');
+    $client->acl(split ' ', $changes[0]);
+    RateLimit::Nginx::write_file($nginx->dir . '/redis.password', "new-secret\n");
+    $nginx->reload;
+    is($nginx->get('/')->{status}, 200, 'both');
+    $client->acl(split ' ', $changes[1]);
+    is($nginx->get('/')->{status}, 200, 'a connection that is open stays');
+    $nginx->reload;
+    is($nginx->get('/')->{status}, 200, 'the new one alone');
+    unlike($nginx->error_log, qr/fails/, 'no check was without a verdict');
+    $nginx->stop;
+};
+
+done_testing;
