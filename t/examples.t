@@ -185,6 +185,33 @@ END
     $nginx->stop;
 };
 
+subtest 'make install' => sub {
+    my ($place) = RateLimit::Nginx::slurp($readme) =~ /^make install +# as root: puts it into (\S+)$/m;
+    my $root    = tempdir('root-XXXXXXXX', TMPDIR => 1, CLEANUP => 1);
+    local @ENV{qw(MAKEFLAGS MAKELEVEL)}; # of the make that runs the tests
+    my $said = qx{make install DESTDIR=$root 2>&1};
+    is($?, 0, 'succeeds') or diag($said);
+    is(join(' ', glob "$root$place/*"), "$root$place/ngx_http_redis_rate_limit_module.so", 'puts the module where the page says');
+};
+
+# The settings for redis.conf that have these words.
+sub redis_settings ($words) {
+    my ($block) = grep { /$words/ } RateLimit::Nginx::slurp('docs/operating.md') =~ /^```\n(.*?)^```$/msg;
+    return map { split ' ', $_, 2 } split /\n/, $block;
+}
+
+subtest 'settings of Redis' => sub {
+    my $alone = RateLimit::Redis->start_new(redis_settings('min-replicas'), redis_settings('save'));
+    my $nginx = RateLimit::Nginx->start_new(<<"END");
+redis_rate_limit_backend default { server ${\$alone->address}; connect_timeout 5s; timeout 5s; }
+redis_rate_limit_zone \$remote_addr zone=z:1m on_error=closed;
+server { listen %PORT%; location / { redis_rate_limit zone=z algorithm=gcra limit=1 window=1; empty_gif; } }
+END
+    is($nginx->get('/')->{status}, 503, 'a master without a replica decides nothing');
+    like($nginx->error_log, qr/fails: error reply: NOREPLICAS/, 'and says so');
+    $nginx->stop;
+};
+
 subtest 'a new password' => sub {
     my @changes = RateLimit::Nginx::slurp($deploying) =~ /^ *ACL (SETUSER limiter .+)$/mg;
     is(scalar @changes, 2, 'two commands');
