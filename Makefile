@@ -15,6 +15,8 @@ SOURCES = $(wildcard src/*/*.cpp src/*/*.hpp lua/*.lua dashboard/*)
 CONFIGURED_BY = config config.make tools/configure-nginx src/rate_limit src/redis_client src/nginx_module
 TESTS ?= $(wildcard t/*.t)
 SECONDS ?= 60
+# For commands that do all there is to do; `make` itself does as it is told by -j.
+ON_ALL_CORES = --jobs=$$(nproc)
 
 .PHONY: all run test test-asan fuzz soak bench install lint format clean help FORCE
 .DELETE_ON_ERROR:
@@ -54,12 +56,13 @@ FORCE:
 # In two steps: a make started anew finds what the first one installed.
 run:
 	tools/install-packages run
-	$(MAKE) all
+	$(MAKE) $(ON_ALL_CORES) all
 	tools/run-demo
 
 test:
 	tools/install-packages test
-	$(MAKE) all unit-tests
+	$(MAKE) $(ON_ALL_CORES) all
+	$(MAKE) unit-tests
 	tools/run-tests build/cmake/unit_tests $(TESTS)
 
 .PHONY: unit-tests
@@ -74,8 +77,9 @@ test-asan: export ASAN_OPTIONS = detect_leaks=0
 test-asan:
 	tools/install-packages test
 	tools/configure-nginx $(NGINX_SOURCE) build/asan '$(SANITIZE)'
-	$(MAKE) -C $(NGINX_SOURCE) -f $(CURDIR)/build/asan/Makefile modules
-	$(MAKE) all unit-tests
+	$(MAKE) $(ON_ALL_CORES) -C $(NGINX_SOURCE) -f $(CURDIR)/build/asan/Makefile modules
+	$(MAKE) $(ON_ALL_CORES) all
+	$(MAKE) unit-tests
 	ASAN_OPTIONS=detect_leaks=1 LSAN_OPTIONS=suppressions=$(CURDIR)/t/lib/leaks.supp:print_suppressions=0 \
 	RATE_LIMIT_MODULE=build/asan/$(NAME) \
 	RATE_LIMIT_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
