@@ -14,7 +14,7 @@ my $redis = RateLimit::Redis->start_new;
 
 sub start_nginx ($workers) {
     return RateLimit::Nginx->start_new(<<"END", workers => $workers);
-redis_rate_limit_backend default { server ${\$redis->address}; timeout 10s; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_backend unused  { server 127.0.0.1:1; }
 redis_rate_limit_zone \$uri zone=z:1m       on_error=closed;
 redis_rate_limit_zone \$uri zone=unused:1m backend=unused;

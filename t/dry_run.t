@@ -17,8 +17,8 @@ sub rule ($name, $limit, $more = '', $zone = 'z') {
 }
 
 my $nginx = RateLimit::Nginx->start_new(<<"END");
-redis_rate_limit_backend default { server ${\$redis->address}; timeout 10s; }
-redis_rate_limit_backend other { server ${\$redis->address}; timeout 10s; prefix other:; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
+redis_rate_limit_backend other { server ${\$redis->address}; connect_timeout 10s; timeout 10s; prefix other:; }
 redis_rate_limit_backend nobody { server 127.0.0.1:${\empty_port}; }
 redis_rate_limit_zone \$uri zone=z:1m on_error=closed;
 redis_rate_limit_zone \$uri zone=other:1m on_error=closed backend=other;

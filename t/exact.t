@@ -16,7 +16,7 @@ my $second = 1_000_000;
 my $redis = RateLimit::Redis->start_new(appendonly => 'yes', appendfsync => 'no');
 my @nginx = map {
     RateLimit::Nginx->start_new(<<"END", workers => 2)
-redis_rate_limit_backend default { server ${\$redis->address}; timeout 10s; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_zone \$uri zone=z:1m on_error=closed;
 redis_rate_limit_log_level info;
 server {

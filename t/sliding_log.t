@@ -13,7 +13,7 @@ my $second = 1_000_000;
 
 sub start_nginx ($redis) {
     return RateLimit::Nginx->start_new(<<"END");
-redis_rate_limit_backend default { server ${\$redis->address}; timeout 10s; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_zone \$uri zone=z:1m on_error=closed deny_cache=off;
 redis_rate_limit_log_level info;
 server {

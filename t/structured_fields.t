@@ -29,7 +29,7 @@ for my $n (0 .. $#names) {
 }
 my $zones = join "\n", map { "redis_rate_limit_zone \$uri zone=z$_:32k on_error=closed;" } 0 .. $#rules, 'all';
 my $nginx = RateLimit::Nginx->start_new(<<"END");
-redis_rate_limit_backend default { server ${\$redis->address}; timeout 10s; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
 $zones
 server {
     listen %PORT%;

@@ -48,7 +48,7 @@ for (sort keys %changing) {
 }
 
 my $nginx = RateLimit::Nginx->start_new(<<"END");
-redis_rate_limit_backend default { server ${\$redis->address}; timeout 10s; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_backend nobody { server 127.0.0.1:$nobody; }
 redis_rate_limit_zone \$uri zone=open:1m   on_error=open;
 redis_rate_limit_zone \$uri zone=closed:1m on_error=closed;

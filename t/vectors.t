@@ -37,7 +37,7 @@ my %rule = (
 my $clock = RateLimit::Clock->new($start);
 my $redis = RateLimit::Redis->start_new(clock => $clock);
 my $nginx = RateLimit::Nginx->start_new(<<"END");
-redis_rate_limit_backend default { server ${\$redis->address}; timeout 10s; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_zone \$uri zone=z:1m on_error=closed deny_cache=off;
 map \$arg_cost \$cost { default \$arg_cost; '' 1; }
 server {
