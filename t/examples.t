@@ -10,6 +10,7 @@ use MIME::Base64 qw(encode_base64);
 use RateLimit::Documentation qw(example_with http_level);
 use RateLimit::Nginx;
 use RateLimit::Redis;
+use RateLimit::Wait qw(wait_until);
 use Test::More;
 
 my $readme    = 'README.md';
@@ -209,6 +210,26 @@ server { listen %PORT%; location / { redis_rate_limit zone=z algorithm=gcra limi
 END
     is($nginx->get('/')->{status}, 503, 'a master without a replica decides nothing');
     like($nginx->error_log, qr/fails: error reply: NOREPLICAS/, 'and says so');
+    $nginx->stop;
+};
+
+subtest 'in and out by a reload' => sub {
+    my $with    = http_level('redis_rate_limit zone=per_ip algorithm=sliding_log limit=1 window=60; location / { empty_gif; }');
+    my $nginx   = RateLimit::Nginx->new('server { listen %PORT%; location / { empty_gif; } }', daemon => 1);
+    my $file    = $nginx->dir . '/nginx.conf';
+    my $without = RateLimit::Nginx::slurp($file) =~ s/^load_module .*\n//mr;
+    RateLimit::Nginx::write_file($file, $without);
+    $nginx->start;
+    for my $time ('once', 'twice') {
+        $redis->client->flushall;
+        $nginx->configure($backend . $with);
+        $nginx->reload;
+        is($nginx->statuses('/', 2), '200 429', "it is there $time");
+        RateLimit::Nginx::write_file($file, $without);
+        $nginx->reload;
+        is($nginx->statuses('/', 2), '200 200', 'and gone');
+    }
+    ok(wait_until(sub { $redis->nginx_clients == 0 }), 'with its connections');
     $nginx->stop;
 };
 
