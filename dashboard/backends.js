@@ -48,7 +48,7 @@ function troubleOf(name, { state, errors }) {
 // Now, or where the line in the chart is.
 function showLatency(name) {
   const { facts, chart } = backendCards.get(name);
-  const latency = looks.at(-1 - chart.back)?.latencies.get(name) ?? last.status.backends[name].latency_seconds;
+  const latency = samples.at(-1 - chart.back)?.latencies.get(name) ?? last.status.backends[name].latency_seconds;
   for (const percentile of percentiles) tell(facts[percentile], seconds(latency[percentile]));
   tell(facts.longest, seconds(latency.max));
 }
@@ -70,7 +70,7 @@ function showBackend(name, backend, axis) {
     ? `Checks without a verdict: ${known.map((kind) => `${kind} ${count(backend.errors[kind])}`).join(', ')}.`
     : 'Every check got its verdict.');
   chart.draw(axis, percentiles.map((percentile) =>
-    looks.map((look) => look.latencies.get(name)?.[percentile] ?? 0)));
+    samples.map((sample) => sample.latencies.get(name)?.[percentile] ?? 0)));
   showLatency(name);
 }
 

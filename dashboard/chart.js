@@ -1,8 +1,8 @@
 'use strict';
 
-// Drawings of numbers in the looks, now at the right.
+// Drawings of numbers in the samples, now at the right.
 
-const gap = 5; // seconds without a look, over which nothing is drawn
+const gap = 5; // seconds without a sample, over which nothing is drawn
 const [width, height] = [span * 10, 1000];
 
 // The end of an axis: 1, 2 or 5 of a power of ten.
@@ -12,12 +12,12 @@ function roundUp(number) {
   return power * [1, 2, 5, 10].find((step) => step * power >= number);
 }
 
-// Where looks are: x of each, and the first and the last of each run of them without a gap.
+// Where samples are: x of each, and the first and the last of each run of them without a gap.
 function makeAxis() {
-  const xs = looks.map(({ time }) => Math.round(width - ((last.time - time) * width) / (span * 1000)));
+  const xs = samples.map(({ time }) => Math.round(width - ((last.time - time) * width) / (span * 1000)));
   const runs = [];
-  looks.forEach((look, at) => {
-    if (at === 0 || look.seconds > gap) runs.push([at, at]);
+  samples.forEach((sample, at) => {
+    if (at === 0 || sample.seconds > gap) runs.push([at, at]);
     else runs.at(-1)[1] = at;
   });
   return { xs, runs };
@@ -25,7 +25,7 @@ function makeAxis() {
 
 // Rows of numbers, each on top of those before.
 function stack(rows) {
-  const heights = looks.map(() => 0);
+  const heights = samples.map(() => 0);
   return rows.map((row) => row.map((value, at) => {
     heights[at] += value;
     return heights[at];
@@ -67,7 +67,7 @@ class Drawing {
   }
 }
 
-// A drawing with an axis. A pointer or the arrow keys choose a look, which `onChoice` is told of:
+// A drawing with an axis. A pointer or the arrow keys choose a sample, which `onChoice` is told of:
 // `back` is how many it is behind the newest.
 class Chart {
   constructor(place, series, { label, format, isStacked = false, onChoice }) {

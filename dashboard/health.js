@@ -29,7 +29,7 @@ function effects(total) {
 
 // The rule that rejects most, once that is known.
 function worstOf(rules) {
-  if (looks.length === 0) return '';
+  if (samples.length === 0) return '';
   const [worst] = rules.map((rule) => ({ ...rule, rejected: sum(rule.rates, refused) }))
     .sort((one, other) => other.rejected - one.rejected);
   if (!(worst?.rejected > 0)) return ', nothing is rejected';

@@ -2,7 +2,7 @@
 
 // Asks for status.json each second and shows what it says.
 
-const interval = 1000; // ms between two looks
+const interval = 1000; // ms between two requests of status.json
 const patience = 2000; // ms for one answer
 
 const tellSources = makeLegend(byId('sources'), sources);
@@ -23,7 +23,7 @@ function showOutcomes() {
   const { back } = outcomeChart;
   const id = byId('rule').value;
   const now = ratesOf(id);
-  const numbers = back > 0 ? looks.at(-1 - back)?.outcomes.get(id) : outcomes.map(({ of }) => sum(now, of));
+  const numbers = back > 0 ? samples.at(-1 - back)?.outcomes.get(id) : outcomes.map(({ of }) => sum(now, of));
   tellOutcomes(outcomes.map((outcome, i) => `${rate(numbers?.[i] ?? 0)} /s`));
 }
 
@@ -95,7 +95,7 @@ function update() {
 
 function take(status, time) {
   try {
-    addLook(status, time);
+    addSample(status, time);
     build(status);
     update();
   } catch (error) {
@@ -121,10 +121,10 @@ async function fetchStatus() {
   }
 }
 
-async function look() {
+async function poll() {
   const status = await fetchStatus().catch((error) => tellNoData(error.message));
   if (status !== undefined) take(status, Date.now());
-  setTimeout(look, interval);
+  setTimeout(poll, interval);
 }
 
-look();
+poll();

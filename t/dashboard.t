@@ -100,7 +100,7 @@ subtest 'in a browser' => sub {
     ok(shows('#outcomes-legend', qr/rejected [1-9]/), 'by outcome');
     ok(shows('#zones', qr/^key-1\t[1-9]/m), 'the key that is rejected most');
     ok(shows('#trials', qr/^Dry run stricter would reject [1-9].* in force of its zone reject [1-9].* known denials/), 'what a dry run would do');
-    ok(wait_until(sub { $browser->value('looks.length') >= 3 }), 'each second again');
+    ok(wait_until(sub { $browser->value('samples.length') >= 3 }), 'each second again');
     screenshots(light => [ 1280, 900, 'light' ], dark => [ 1280, 900, 'dark' ], narrow => [ 390, 844, 'dark' ]);
     is($browser->value('document.documentElement.scrollWidth'), 390, 'fits on a phone');
     undef $load;
@@ -153,8 +153,8 @@ sub status ($zones, %backend) {
 sub give (@statuses) {
     state $json = JSON::PP->new->ascii->canonical;
     my $time  = 0;
-    my @looks = map { ref ? [ ++$time, $_ ] : do { $time += $_; () } } @statuses;
-    $browser->value("for (const [time, status] of ${\$json->encode(\@looks)}) take(status, 1000 * time)");
+    my @samples = map { ref ? [ ++$time, $_ ] : do { $time += $_; () } } @statuses;
+    $browser->value("for (const [time, status] of ${\$json->encode(\@samples)}) take(status, 1000 * time)");
 }
 
 # Of one zone, whose rules these are.
@@ -191,7 +191,7 @@ subtest 'of statuses that are made up' => sub {
         give(@statuses);
         is($path->(), 'M1170,1000L1170,0L1180,0L1190,0L1200,0L1200,1000Z', 'its axis');
         give(@statuses[ 0 .. 2 ], 59, @statuses[ 3, 4 ]);
-        is($path->(), 'M580,1000L580,0L590,0L590,1000ZM1190,1000L1190,983L1200,0L1200,1000Z', 'without looks for a minute');
+        is($path->(), 'M580,1000L580,0L590,0L590,1000ZM1190,1000L1190,983L1200,0L1200,1000Z', 'without samples for a minute');
         give(@statuses[ 0 .. 2 ], 3600, $statuses[3]);
         is(text('#checked') . $path->(), '0', 'nothing is left of before a sleep');
     };
@@ -256,9 +256,9 @@ subtest 'of statuses that are made up' => sub {
         give(rules(slots => rule(algorithm => 'concurrency', limit => '100', window_seconds => 60), usual => rule));
         like(text('#rules'), qr/slots concurrency, limit 100, zone z .* usual gcra, limit 10 per 1 s, zone z/, 'limits');
 
-        my $busy = sub ($looks) { rules(map { ("rule-$_" => rule(passed => 100 * $looks, delayed => $looks, rejected => $_ * $looks)) } 1 .. 500) };
+        my $busy = sub ($samples) { rules(map { ("rule-$_" => rule(passed => 100 * $samples, delayed => $samples, rejected => $_ * $samples)) } 1 .. 500) };
         give(map { $busy->($_) } 1, 2);
-        $browser->value('while (looks.length < 118) looks.unshift({ ...looks[0], time: looks[0].time - 1000 })');
+        $browser->value('while (samples.length < 118) samples.unshift({ ...samples[0], time: samples[0].time - 1000 })');
         my @times = map { $browser->value('(() => { const start = performance.now(); update(); return performance.now() - start })()') } 1 .. 4;
         cmp_ok(min(@times), '<', 200, '500 rules take no more than 200 ms each second') or diag("@times");
     };

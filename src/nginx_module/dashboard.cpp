@@ -16,7 +16,7 @@ EMBED(redis_rate_limit_page_css, "dashboard/page.css");
 // clang-format off
 EMBED_ALL(redis_rate_limit_page_js,
     CONTENTS("dashboard/figures.js")
-    CONTENTS("dashboard/looks.js")
+    CONTENTS("dashboard/samples.js")
     CONTENTS("dashboard/elements.js")
     CONTENTS("dashboard/chart.js")
     CONTENTS("dashboard/rules.js")

@@ -1,6 +1,6 @@
 'use strict';
 
-// By how much the counters of status.json grew from each look at it to the next.
+// By how much the counters of status.json grew from each time it was read to the next.
 
 const span = 120; // seconds that are kept
 const averaged = 5; // seconds in a number
@@ -37,8 +37,8 @@ const percentiles = ['p50', 'p90', 'p99'];
 // What happened between two statuses, the oldest first: { time in ms, seconds since the status
 // before, outcomes, latencies, grew }. `outcomes` has numbers a second for a rule's id, `latencies`
 // latency_seconds for a backend's name. `grew` is by how much all counters grew: only the newest
-// looks still have it.
-const looks = [];
+// samples still have it.
+const samples = [];
 let last; // { time, status }: what the next one is compared with
 
 function sum(counts, names) {
@@ -90,7 +90,7 @@ function growthBetween(now, before) {
   return grew;
 }
 
-function makeLook(time, length, now, before) {
+function makeSample(time, length, now, before) {
   const grew = growthBetween(now, before);
   const backends = Object.entries(now.backends);
   const outcomesOf = (counts) => outcomes.map(({ of }) => sum(counts, of) / length);
@@ -105,32 +105,32 @@ function makeLook(time, length, now, before) {
 
 // Takes what status.json was at a time. Nothing follows on what was before a long sleep, or before
 // the clock was set back.
-function addLook(status, time) {
+function addSample(status, time) {
   const before = last;
   last = { time, status };
   const length = (time - before?.time) / 1000;
   if (length > 0 && length < span) {
-    looks.push(makeLook(time, length, status, before.status));
-    while (looks[0].time < time - span * 1000) looks.shift();
-    delete looks.at(-2 - averaged)?.grew;
+    samples.push(makeSample(time, length, status, before.status));
+    while (samples[0].time < time - span * 1000) samples.shift();
+    delete samples.at(-2 - averaged)?.grew;
   } else {
-    looks.length = 0;
+    samples.length = 0;
   }
 }
 
-// The newest looks, of so many seconds together.
+// The newest samples, of so many seconds together.
 function newest(length = averaged) {
-  let from = looks.length;
-  for (let covered = 0; covered < length && looks[from - 1]?.grew; from -= 1) {
-    covered += looks[from - 1].seconds;
+  let from = samples.length;
+  for (let covered = 0; covered < length && samples[from - 1]?.grew; from -= 1) {
+    covered += samples[from - 1].seconds;
   }
-  return looks.slice(from);
+  return samples.slice(from);
 }
 
 // A second, lately: `read` tells what it is in what grew, if it is there.
 function recent(read, lately = newest()) {
   const total = lately.reduce((subtotal, { grew }) => subtotal + (read(grew) ?? 0), 0);
-  return total / lately.reduce((subtotal, look) => subtotal + look.seconds, 0) || 0;
+  return total / lately.reduce((subtotal, sample) => subtotal + sample.seconds, 0) || 0;
 }
 
 // Of each counter of a rule.
@@ -140,14 +140,14 @@ function ratesOf(id) {
   return Object.fromEntries(counters.map((name) => [name, rateOf(name)]));
 }
 
-// Of each outcome of a rule, in each look: a row for each outcome.
+// Of each outcome of a rule, in each sample: a row for each outcome.
 function historyOf(id) {
-  const rates = looks.map((look) => look.outcomes.get(id));
+  const rates = samples.map((sample) => sample.outcomes.get(id));
   return outcomes.map((outcome, i) => rates.map((numbers) => numbers?.[i] ?? 0));
 }
 
 // Whether a rule is on trial is not told, and may have changed meanwhile: it is if it would have
-// held requests back in the looks that are kept, and held none back.
+// held requests back in the samples that are kept, and held none back.
 function isOnTrial(history) {
   const occurs = (name) => outcomes.some((outcome, i) => outcome.name === name && Math.max(...history[i]) > 0);
   return occurs('trial') && !occurs('delayed') && !occurs('rejected');
