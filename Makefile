@@ -11,8 +11,7 @@ export PORT MINUTES SEED
 MODULE = build/ngx_http_redis_rate_limit_module.so
 NAME = $(notdir $(MODULE))
 SOURCES = $(wildcard src/*/*.cpp src/*/*.hpp lua/*.lua dashboard/*)
-# The list of sources is made by nginx's configure: a file that comes or goes makes it anew.
-CONFIGURED_BY = config config.make tools/configure-nginx src/rate_limit src/redis_client src/nginx_module
+CONFIGURED_BY = config config.make tools/configure-nginx build/configured.sum
 TESTS ?= $(wildcard t/*.t)
 SECONDS ?= 60
 # For commands that do all there is to do; `make` itself does as it is told by -j.
@@ -40,15 +39,16 @@ $(MODULE): build/nginx/Makefile $(SOURCES)
 	$(MAKE) -C $(NGINX_SOURCE) -f $(CURDIR)/$< modules
 	cp build/nginx/$(NAME) $@
 
-build/nginx/Makefile: $(CONFIGURED_BY) build/nginx.sum
+build/nginx/Makefile: $(CONFIGURED_BY)
 	tools/configure-nginx $(NGINX_SOURCE) build/nginx
 
-# An update of nginx brings other headers with old dates: what was built with the ones before must
-# go, see "Build against the headers" in the README. So must what a checkout that was copied or moved
-# brings along: it is of the sources at the old place.
-build/nginx.sum: FORCE
+# nginx's configure makes the list of sources: a file that comes or goes makes it anew. An update of
+# nginx brings other headers with old dates: what was built with the ones before must go, see "Build
+# against the headers" in the README. So must what a checkout that was copied or moved brings along:
+# it is of the sources at the old place.
+build/configured.sum: FORCE
 	@mkdir -p build
-	@(pwd; find $(NGINX_SOURCE) -type f 2>/dev/null | LC_ALL=C sort | xargs cat /dev/null) | cksum >$@.new
+	@(pwd; ls src/* lua dashboard; find $(NGINX_SOURCE) -type f 2>/dev/null | LC_ALL=C sort | xargs cat /dev/null) | cksum >$@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 FORCE:
@@ -108,7 +108,7 @@ bench:
 
 # The module with a gcra that does nothing, to compare with, from a copy of the tree.
 EMPTY_SCRIPT = build/empty_script
-$(EMPTY_SCRIPT)/$(MODULE): $(SOURCES) $(CONFIGURED_BY) build/nginx.sum t/bench/empty_check.lua
+$(EMPTY_SCRIPT)/$(MODULE): $(SOURCES) $(CONFIGURED_BY) t/bench/empty_check.lua
 	mkdir -p $(EMPTY_SCRIPT)
 	rm -rf $(EMPTY_SCRIPT)/src $(EMPTY_SCRIPT)/lua
 	cp -r -p Makefile config config.make src lua dashboard tools $(EMPTY_SCRIPT)
