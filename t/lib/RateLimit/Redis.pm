@@ -78,13 +78,15 @@ sub grants ($self, $key) {
     return $self->written =~ /RPUSH\r\n\$\d+\r\n\Q$key\E\r\n\$\d+\r\n(\d+)\r\n/g;
 }
 
-# What the scripts of the other algorithms wrote, grant by grant, the parts of each.
+# The states to which grants by the scripts of the other algorithms led, the numbers of each.
 sub states ($self, $key) {
     my $written = $self->written;
     my @states;
     while ($written =~ /(?:SET|SETRANGE)\r\n\$\d+\r\n\Q$key\E\r\n(?:\$1\r\n(\d)\r\n)?\$(\d+)\r\n/g) {
-        my $old = defined $1 ? substr $states[-1], 0, $1 : '';
-        push @states, $old . substr $written, pos $written, $2;
+        my ($offset, $size) = ($1, $2);
+        my $state = defined $offset ? $states[-1] : '';
+        substr $state, $offset // 0, $size, substr $written, pos $written, $size;
+        push @states, $state;
     }
     return map { [ map { sprintf '%d', $_ } unpack 'd*', $_ ] } @states;
 }

@@ -73,34 +73,38 @@ sub take ($self, $command, $key = '', @arguments) {
         my $known = $self->{keys}{$key} //= { name => $name, granted => 0 };
         ++$known->{granted};
         ++$self->{granted};
-        my $fault = $judge{$name}->($known, $command, @arguments);
+        my $fault = $judge{$name}->($known, $command eq 'RPUSH' ? @arguments : state_after($known, $command, @arguments));
         push $self->{faults}->@*, "$key: $fault" if $fault;
     }
 }
 
-# --- what each algorithm promises; `$known` is what is known of the key
+# The numbers that are kept after a write: of all of them, or of some from an offset on.
+sub state_after ($known, $command, @arguments) {
+    my ($offset, $bytes) = $command eq 'SETRANGE' ? @arguments : (0, @arguments);
+    $known->{state} = '' if $command eq 'SET';
+    substr $known->{state}, $offset, length $bytes, $bytes;
+    return unpack 'd*', $known->{state};
+}
 
-sub judge_log ($known, $command, $time, @) {
+# --- what each algorithm promises; `$known` is what is known of the key, the rest what a grant wrote
+
+sub judge_log ($known, $time) {
     my $times = $known->{times} //= [];
     push @$times, $time;
     my $first = @$times > $limit ? shift @$times : -'inf';
     return $time - $first < $length && "$limit units and one more in less than a window";
 }
 
-sub judge_window ($known, $command, @arguments) {
-    my $end = $known->{end};
-    if ($command eq 'SET') {
-        ($known->{end}, $known->{taken}) = unpack 'dd', $arguments[0];
-    } else {
-        $known->{taken} = unpack 'd', $arguments[1];
-    }
-    return "$known->{taken} units in a window" if $known->{taken} > $limit;
-    return 'a window in another one' if $command eq 'SET' && defined $end && $known->{end} < $end + $length;
-    return $known->{name} eq 'aligned' && $known->{end} % $length && 'a window that is not aligned';
+sub judge_window ($known, $end, $taken) {
+    my ($last_end, $last) = $known->@{qw(end taken)};
+    $known->@{qw(end taken)} = ($end, $taken);
+    return "$taken units in a window" if $taken > $limit;
+    return 'a window in another one' if defined $last && $end != $last_end && $end < $last_end + $length;
+    return 'a unit that was not counted' if defined $last && $end == $last_end && $taken <= $last;
+    return $known->{name} eq 'aligned' && $end % $length && 'a window that is not aligned';
 }
 
-sub judge_sliding ($known, $command, $state, @) {
-    my ($start, $current, $previous) = unpack 'ddd', $state;
+sub judge_sliding ($known, $start, $current, $previous) {
     my ($last_start, $last) = $known->@{qw(start current)};
     $known->@{qw(start current)} = ($start, $current);
     return "$current and $previous units in two windows" if $current + $previous > 2 * $limit - 1;
@@ -108,10 +112,10 @@ sub judge_sliding ($known, $command, $state, @) {
     return defined $last && $start == $last_start && $current <= $last && 'a unit that was not counted';
 }
 
-sub judge_bucket ($known, $command, $state, @) {
+sub judge_bucket ($known, $arrival, @) {
     my $last = $known->{arrival} // 0;
-    $known->{arrival} = unpack 'd', $state;
-    return $known->{arrival} < $last + $interval && 'a unit for less than its time';
+    $known->{arrival} = $arrival;
+    return $arrival < $last + $interval && 'a unit for less than its time';
 }
 
 # Of buckets, also how much was taken between two readings.
