@@ -53,9 +53,17 @@ end
 -- ARGV[3 * i - 2]  the window
 -- ARGV[3 * i - 1]  time to live of the key, milliseconds
 -- ARGV[3 * i]      the slot; one that has been given to others meanwhile is left alone
+--
+-- A key that fails, as one of another type, takes no other with it.
 
+local failure
 for i, key in ipairs(KEYS) do
     local window, time_to_live, slot = ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i]
-    call('ZADD', key, 'XX', string.format('%d', now + window), slot)
-    call('PEXPIRE', key, time_to_live)
+    local renewed = redis.pcall('ZADD', key, 'XX', string.format('%d', now + window), slot)
+    if type(renewed) == 'table' then
+        failure = renewed
+    else
+        call('PEXPIRE', key, time_to_live)
+    end
 end
+return failure

@@ -317,6 +317,8 @@ subtest 'a worker dies' => sub {
 subtest 'requests longer than the window' => sub {
     my ($staying, $leaving) = map { start_nginx() } 1 .. 2;
     $upstream->hold;
+    my $other = start_request($staying, '/1s?key=other'); # the first to be renewed
+    $client->set('rl:{z:other}:concurrency:1000', 'of another type');
     my @many = map { start_request($staying, '/many?key=many') } 1 .. 150;
     my %request = map { $_->[0] => start_request($_->[1], "/1s?key=$_->[0]") } [ staying => $staying ], [ leaving => $leaving ];
     $leaving->reload;
@@ -330,10 +332,10 @@ subtest 'requests longer than the window' => sub {
         sleep 0.02;
     }
     is_deeply([ keys $denied{$_}->%* ], [429], "$_: the slot was kept for 3 s") for sort keys %request;
-    is($staying->get('/many?key=many')->{status}, 429, 'so were many at once');
+    is($staying->get('/many?key=many')->{status}, 429, 'so were many at once, beside one whose key is of another type');
     $upstream->answer;
     is($request{$_}->response->{status}, 200, "$_: the request ends well") for sort keys %request;
-    $_->response for @many;
+    $_->response for $other, @many;
     holds(0, $_, 'after that', 1000) for 'many', sort keys %request;
     ok(wait_until(sub { !$leaving->leaving_workers }), 'the worker leaves');
     $_->stop for $staying, $leaving;

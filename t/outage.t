@@ -249,6 +249,11 @@ subtest 'one check without a verdict' => sub {
     $redis->thaw;
     counts_exactly($redis, $nginx);
     ok($nginx->wait_for_log(qr/works again, .* 1 checks got no verdict/), 'the end is told, though nobody asks any more');
+    my $client = $redis->client;
+    $client->set('rl:{exact:other}:sliding_log:60000', 'text');
+    is($nginx->get('/exact?key=other')->{status}, 503, 'nor does one of a key of another type');
+    $client->client('kill', 'type', 'normal', 'skipme', 'yes');
+    ok($nginx->wait_for_log(qr/WRONGTYPE.* works again/s), 'the end is told by a new connection, too');
     $nginx->stop;
 };
 

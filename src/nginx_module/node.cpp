@@ -178,7 +178,7 @@ void Node::on_ready() {
     conf_.memory.connection_ready(ready_since_.count() == 0);
     ready_since_ = now();
     stop_timer(connection_timer_);
-    if (faults_.is_lasting()) {
+    if (has_lasting_faults()) {
         start_timer(connection_timer_, rate_limit::Episode::quiet);
     }
 }
@@ -347,7 +347,7 @@ void Node::begin_episode(const Fault &fault) {
 void Node::end_episode() {
     faults_.succeed(locator_->text());
     key_faults_.succeed(locator_->text());
-    if ((faults_.is_lasting() || key_faults_.is_lasting()) && !connection_timer_.timer_set) {
+    if (has_lasting_faults() && !connection_timer_.timer_set) {
         start_timer(connection_timer_, rate_limit::Episode::quiet);
     }
 }

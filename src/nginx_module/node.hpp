@@ -87,6 +87,7 @@ class Node final : Connection::Owner, Locator::Owner {
     void tell_key_failures();
     void begin_episode(const Fault &fault);
     void end_episode();
+    bool has_lasting_faults() const { return faults_.is_lasting() || key_faults_.is_lasting(); }
 
     const BackendConf &conf_;
     Owner *owner_;
