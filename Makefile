@@ -35,9 +35,10 @@ help:
 	@echo 'make format     lays out the C++ sources'
 	@echo 'make clean      removes build/'
 
+# A new file, for an nginx that runs has the old one in its memory, and would crash.
 $(MODULE): build/nginx/Makefile $(SOURCES)
 	$(MAKE) -C $(NGINX_SOURCE) -f $(CURDIR)/$< modules
-	cp build/nginx/$(NAME) $@
+	cp --remove-destination build/nginx/$(NAME) $@
 
 build/nginx/Makefile: $(CONFIGURED_BY)
 	tools/configure-nginx $(NGINX_SOURCE) build/nginx
