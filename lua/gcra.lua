@@ -19,7 +19,7 @@
 
 local arrival, fraction, moved_back, expiry_serves = now, 0, 0, 0
 local state = call('GET', KEYS[1])
-if state then
+if state and #state == 40 then -- else another version's
     local whole, part, parts
     whole, part, parts, moved_back, expiry_serves = unpack_state('<ddddd', state)
     if part > 0 and parts ~= tonumber(ARGV[5]) then
@@ -63,7 +63,7 @@ REPLY[1], REPLY[2], REPLY[3] = fits and arrival - now or now - arrival - 1, frac
 -- taken before the charge moves the charge's own end, too.
 
 local state = call('GET', KEYS[1])
-if state then
+if state and #state == 40 then
     local arrival, fraction, parts, moved_back = unpack_state('<dddd', state)
     local still_taken = ARGV[4] - moved_back - now
     if still_taken >= 1125899906842624 then

@@ -58,6 +58,7 @@ my @loads   = (
     [1, 1,   50_000,  @core, @headers],
     ['held', 1, 50_000, @core, @headers],
     [1, 64,  50_000,  @core, @headers, 'tls', @others, 'empty_script'],
+    ['held', 64, 50_000, qw(bare limit_req gcra gcra_headers)],
     [1, 256, 50_000,  @core],
     [1, 1,   1,       @core],
     [1, 64,  1,       @core, @headers],
