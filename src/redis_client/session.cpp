@@ -171,7 +171,7 @@ Session::Progress Session::take_verdicts(Call &first, const Reply &reply, Time n
 
 Session::Progress Session::take_error(Call &call, std::string_view error, Time now) {
     if (error.starts_with("NOSCRIPT") && !call.sent_in_full) {
-        send_in_full(call, error, now);
+        send_in_full(call, now);
         return Progress::more;
     }
     if (const auto to = redirects_ != nullptr ? parse_redirect(error) : std::nullopt) {
@@ -181,7 +181,7 @@ Session::Progress Session::take_error(Call &call, std::string_view error, Time n
     const bool is_across_slots = error.starts_with("CROSSSLOT");
     if ((is_across_slots || error.starts_with("TRYAGAIN")) && call.next_in_run != nullptr) {
         shares_runs_ = shares_runs_ && !is_across_slots;
-        send_apart(call, error, now);
+        send_apart(call, now);
         return Progress::more;
     }
     note_problem("error reply", error);

@@ -26,7 +26,7 @@
 
 namespace redis_client {
 
-/// What became of all checks so far.
+/// What became of all checks so far, but those that were abandoned and never run.
 struct Counters {
     uint64_t verdicts = 0;
     uint64_t failures = 0;
@@ -183,15 +183,15 @@ class Session {
     Call &take_run();
     bool send(Call &first, Time now);
     bool send_asking(Time now);
-    void send_in_full(Call &first, std::string_view error, Time now);
-    void send_apart(Call &first, std::string_view error, Time now);
-    Call *keep_wanted(Call &first, std::string_view error, Time now);
+    void send_in_full(Call &first, Time now);
+    void send_apart(Call &first, Time now);
+    Call *keep_wanted(Call &first);
+    void drop(Call &call);
     void send_or_fail(Call &first, Time now);
     void queue(Call &first, Time now);
 
     // session_redirects.cpp
     void redirect(Call &first, const Redirect &to, std::string_view error, Time now);
-    void drop(Call &check);
     void leave(Call &call);
     void wait(Call &check);
 

@@ -17,18 +17,13 @@ constexpr int most_redirects = 5;
 void Session::redirect(Call &first, const Redirect &to, std::string_view error, Time now) {
     breaker_.succeed();
     redirects_->on_redirect(*this, to);
-    if (first.kind == Call::Kind::renewal && to.kind == Redirect::Kind::ask &&
-        !first.needs_asking) {
-        leave(first); // the slots stay: only this time they are renewed elsewhere
-        redirects_->ask_again(first, *this, to);
-        return;
-    }
-    if (first.kind != Call::Kind::check && !first.is_wanted()) {
-        if (first.kind == Call::Kind::renewal) {
-            slots_.doubt_renewals();
+    if (first.kind == Call::Kind::renewal) {
+        if (to.kind == Redirect::Kind::ask && !first.needs_asking) {
+            leave(first); // the slots stay: only this time they are renewed elsewhere
+            redirects_->ask_again(first, *this, to);
+            return;
         }
-        finish_errand(first, false);
-        return;
+        slots_.doubt_renewals();
     }
     for (Call *next = &first; next != nullptr;) {
         Call &call = *std::exchange(next, next->next_in_run);
@@ -42,18 +37,6 @@ void Session::redirect(Call &first, const Redirect &to, std::string_view error, 
             leave(call);
             redirects_->ask_again(call, *this, to);
         }
-    }
-}
-
-/// A check that was not run, and that nobody asks again.
-void Session::drop(Call &check) {
-    CheckListener *listener = check.listener;
-    if (listener != nullptr) {
-        waiting_.remove(check);
-    }
-    recycle(check);
-    if (listener != nullptr) {
-        listener->on_answer(Failure::reply);
     }
 }
 

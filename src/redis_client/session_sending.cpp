@@ -158,8 +158,8 @@ bool Session::send_asking(Time now) {
 }
 
 /// Redis does not know the script: it goes with the checks, or the release.
-void Session::send_in_full(Call &first, std::string_view error, Time now) {
-    if (Call *wanted = keep_wanted(first, error, now)) {
+void Session::send_in_full(Call &first, Time now) {
+    if (Call *wanted = keep_wanted(first)) {
         wanted->sent_in_full = true;
         ++counters_.scripts_sent;
         send_or_fail(*wanted, now);
@@ -168,8 +168,8 @@ void Session::send_in_full(Call &first, std::string_view error, Time now) {
 
 /// The keys of different checks are in different hash slots, or in one that is moving: each check
 /// goes alone.
-void Session::send_apart(Call &first, std::string_view error, Time now) {
-    for (Call *wanted = keep_wanted(first, error, now); wanted != nullptr;) {
+void Session::send_apart(Call &first, Time now) {
+    for (Call *wanted = keep_wanted(first); wanted != nullptr;) {
         Call &alone = *std::exchange(wanted, wanted->next_in_run);
         alone.next_in_run = nullptr;
         send_or_fail(alone, now);
@@ -178,22 +178,36 @@ void Session::send_apart(Call &first, std::string_view error, Time now) {
 
 /// Redis refused to run the script, so nothing was charged: those calls for which somebody still
 /// waits may go again.
-Call *Session::keep_wanted(Call &first, std::string_view error, Time now) {
+Call *Session::keep_wanted(Call &first) {
     Call *wanted = nullptr;
     Call **next_wanted = &wanted;
-    Call *unwanted = nullptr;
-    for (Call *call = &first; call != nullptr;) {
-        Call &one = *std::exchange(call, call->next_in_run);
-        Call **place = one.is_wanted() ? next_wanted : &unwanted;
-        one.next_in_run = one.is_wanted() ? nullptr : unwanted;
-        next_wanted = one.is_wanted() ? &one.next_in_run : next_wanted;
-        *place = &one;
-    }
-    if (unwanted != nullptr) {
-        note_problem("error reply", error);
-        fail(*unwanted, Failure::reply, now);
+    for (Call *next = &first; next != nullptr;) {
+        Call &call = *std::exchange(next, next->next_in_run);
+        call.next_in_run = nullptr;
+        if (call.is_wanted()) {
+            *next_wanted = &call;
+            next_wanted = &call.next_in_run;
+        } else {
+            drop(call);
+        }
     }
     return wanted;
+}
+
+/// What was not run, and nobody asks for again: no fault of Redis.
+void Session::drop(Call &call) {
+    if (call.kind != Call::Kind::check) {
+        finish_errand(call, false);
+        return;
+    }
+    CheckListener *listener = call.listener;
+    if (listener != nullptr) {
+        waiting_.remove(call);
+    }
+    recycle(call);
+    if (listener != nullptr) {
+        listener->on_answer(Failure::reply);
+    }
 }
 
 /// The command has been written to the output.

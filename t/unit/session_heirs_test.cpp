@@ -67,6 +67,7 @@ TEST_F(SessionHeirsTest, SendNoScript) {
     receive(noscript);
     EXPECT_TRUE(sent().empty());
     EXPECT_EQ(b_.results, Results{Failure::reply});
+    EXPECT_EQ(session_->counters().failures, 0u) << "for Redis would have run it";
 }
 
 TEST_F(SessionHeirsTest, LeaveTheRestOfTheirRunAlone) {

@@ -204,7 +204,7 @@ class SessionWalkTest : public SessionTest {
 
     void abandon_one() {
         if (Client *client = first(&Client::is_waiting)) {
-            never_sent_ += client->check->is_sent ? 0 : 1;
+            ++(client->check->is_sent ? abandoned_ : never_sent_);
             if (client->check->is_sent && random_() % 2 == 0) {
                 Listener &heir = heirs_.emplace_back();
                 heir.all_charges.push_back(client->listener->charges());
@@ -308,7 +308,7 @@ class SessionWalkTest : public SessionTest {
     std::deque<Listener> heirs_; // of those who are gone
     bool is_connected_ = false;
     bool is_stalled_ = false;
-    uint64_t asked_ = 0, verdicts_ = 0, never_sent_ = 0;
+    uint64_t asked_ = 0, verdicts_ = 0, never_sent_ = 0, abandoned_ = 0;
 };
 
 TEST_F(SessionWalkTest, TellsEachOnceAndGivesAllBackWhateverHappens) {
@@ -328,7 +328,9 @@ TEST_F(SessionWalkTest, TellsEachOnceAndGivesAllBackWhateverHappens) {
     EXPECT_FALSE(session_->has_errands());
 
     const Counters &counters = session_->counters();
-    EXPECT_EQ(counters.verdicts + counters.failures + never_sent_, asked_);
+    const uint64_t done = counters.verdicts + counters.failures + never_sent_;
+    EXPECT_LE(done, asked_);
+    EXPECT_GE(done + abandoned_, asked_); // of which Redis may have run none
     for (const uint64_t count :
          {verdicts_, redis_.renewed, redis_.released, redis_.refunds, redis_.runs}) {
         EXPECT_GT(count, 400u); // else the walk has shown little
