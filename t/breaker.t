@@ -3,6 +3,8 @@
 
 use v5.36;
 use lib 't/lib';
+use RateLimit::Client;
+use RateLimit::Metrics qw(pending);
 use RateLimit::Nginx;
 use RateLimit::Redis;
 use RateLimit::Relay;
@@ -85,6 +87,23 @@ subtest 'one key of another type is no fault of Redis' => sub {
     $client->set('rl:{z:wrong}:sliding_log:60000', 'text');
     is(source($nginx, '/?key=wrong'), 'local', 'its client is counted here') for 1 .. 5;
     is(source($nginx, '/?key=right'), 'redis', 'others by Redis');
+    $nginx->stop;
+};
+
+subtest 'nor is a script that it has forgotten, when nobody waits for it any more' => sub {
+    my $nginx = start_nginx("$one location /json { redis_rate_limit_metrics json; }", backend => 'timeout 5s; breaker failures=2 cooldown=10s;');
+    ok(wait_until(sub { source($nginx, '/?key=a') eq 'redis' }), 'Redis answers');
+    $client->script_flush;
+    $redis->freeze;
+    my @leaving = map { RateLimit::Client->new($nginx)->send("GET /?key=left HTTP/1.1\r\nHost: a\r\n\r\n") } 1 .. 3;
+    ok(wait_until(sub { pending($nginx, 'default') == 3 }), 'requests wait');
+    $_->close for @leaving;
+    ok(wait_until(sub { 3 == (() = $nginx->access_log =~ / 499 /g) }), 'their clients leave');
+    $redis->thaw;
+    ok(wait_until(sub { pending($nginx, 'default') == 0 }), 'Redis knows no script');
+    is(source($nginx, '/?key=a'), 'redis', 'it is asked all the same');
+    unlike($nginx->error_log, qr/fails/, 'and no fault is told');
+    ok(!$client->exists('rl:{z:left}:sliding_log:60000'), 'those that left are not charged');
     $nginx->stop;
 };
 

@@ -50,10 +50,11 @@ refuse_all(
         "include $no_file;"          => qr/open\(\) "$no_file" failed/,
         'server a { }'               => qr/unexpected "\{"/,
         'server 127.0.0.1; server 127.0.0.2;' => invalid($backend, 'server', '127.0.0.2', 'one server without mode sentinel or cluster'),
+        'server 127.0.0.1; server unix:/redis.sock;' => invalid($backend, 'server', 'unix:/redis.sock', 'one server without mode sentinel or cluster'),
         'mode sentinels;'            => invalid($backend, 'mode', 'sentinels', 'standalone, sentinel or cluster'),
         'mode sentinel;'             => invalid($backend, 'sentinel_master', '', "the master's name with mode sentinel, and none without"),
         'mode cluster; database 1;'  => invalid($backend, 'database', '1', '0 with mode cluster'),
-        'mode cluster; server unix:/redis.sock;' => invalid($backend, 'server', 'unix:', 'host or host:port with mode cluster'),
+        'mode cluster; server unix:/redis.sock;' => invalid($backend, 'server', 'unix:/redis.sock', 'host or host:port with mode cluster'),
         'mode cluster; sentinel_master limits;'  =>
             invalid($backend, 'sentinel_master', 'limits', "the master's name with mode sentinel, and none without"),
         'sentinel_master limits;'    => invalid($backend, 'sentinel_master', 'limits', "the master's name with mode sentinel, and none without"),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string_view>
 
 namespace nginx_module {
 
@@ -13,13 +14,20 @@ constexpr const char *directive = "redis_rate_limit_backend";
 constexpr in_port_t redis_port = 6379;
 constexpr in_port_t sentinel_port = 26379;
 
+/// As the configuration names it, without the port.
+std::string_view name_of(const HostName &server) {
+    return server.is_local() ? server.addresses.front().text() : std::string_view(server.host);
+}
+
 char *check_cluster(ngx_conf_t *cf, const BackendConf &backend) {
     if (backend.session.database != 0) {
         return refuse(cf, directive, "database", std::to_string(backend.session.database),
                       "0 with mode cluster");
     }
-    if (std::ranges::any_of(backend.servers, &HostName::is_local)) {
-        return refuse(cf, directive, "server", "unix:", "host or host:port with mode cluster");
+    const auto socket = std::ranges::find_if(backend.servers, &HostName::is_local);
+    if (socket != backend.servers.end()) {
+        return refuse(cf, directive, "server", name_of(*socket),
+                      "host or host:port with mode cluster");
     }
     return NGX_CONF_OK;
 }
@@ -45,7 +53,7 @@ char *check_lines(ngx_conf_t *cf, const BackendConf &backend) {
         return refuse(cf, directive, "sentinel_password", "***", "mode sentinel with it");
     }
     if (backend.mode == Mode::standalone && backend.servers.size() > 1) {
-        return refuse(cf, directive, "server", backend.servers[1].host,
+        return refuse(cf, directive, "server", name_of(backend.servers[1]),
                       "one server without mode sentinel or cluster");
     }
     return backend.mode == Mode::cluster ? check_cluster(cf, backend) : NGX_CONF_OK;
