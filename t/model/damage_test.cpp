@@ -84,6 +84,14 @@ TEST_P(DamageTest, WhatNoScriptWroteDoesNoHarm) {
     EXPECT_EQ(redis_.command({"PING"}).text, "PONG");
 }
 
+TEST_P(DamageTest, ABucketOfAnotherVersionIsAFullOne) {
+    if (!rate_limit::is_bucket(GetParam())) {
+        GTEST_SKIP() << "only its state has changed";
+    }
+    redis_.command({"SET", "k", std::string(32, '\x7f'), "EX", "60"});
+    EXPECT_EQ(check(traffic_.small_quota(GetParam()), "k"), "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Each, DamageTest,
                          testing::Values(Algorithm::fixed_window, Algorithm::sliding_log,
                                          Algorithm::sliding_window, Algorithm::gcra,
