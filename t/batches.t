@@ -168,6 +168,7 @@ subtest 'other rules in the same turn' => sub {
     for my $round (1 .. 3) {
         my @left = map { (100 - $round, 100 - $_ * $round, 99, 7 - $round, 10 - $round) } 1 .. 10;
         is(join(', ', together(@paths)), join(', ', map { "200 $_" } @left), "round $round: each has its answer");
+        ok(wait_until(sub { !grep { /:concurrency:/ } $redis->keys }), 'slots are given back');
     }
     ok(wait_until(sub { !grep { /:concurrency:/ } $redis->keys }), 'slots are given back');
     my @answers = together(('/slots?key=slots') x 20);
