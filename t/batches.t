@@ -170,7 +170,6 @@ subtest 'other rules in the same turn' => sub {
         is(join(', ', together(@paths)), join(', ', map { "200 $_" } @left), "round $round: each has its answer");
         ok(wait_until(sub { !grep { /:concurrency:/ } $redis->keys }), 'slots are given back');
     }
-    ok(wait_until(sub { !grep { /:concurrency:/ } $redis->keys }), 'slots are given back');
     my @answers = together(('/slots?key=slots') x 20);
     is(scalar(grep { /^200 / } @answers), 20, 'slots of one client');
     ok(wait_until(sub { !grep { /:concurrency:/ } $redis->keys }), 'are given back');

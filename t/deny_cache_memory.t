@@ -2,6 +2,7 @@
 
 use v5.36;
 use lib 't/lib';
+use List::Util qw(shuffle);
 use RateLimit::Client;
 use RateLimit::DenyCache qw(calls location start_nginx told);
 use RateLimit::Load qw(start_load);
@@ -62,10 +63,11 @@ subtest '200,000 clients in a zone of 32m' => sub {
     is_deeply(flood($nginx, @paths), { 429 => $count }, 'each is denied');
     calls($redis);
     my $began = time;
-    is_deeply(flood($nginx, @paths), { 429 => $count }, 'each is denied again');
+    is_deeply(flood($nginx, shuffle @paths), { 429 => $count }, 'each is denied again');
     note sprintf 'in %.1f s', time - $began;
-    # 0 to 130 are usual, and seldom 200: as the seed fills the buckets. The benchmark has the bound of one in 1,000.
-    cmp_ok(calls($redis), '<', $count / 500, 'out of the cache');
+    # In the first flood's order a bucket with one client too many would have forgotten each just before it comes.
+    cmp_ok(my $asked = calls($redis), '<', $count / 1000, 'out of the cache');
+    note "$asked were asked for";
     $nginx->stop;
 };
 
