@@ -4,6 +4,7 @@
 use v5.36;
 use lib 't/lib';
 use RateLimit::Certificates;
+use RateLimit::Client;
 use RateLimit::Dns;
 use RateLimit::Load qw(start_requests);
 use RateLimit::Nginx;
@@ -44,6 +45,7 @@ server {
     location /open   { redis_rate_limit zone=open   algorithm=sliding_log limit=2 window=60; empty_gif; }
     location /closed { redis_rate_limit zone=closed algorithm=sliding_log limit=2 window=60; empty_gif; }
     location /many   { redis_rate_limit zone=closed algorithm=sliding_log limit=1000 window=60; empty_gif; }
+    location /now    { return 200 \$msec; }
 }
 END
 }
@@ -147,6 +149,29 @@ subtest 'many checks at once' => sub {
     ++$statuses{$_->()->{status}} for @later;
     is_deeply(\%statuses, { 200 => 300 }, 'each has its verdict');
     is(start_requests($nginx->url('/many?key=all'), 3000)->finish->{passed}, 1000, 'exactly the limit passes');
+    $nginx->stop;
+};
+
+# Of one millisecond, two turns of the event loop are asked at once; others wait for an answer, or
+# for the millisecond to end. Who leaves after that has been charged.
+subtest 'no check waits for long for the answer to another' => sub {
+    my $redis   = $with{address}{redis};
+    my $nginx   = start_nginx("$server{address} $trusted", 'connect_timeout 5s; timeout 5s;');
+    my $now     = sub { 0 + $nginx->get('/now')->{content} };
+    my @clients = 1 .. 4;
+    is($nginx->get('/many?key=before')->{status}, 200, 'a verdict');
+    for my $round (1 .. 50) {
+        my @connections = map { RateLimit::Client->new($nginx) } @clients;
+        $redis->freeze;
+        $connections[$_ - 1]->send("GET /many?key=held-$round-$_ HTTP/1.1\r\nHost: localhost\r\n\r\n") for @clients;
+        my $asked = $now->();
+        wait_until(sub { $now->() > $asked + 0.005 }) or die 'nginx has no clock';
+        $_->close for reverse @connections; # first those that may not have been sent
+        wait_until(sub { @clients == (() = $nginx->access_log =~ /key=held-$round-\d+ HTTP\S*" 499 /g) }) or die 'they have not left';
+        $redis->thaw;
+        my $charged = sub { scalar grep { $redis->taken("rl:{closed:held-$round-$_}:sliding_log:60000") } @clients };
+        ok(wait_until(sub { $charged->() == @clients }), "round $round: each is charged") or diag $charged->();
+    }
     $nginx->stop;
 };
 

@@ -143,6 +143,7 @@ void Node::give_up(const Fault &fault, std::chrono::milliseconds longest_wait) {
 redis_client::ByteQueue &Node::output() {
     if (session_.is_ready()) {
         session_.flush(now());
+        set_deadline_timer();
     }
     return session_.output();
 }

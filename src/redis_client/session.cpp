@@ -210,6 +210,7 @@ void Session::disconnected(Lost lost, Time now) {
     state_ = State::closed;
     unreachable_ = lost == Lost::unreachable;
     output_.clear();
+    held_until_.reset();
     while (Call *check = to_send_.front()) {
         forget_to_send(*check);
     }
@@ -232,6 +233,9 @@ bool Session::expire(Time now) {
         note_problem(is_ready() ? "no answer in time" : "no connection in time");
         tell(listener, Failure::timeout, now);
     }
+    if (held_until_ && *held_until_ <= now) {
+        held_until_.reset(); // flushed as soon as the transport takes it
+    }
     const auto look = slots_.next_look();
     if (look && *look <= now) {
         tend_slots(now);
@@ -245,6 +249,9 @@ std::optional<Time> Session::next_expiry() const {
     const auto sooner = [&next](Time time) { next = next ? std::min(*next, time) : time; };
     if (!waiting_.empty()) {
         sooner(waiting_.front()->asked + settings_.timeout);
+    }
+    if (held_until_) {
+        sooner(*held_until_);
     }
     if (const auto look = slots_.next_look()) {
         sooner(*look);

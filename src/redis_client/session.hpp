@@ -128,7 +128,8 @@ class Session {
     std::optional<Time> next_expiry() const;
 
     /// Writes the checks that were asked since the last time to output(): at the end of a turn of
-    /// the event loop, so that those of one turn share script runs.
+    /// the event loop, so that those of one turn share script runs. A session that gathers has two
+    /// turns unanswered at most, but for what it has held back for a millisecond.
     void flush(Time now);
     bool has_output() const { return !output_.empty() || !to_send_.empty(); }
     ByteQueue &output() { return output_; }
@@ -156,6 +157,12 @@ class Session {
         ready,
     };
 
+    /// What one turn sent.
+    struct Flushed {
+        uint64_t end = 0; // in the output
+        Time at{-1};
+    };
+
     std::optional<Time> given_up_at() const;
     void log_in();
     Failure refuse(Failure failure, Time now);
@@ -180,6 +187,7 @@ class Session {
     void send_later(Call &check);
     void forget_to_send(Call &check);
     void send_waiting();
+    std::optional<Time> gathers_until(Time now) const;
     Call &take_run();
     bool send(Call &first, Time now);
     bool send_asking(Time now);
@@ -228,6 +236,8 @@ class Session {
     bool shares_runs_ = true; // Redis takes keys of several checks in one command
     IntrusiveList<Call, &Call::waiting_hook> waiting_;
     IntrusiveList<Call, &Call::sending_hook> to_send_;
+    std::optional<Time> held_until_;                     // what is to be sent
+    std::array<Flushed, 2> flushed_;                     // the last ones, the older one first
     IntrusiveList<Call, &Call::sending_hook> to_answer_; // the first calls of runs
 };
 
