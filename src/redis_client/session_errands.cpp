@@ -183,12 +183,13 @@ void Session::resend_renewal(Call &renewal, Session &from, Time now) {
     }
 }
 
+/// At the end of a worker the session that has the slot by now may be gone before this one.
 void Session::finish_errand(Call &errand, bool done) {
     if (errand.kind == Call::Kind::refund) {
         --refunds_;
     } else if (errand.kind == Call::Kind::release) {
         errand.slot->is_release_sent = false;
-        if (done || errand.slot->is_unlikely) {
+        if (done || (errand.slot->is_unlikely && has(*errand.slot))) {
             errand.slot->home->drop(*errand.slot);
         }
     }

@@ -230,6 +230,21 @@ TEST_F(SessionRedirectsTest, SendAReleaseAgainThatWasOnItsWayToADeadNode) {
     receive(new_(), done);
 }
 
+TEST_F(SessionRedirectsTest, LeaveASlotToItsNodeWhereTheConnectionOfItsReleaseBreaks) {
+    ask(old_(), a_, slot_asked());
+    const std::string name = sent(old_()).back().back();
+    receive(old_(), "-OOM command not allowed\r\n"); // so Redis has it hardly
+    EXPECT_EQ(sent(old_()).size(), 1u);
+    new_().take_slots(HashSlotSet().set(0), old_());
+    old_().disconnected(Lost::unreachable, now_);
+    EXPECT_TRUE(new_().has_errands());
+    now_ += 100ms;
+    new_().expire(now_);
+    EXPECT_EQ(sent(new_()).back().back(), name);
+    receive(new_(), "-OOM command not allowed\r\n");
+    EXPECT_FALSE(new_().has_errands()); // tried once
+}
+
 TEST_F(SessionRedirectsTest, KeepASlotAskedForOfANodeThatIsNotServingAnyMore) {
     ask(old_(), a_, slot_asked());
     sent(old_());
