@@ -137,6 +137,15 @@ subtest 'limits of variables' => sub {
     ok(!exists $costly->{headers}{'retry-after'}, 'is never granted');
 };
 
+subtest 'costs of variables' => sub {
+    my $answer = sub ($key, $cost) {
+        my $response = $nginx->get("/variable?key=$key&limit=20&cost=$cost"); # shares of 3 and of 2
+        return join ' ', $response->{status}, exists $response->{headers}{'retry-after'} ? 'for now' : ();
+    };
+    is(join(', ', map { $answer->("cost-$_", 3) } 1 .. 20), join(', ', ('429') x 20), 'more than some shards have is never granted');
+    is(join(', ', map { $answer->("cost-$_", 2) } 1 .. 20), join(', ', ('200') x 20), 'what each has is, and nothing was charged before');
+};
+
 subtest 'headers tell of the rule' => sub {
     my $first = $nginx->get('/uneven?key=h')->{headers};
     is($first->{'x-ratelimit-limit'}, 10, 'its limit');

@@ -75,7 +75,10 @@ Applied *make_applied(ngx_http_request_t *r, std::span<const Candidate> candidat
 
 bool choose_shard(ngx_http_request_t *r, Applied &applied, uint64_t chance) {
     const uint64_t shards = shards_of(applied);
-    return set_shard(r, applied, shards, chance % shards);
+    // Redis tells that it is never granted, and whether it is does not depend on the chance.
+    const bool is_too_much =
+        applied.quota.cost > rate_limit::smallest_capacity(applied.quota, shards);
+    return set_shard(r, applied, shards, is_too_much ? shards - 1 : chance % shards);
 }
 
 bool set_arguments(ngx_http_request_t *r, const Applied &applied) {

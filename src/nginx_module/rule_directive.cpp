@@ -163,7 +163,8 @@ char *check_shards(ngx_conf_t *cf, const RuleConf &conf) {
         return NGX_CONF_OK;
     }
     if (rate_limit::shards_in_use(quota, shards) < shards ||
-        (quota.cost <= quota.capacity() && quota.cost > quota.capacity() / shards)) {
+        (quota.cost <= quota.capacity() &&
+         quota.cost > rate_limit::smallest_capacity(quota, shards))) {
         return refuse(cf, rule_directive, "shards", std::to_string(shards),
                       "so few that each has a unit of the limit, and at once what a request costs");
     }

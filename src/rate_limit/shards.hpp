@@ -20,6 +20,9 @@ uint64_t shards_in_use(const Quota &quota, uint64_t shards);
 /// What one of the shards in use grants, the first of which is 0.
 Quota share_of(const Quota &quota, uint64_t shards_in_use, uint64_t shard);
 
+/// Of the last one, which has least: a larger cost is never granted, though others might have room.
+uint64_t smallest_capacity(const Quota &quota, uint64_t shards_in_use);
+
 /// The first of the shards whose share is the same.
 uint64_t first_alike(const Quota &quota, uint64_t shards_in_use, uint64_t shard);
 

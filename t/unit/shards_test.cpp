@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace rate_limit {
@@ -56,8 +57,11 @@ TEST(Shards, AreNearlyAlikeAndNoneIsEmpty) {
     for (const Algorithm algorithm : all_algorithms) {
         for (const uint64_t limit : {1, 2, 9, 64, 1000}) {
             const Quota quota = quota_of(algorithm, limit, 10);
-            for (const Quota &share : shares_of(quota, 8)) {
-                const uint64_t in_use = shards_in_use(quota, 8);
+            const uint64_t in_use = shards_in_use(quota, 8);
+            const auto shares = shares_of(quota, 8);
+            EXPECT_EQ(smallest_capacity(quota, in_use),
+                      std::ranges::min(shares, {}, &Quota::capacity).capacity());
+            for (const Quota &share : shares) {
                 EXPECT_GE(share.limit, 1u);
                 EXPECT_GE(share.capacity(), 1u);
                 EXPECT_EQ(share.limit - quota.limit / in_use <= 1, true);
