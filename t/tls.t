@@ -33,8 +33,9 @@ sub redis_with ($certificate, %settings) {
     return { redis => $redis, tls => $port };
 }
 
-sub start_nginx ($lines, $patience = 'connect_timeout 500ms;', $http = '') {
-    return RateLimit::Nginx->start_new(<<"END");
+sub start_nginx ($lines, $patience = 'connect_timeout 500ms;', %options) {
+    my $http = delete $options{http} // '';
+    return RateLimit::Nginx->start_new(<<"END", %options);
 $http
 redis_rate_limit_backend default { $lines password $secret; $patience }
 redis_rate_limit_zone \$arg_key zone=open:1m   on_error=open;
@@ -51,7 +52,7 @@ END
 }
 
 sub limits ($name, $lines, $http = '') {
-    my $nginx = start_nginx($lines, 'connect_timeout 5s; timeout 5s;', $http);
+    my $nginx = start_nginx($lines, 'connect_timeout 5s; timeout 5s;', http => $http);
     is($nginx->statuses('/closed?key=' . $name =~ s/\W//gr, 3), '200 200 429', "$name: the limit holds");
     unlike($nginx->error_log, qr/fails/, "$name: from the first request on");
     $nginx->stop;
@@ -154,25 +155,36 @@ subtest 'many checks at once' => sub {
 
 # Of one millisecond, two turns of the event loop are asked at once; others wait for an answer, or
 # for the millisecond to end. Who leaves after that has been charged.
-subtest 'no check waits for long for the answer to another' => sub {
+sub charges_who_leaves ($name, $when, %options) {
     my $redis   = $with{address}{redis};
-    my $nginx   = start_nginx("$server{address} $trusted", 'connect_timeout 5s; timeout 5s;');
+    my $nginx   = start_nginx("$server{address} $trusted", 'connect_timeout 5s; timeout 5s;', %options);
     my $now     = sub { 0 + $nginx->get('/now')->{content} };
-    my @clients = 1 .. 4;
-    is($nginx->get('/many?key=before')->{status}, 200, 'a verdict');
+    my @clients = 1 .. 3;
+    is($nginx->get("/many?key=$name")->{status}, 200, 'a verdict');
     for my $round (1 .. 50) {
         my @connections = map { RateLimit::Client->new($nginx) } @clients;
         $redis->freeze;
-        $connections[$_ - 1]->send("GET /many?key=held-$round-$_ HTTP/1.1\r\nHost: localhost\r\n\r\n") for @clients;
-        my $asked = $now->();
-        wait_until(sub { $now->() > $asked + 0.005 }) or die 'nginx has no clock';
+        $connections[$_ - 1]->send("GET /many?key=$name-$round-$_ HTTP/1.1\r\nHost: localhost\r\n\r\n") for @clients;
+        $when->($now);
         $_->close for reverse @connections; # first those that may not have been sent
-        wait_until(sub { @clients == (() = $nginx->access_log =~ /key=held-$round-\d+ HTTP\S*" 499 /g) }) or die 'they have not left';
+        wait_until(sub { @clients == (() = $nginx->access_log =~ /key=$name-$round-\d+ HTTP\S*" 499 /g) }) or die 'they have not left';
         $redis->thaw;
-        my $charged = sub { scalar grep { $redis->taken("rl:{closed:held-$round-$_}:sliding_log:60000") } @clients };
+        my $charged = sub { scalar grep { $redis->taken("rl:{closed:$name-$round-$_}:sliding_log:60000") } @clients };
         ok(wait_until(sub { $charged->() == @clients }), "round $round: each is charged") or diag $charged->();
     }
     $nginx->stop;
+}
+
+subtest 'no check waits for long for the answer to another' => sub {
+    charges_who_leaves('held', sub ($now) {
+        my $asked = $now->();
+        wait_until(sub { $now->() > $asked + 0.005 }) or die 'nginx has no clock';
+    });
+};
+
+# Then no millisecond ends before the clock ticks.
+subtest 'nor at all with timer_resolution' => sub {
+    charges_who_leaves('ticks', sub ($now) { $now->() for 1 .. 3 }, main => 'timer_resolution 500ms;');
 };
 
 done_testing;

@@ -28,7 +28,7 @@ class Backend {
     virtual void release(redis_client::Slot &slot) = 0;
 
   protected:
-    explicit Backend(const BackendConf &conf) : group_(conf.session) {}
+    explicit Backend(const BackendConf &conf);
 
     redis_client::SessionGroup group_;
 };

@@ -94,7 +94,6 @@ char *set_up_tls(ngx_conf_t *cf, BackendConf &backend) {
         return refuse(cf, directive, "ssl", "on",
                       "an ssl_name with it, for a unix socket has no name");
     }
-    backend.session.gathers = true;
     backend.tls = make_tls_context(cf, settings);
     return backend.tls != nullptr ? NGX_CONF_OK : static_cast<char *>(NGX_CONF_ERROR);
 }
