@@ -9,6 +9,17 @@ namespace {
 /// hiredis takes memory for an array by the size that is claimed, before its elements have come.
 constexpr size_t most_elements = 20'000;
 
+/// hiredis 1.x takes arrays of any depth, and frees them by recursion.
+constexpr int deepest_array = 7;
+
+bool is_too_deep(const redisReadTask &array) {
+    int depth = 0;
+    for (const redisReadTask *task = &array; task != nullptr; task = task->parent) {
+        ++depth;
+    }
+    return depth > deepest_array;
+}
+
 template <typename>
 struct CountOf;
 template <typename Count>
@@ -17,7 +28,7 @@ struct CountOf<void *(*)(const redisReadTask *, Count)> {
 };
 using Count = CountOf<decltype(redisReplyObjectFunctions::createArray)>::Type;
 
-/// hiredis's own functions, which build redisReply, with that bound.
+/// hiredis's own functions, which build redisReply, within these bounds.
 redisReplyObjectFunctions &bounded_functions() {
     static redisReplyObjectFunctions hiredis_functions{};
     static redisReplyObjectFunctions functions = [] {
@@ -27,9 +38,9 @@ redisReplyObjectFunctions &bounded_functions() {
             hiredis_functions = copy = *reader->fn;
             redisReaderFree(reader);
             copy.createArray = [](const redisReadTask *task, Count count) -> void * {
-                return static_cast<size_t>(count) <= most_elements
-                           ? hiredis_functions.createArray(task, count)
-                           : nullptr;
+                const bool is_bounded =
+                    static_cast<size_t>(count) <= most_elements && !is_too_deep(*task);
+                return is_bounded ? hiredis_functions.createArray(task, count) : nullptr;
             };
         }
         return copy;

@@ -4,7 +4,8 @@ package RateLimit::Dns;
 
 use v5.36;
 use File::Temp qw(tempdir);
-use Net::DNS::Nameserver;
+use IO::Socket::INET;
+use Net::DNS;
 use RateLimit::Nginx;
 use RateLimit::Port qw(empty_port);
 use RateLimit::Process;
@@ -17,17 +18,27 @@ sub start_new ($class, %addresses) {
     my $self = bless { dir => tempdir('dns-XXXXXXXX', TMPDIR => 1, CLEANUP => 1), port => empty_port('127.0.0.1', 'udp') }, $class;
     $self->answer(%addresses);
     my $file   = "$self->{dir}/names";
-    my $answer = sub ($name, $class, $type, @) {
-        sleep $delay;
-        my %address = map { split / / } split /\n/, RateLimit::Nginx::slurp($file);
-        my $found = $address{$name} // return 'NXDOMAIN', [], [], [];
-        my $is_of_type = ($type eq 'AAAA') == ($found =~ /:/);
-        return 'NOERROR', [$is_of_type ? Net::DNS::RR->new("$name 1 IN $type $found") : ()], [], [];
-    };
-    my $server = Net::DNS::Nameserver->new(LocalAddr => '127.0.0.1', LocalPort => $self->{port}, ReplyHandler => $answer)
-        or die 'no name server';
-    $self->{process} = RateLimit::Process->run(sub { $server->main_loop });
+    my $socket = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => $self->{port}, Proto => 'udp') or die "no name server: $@";
+    $self->{process} = RateLimit::Process->run(sub {
+        while (my $client = $socket->recv(my $query, 512)) {
+            sleep $delay;
+            my %address = map { split / / } split /\n/, RateLimit::Nginx::slurp($file);
+            $socket->send(reply($query, %address)->data, 0, $client);
+        }
+    });
     return $self;
+}
+
+# Not by Net::DNS::Nameserver, whose interface is another one in each Debian.
+sub reply ($query, %addresses) {
+    my $reply      = Net::DNS::Packet->new(\$query)->reply;
+    my ($question) = $reply->question;
+    my $found      = $addresses{ $question->qname };
+    $reply->header->rcode($found ? 'NOERROR' : 'NXDOMAIN');
+    if ($found && ($question->qtype eq 'AAAA') == ($found =~ /:/)) {
+        $reply->push(answer => Net::DNS::RR->new(join ' ', $question->qname, 1, 'IN', $question->qtype, $found));
+    }
+    return $reply;
 }
 
 sub answer ($self, %addresses) {
