@@ -143,7 +143,9 @@ void Node::give_up(const Fault &fault, std::chrono::milliseconds longest_wait) {
 redis_client::ByteQueue &Node::output() {
     if (session_.is_ready()) {
         session_.flush(now());
-        set_deadline_timer();
+        if (session_.is_holding()) {
+            set_deadline_timer();
+        }
     }
     return session_.output();
 }

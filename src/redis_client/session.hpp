@@ -131,6 +131,7 @@ class Session {
     /// the event loop, so that those of one turn share script runs. A session that gathers has two
     /// turns unanswered at most, but for what it has held back for a millisecond.
     void flush(Time now);
+    bool is_holding() const { return held_until_.has_value(); } // what flush() left
     bool has_output() const { return !output_.empty() || !to_send_.empty(); }
     ByteQueue &output() { return output_; }
 

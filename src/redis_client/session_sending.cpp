@@ -91,8 +91,12 @@ void Session::send_waiting() {
 }
 
 void Session::flush(Time now) {
-    held_until_ = to_send_.empty() ? std::nullopt : gathers_until(now);
-    if (to_send_.empty() || held_until_) {
+    held_until_.reset();
+    if (to_send_.empty()) {
+        return;
+    }
+    held_until_ = gathers_until(now);
+    if (held_until_) {
         return;
     }
     while (!to_send_.empty()) {
