@@ -18,10 +18,10 @@ my $certificates = RateLimit::Certificates->new;
 my $strangers    = RateLimit::Certificates->new;
 $certificates->issue('address', 'IP:127.0.0.1');
 $certificates->issue('name',    'DNS:redis.test');
-$certificates->issue('expired', 'IP:127.0.0.1', -1);
+$certificates->issue('expired', 'IP:127.0.0.1', not_after => time - 1);
 $certificates->issue('client',  'DNS:nginx.test');
-$certificates->issue('stranger', 'IP:127.0.0.1', 2, $strangers);
-$certificates->self_signed('self', 'subjectAltName=IP:127.0.0.1');
+$certificates->issue('stranger', 'IP:127.0.0.1', issuer => $strangers->{issuer});
+$certificates->issue('self', 'IP:127.0.0.1', issuer => undef);
 
 my $trusted = 'ssl on; ssl_trusted_certificate ' . $certificates->certificate('authority') . ';';
 my $secret  = 'correct-horse';

@@ -1,41 +1,39 @@
 package RateLimit::Certificates;
 
-# Certificates of a test's own, by openssl, in a directory that goes with the object.
+# Certificates of a test's own, in a directory that goes with the object.
 
 use v5.36;
 use File::Temp qw(tempdir);
+use IO::Socket::SSL::Utils qw(CERT_create KEY_create_ec PEM_cert2file PEM_key2file);
 
 # Makes a certification authority, which signs what issue() makes.
 sub new ($class) {
     my $self = bless { dir => tempdir('certificates-XXXXXXXX', TMPDIR => 1, CLEANUP => 1) }, $class;
     chmod 0755, $self->{dir};
-    $self->self_signed('authority', 'basicConstraints=critical,CA:TRUE');
+    $self->{issuer} = [$self->make('authority', CA => 1)];
     return $self;
 }
 
 sub certificate ($self, $name) { return "$self->{dir}/$name.pem" }
 sub key ($self, $name)         { return "$self->{dir}/$name.key" }
 
-sub openssl (@arguments) {
-    my $said = qx{openssl @arguments 2>&1};
-    die "openssl @arguments: $said" if $?;
+# Parameters are those of CERT_create; valid from an hour ago, for two.
+sub make ($self, $name, %parameters) {
+    my ($certificate, $key) = CERT_create(
+        subject    => { commonName => $name },
+        key        => KEY_create_ec(),
+        not_before => time - 3600,
+        not_after  => time + 3600,
+        %parameters,
+    );
+    PEM_cert2file($certificate, $self->certificate($name));
+    PEM_key2file($key, $self->key($name));
+    return ($certificate, $key);
 }
 
-my @new_key = ('-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-noenc');
-
-sub self_signed ($self, $name, $extension) {
-    openssl('req', '-x509', @new_key, '-days', 2, '-subj', "/CN=$name", '-addext', $extension,
-        '-keyout', $self->key($name), '-out', $self->certificate($name));
-    return $name;
-}
-
-# A certificate of this host: `IP:127.0.0.1` or `DNS:redis.test`. It is valid for so many days, from
-# now on or until now. `from` is who signs it.
-sub issue ($self, $name, $host, $days = 2, $from = $self) {
-    openssl('req', '-new', @new_key, '-subj', "/CN=$name", '-addext', "subjectAltName=$host",
-        '-keyout', $self->key($name), '-out', "$self->{dir}/$name.csr");
-    openssl('x509', '-req', '-days', $days, '-in', "$self->{dir}/$name.csr", '-copy_extensions', 'copyall', '-CAcreateserial',
-        '-CA', $from->certificate('authority'), '-CAkey', $from->key('authority'), '-out', $self->certificate($name));
+# A certificate of this host: `IP:127.0.0.1` or `DNS:redis.test`, or several.
+sub issue ($self, $name, $host, %parameters) {
+    $self->make($name, issuer => $self->{issuer}, ext => [{ sn => 'subjectAltName', data => $host }], %parameters);
     return $name;
 }
 
