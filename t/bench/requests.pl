@@ -33,7 +33,11 @@ STDOUT->autoflush;
 my $machine = machine();
 my $cores   = cores();
 my $trust   = RateLimit::Certificates->new;
-my $redis   = RateLimit::Redis->start_new($trust->redis_settings($trust->issue('redis', 'IP:127.0.0.1'), empty_port()));
+my $redis   = RateLimit::Redis->start_new(
+    $trust->redis_settings($trust->issue('redis', 'IP:127.0.0.1'), empty_port()),
+    unixsocket     => 'redis.sock',
+    unixsocketperm => 777,
+);
 my $client  = $redis->client;
 my %servers = start_servers($redis, $trust->certificate('authority'), abs_path('build/empty_script/build/ngx_http_redis_rate_limit_module.so'));
 my %workers = map { $_ => [$servers{$_}->workers] } keys %servers;

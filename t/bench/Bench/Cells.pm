@@ -26,6 +26,7 @@ my @variants = (
     variant('gcra', 'gcra, headers off', $no_headers . rules("zone=per_client $gcra")),
     variant('gcra_headers', 'gcra, default headers', rules("zone=per_client $gcra")),
     variant('tls', 'gcra, headers off, TLS to Redis', $no_headers . rules("zone=per_client $gcra"), server => 'tls'),
+    variant('unix', 'gcra, headers off, unix socket to Redis', $no_headers . rules("zone=per_client $gcra"), server => 'unix'),
     variant('three', 'three rules, headers off', $no_headers . rules("zone=per_client $gcra", @two_more)),
     (map { variant($_->[0], "$_->[0], headers off", $no_headers . rules("zone=per_client algorithm=$_->[0] $_->[1] name=$_->[0]")) }
         ['fixed_window',   'limit=1000000000 window=60'],
@@ -57,7 +58,7 @@ my @others  = qw(three fixed_window sliding_window sliding_log token_bucket leak
 my @loads   = (
     [1, 1,   50_000,  @core, @headers],
     ['held', 1, 50_000, @core, @headers],
-    [1, 64,  50_000,  @core, @headers, 'tls', @others, 'empty_script'],
+    [1, 64,  50_000,  @core, @headers, qw(unix tls), @others, 'empty_script'],
     ['held', 64, 50_000, qw(bare limit_req gcra gcra_headers)],
     [1, 256, 50_000,  @core],
     [1, 1,   1,       @core],
@@ -125,13 +126,19 @@ server {
 END
 }
 
-# An nginx with one worker, one with two, one that speaks TLS to Redis, and one whose gcra does nothing.
+# An nginx with one worker, one with two, those that ask Redis by a unix socket and by TLS, and one
+# whose gcra does nothing.
 sub start_servers ($redis, $authority, $empty_module) {
-    my $plain = "server ${\$redis->address};";
-    my $tls   = "server 127.0.0.1:${\$redis->conf->{'tls-port'}}; ssl on; ssl_trusted_certificate $authority;";
-    my @usual = grep { !$_->{server} } @variants;
+    my $plain   = "server ${\$redis->address};";
+    my @usual   = grep { !$_->{server} } @variants;
     my %servers = map { $_ => RateLimit::Nginx->start_new(configuration($plain, @usual), workers => $_, log_level => 'error') } 1, 2;
-    $servers{tls} = RateLimit::Nginx->start_new(configuration($tls, variant_named('tls')), log_level => 'error');
+    my %other   = (
+        unix => "server unix:${\$redis->tmpdir}/redis.sock;",
+        tls  => "server 127.0.0.1:${\$redis->conf->{'tls-port'}}; ssl on; ssl_trusted_certificate $authority;",
+    );
+    for my $name (sort keys %other) {
+        $servers{$name} = RateLimit::Nginx->start_new(configuration($other{$name}, variant_named($name)), log_level => 'error');
+    }
     my $empty = RateLimit::Nginx->new(configuration($plain, variant_named('empty_script')), log_level => 'error');
     my $file  = $empty->dir . '/nginx.conf';
     RateLimit::Nginx::write_file($file, RateLimit::Nginx::slurp($file) =~ s/^load_module .*$/load_module $empty_module;/mr);
