@@ -88,8 +88,9 @@ subtest 'a limit that is tried first' => sub {
     my @responses = map { $nginx->get('/') } 1, 2;
     is(join(' ', map { $_->{status} } @responses), '404 404', 'rejects nobody');
     is(join(' ', grep { /ratelimit|retry/ } map { keys $_->{headers}->%* } @responses), '', 'and shows nothing');
-    my @lines = map { /(\S+ \S+ \S+)$/ } split /\n/, RateLimit::Nginx::slurp($nginx->dir . '/limits.log');
-    is_deeply(\@lines, [ 'PASSED per_client/60s redis', 'REJECTED_DRY_RUN per_client/60s redis' ], 'but to the log');
+    my $lines = sub { join ', ', RateLimit::Nginx::slurp($nginx->dir . '/limits.log') =~ /(\S+ \S+ \S+)$/mg };
+    my $tried = 'PASSED per_client/60s redis, REJECTED_DRY_RUN per_client/60s redis';
+    ok(wait_until(sub { $lines->() eq $tried }), 'but to the log') or diag($lines->());
 
     my ($expression) = RateLimit::Nginx::slurp($deploying) =~ /^ *```promql\n(.*?)^ *```$/ms;
     my $rules = $nginx->dir . '/rules.yaml';
@@ -209,7 +210,7 @@ redis_rate_limit_zone \$remote_addr zone=z:1m on_error=closed;
 server { listen %PORT%; location / { redis_rate_limit zone=z algorithm=gcra limit=1 window=1; empty_gif; } }
 END
     is($nginx->get('/')->{status}, 503, 'a master without a replica decides nothing');
-    like($nginx->error_log, qr/fails: error reply: NOREPLICAS/, 'and says so');
+    like($nginx->error_log, qr/fails: error reply: .*NOREPLICAS /, 'and says so');
     $nginx->stop;
 };
 

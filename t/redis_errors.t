@@ -45,14 +45,14 @@ my %fault = (
         end   => sub ($redis, $client) { $relay->replace_all('') },
     },
     oom => {
-        says  => qr/error reply: OOM command not allowed/,
+        says  => qr/error reply: .*OOM command not allowed/,
         begin => sub ($redis, $client) { $client->config_set('maxmemory', 1) },
         end   => sub ($redis, $client) { $client->config_set('maxmemory', 0) },
     },
     # A snapshot cannot take the place of a directory.
     misconf => {
         redis => { save => '3600 1' },
-        says  => qr/error reply: MISCONF Redis is configured to save RDB snapshots/,
+        says  => qr/error reply: .*MISCONF \w+ is configured to save/,
         begin => sub ($redis, $client) {
             mkdir $redis->tmpdir . '/dump.rdb' or die "mkdir: $!";
             save_snapshot($client, 'err');
@@ -63,12 +63,12 @@ my %fault = (
         },
     },
     noreplicas => {
-        says  => qr/error reply: NOREPLICAS Not enough good replicas to write/,
+        says  => qr/error reply: .*NOREPLICAS Not enough good replicas to write/,
         begin => sub ($redis, $client) { $client->config_set('min-replicas-to-write', 1) },
         end   => sub ($redis, $client) { $client->config_set('min-replicas-to-write', 0) },
     },
     readonly => {
-        says  => qr/error reply: READONLY You can't write against a read only replica/,
+        says  => qr/error reply: .*READONLY You can't write against/,
         begin => sub ($redis, $client) { $client->replicaof('127.0.0.1', 1) },
         end   => sub ($redis, $client) { $client->replicaof('no', 'one') },
     },
@@ -80,7 +80,7 @@ my %fault = (
     },
     busy => {
         redis => { 'lua-time-limit' => 5 },
-        says  => qr/error reply: BUSY Redis is busy running a script/,
+        says  => qr/error reply: BUSY \w+ is busy running a script/,
         begin => sub ($redis, $client) {
             $child{busy} = RateLimit::Process->run(sub { eval { $redis->client->eval('while true do end', 0) } });
             wait_until(refuses($client, 'BUSY')) or die 'not busy';
@@ -90,7 +90,7 @@ my %fault = (
     # Each key takes a while to load.
     loading => {
         redis => { 'enable-debug-command' => 'yes', 'loading-process-events-interval-bytes' => 1024 },
-        says  => qr/error reply: LOADING Redis is loading the dataset in memory/,
+        says  => qr/error reply: LOADING \w+ is loading the dataset in memory/,
         begin => sub ($redis, $client) {
             $client->debug('populate', 50_000);
             $client->config_set('key-load-delay', 1000); # microseconds
@@ -101,19 +101,19 @@ my %fault = (
     },
     noperm => {
         backend => "username limiter; password $secret;",
-        says    => qr/error reply: NOPERM this user has no permissions to run the 'evalsha' command/,
+        says    => qr/error reply: NOPERM .*no permissions to run the 'evalsha' command/,
         begin   => sub ($redis, $client) { $client->acl('setuser', 'limiter', '-evalsha') },
         end     => sub ($redis, $client) { $client->acl('setuser', 'limiter', '+evalsha') },
     },
     'noperm-script' => {
         backend => "username limiter; password $secret;",
-        says    => qr/error reply: .*can't run this command/,
+        says    => qr/error reply: .*(?:can't run this|no permissions to run the 'get')/,
         begin   => sub ($redis, $client) { $client->acl('setuser', 'limiter', '-get') },
         end     => sub ($redis, $client) { $client->acl('setuser', 'limiter', '+get') },
     },
     'noperm-login' => {
         backend => "username limiter; password $secret;",
-        says    => qr/SCRIPT LOAD: NOPERM this user has no permissions/,
+        says    => qr/SCRIPT LOAD: NOPERM .*no permissions to run the 'script.*' command/,
         begin   => sub ($redis, $client) { $client->acl('setuser', 'limiter', '-script'); disconnect($client) },
         end     => sub ($redis, $client) { $client->acl('setuser', 'limiter', '+script') },
     },
@@ -138,6 +138,7 @@ my %fault = (
         end     => sub ($redis, $client) { $client->config_set('maxclients', 100) },
     },
 );
+delete $fault{loading} if RateLimit::Redis::major_version() < 7; # which cannot be told to take its time
 my @names = sort keys %fault;
 
 sub save_snapshot ($client, $outcome) {
@@ -187,7 +188,7 @@ my ($worker) = $nginx->workers;
 sub connection ($name) { return join ' ', map { $_->{id} } $fault{$name}{server}->nginx_clients }
 
 # An error is an answer like any other, but that of a replica.
-sub keeps_connection ($fault) { return $fault->{says} =~ /error reply: (?!READONLY)/ }
+sub keeps_connection ($fault) { return $fault->{says} =~ /error reply: (?!.*READONLY)/ }
 
 my %without; # how many checks of each backend got no verdict
 

@@ -44,13 +44,13 @@ class DamageTest : public testing::TestWithParam<Algorithm> {
 TEST_P(DamageTest, AKeyOfAnotherTypeIsAnErrorAndChargesNoOtherRule) {
     const Quota quota = traffic_.small_quota(GetParam());
     redis_.command({"HSET", "hash", "field", "value"});
-    EXPECT_EQ(check(quota, "hash").substr(0, 9), "WRONGTYPE");
+    EXPECT_NE(check(quota, "hash").find("WRONGTYPE "), std::string::npos);
 
     const Quota other = traffic_.small_quota(Algorithm::gcra);
     Charge charges[] = {charge_of(other, false, "first"),
                         charge_of(quota, false, "hash", slot_of(quota, "hash")),
                         charge_of(other, false, "last")};
-    EXPECT_EQ(redis_.check(charges).substr(0, 9), "WRONGTYPE");
+    EXPECT_NE(redis_.check(charges).find("WRONGTYPE "), std::string::npos);
     EXPECT_FALSE(redis_.has("first"));
     EXPECT_FALSE(redis_.has("last"));
 }

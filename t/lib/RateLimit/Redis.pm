@@ -32,6 +32,8 @@ sub start_new ($class, %settings) {
     return $self;
 }
 
+sub major_version () { return qx{redis-server --version} =~ /v=(\d+)/ ? $1 : die 'no redis-server' }
+
 # As nginx's configuration names it: a socket from a directory beside its own, see there.
 sub address ($self) {
     my $conf = $self->conf;
