@@ -139,7 +139,8 @@ subtest 'keys are evicted, and flushed' => sub {
     $client->config_set('maxmemory', $client->info('memory')->{used_memory} + 200_000);
     my $load = start_requests($nginx->url('/each'), 10_000, rate => 10_000);
     while ($load->is_running) {
-        $client->flushall if $client->info('stats')->{evicted_keys} > 1000;
+        # else Redis 8 frees the memory later, and has until then neither room nor a key to evict
+        $client->flushall('SYNC') if $client->info('stats')->{evicted_keys} > 1000;
         sleep 0.05;
     }
     is($load->finish->{passed}, 10_000, 'all of 10000 clients pass');
