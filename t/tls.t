@@ -153,38 +153,4 @@ subtest 'many checks at once' => sub {
     $nginx->stop;
 };
 
-# Of one millisecond, two turns of the event loop are asked at once; others wait for an answer, or
-# for the millisecond to end. Who leaves after that has been charged.
-sub charges_who_leaves ($name, $when, %options) {
-    my $redis   = $with{address}{redis};
-    my $nginx   = start_nginx("$server{address} $trusted", 'connect_timeout 5s; timeout 5s;', %options);
-    my $now     = sub { 0 + $nginx->get('/now')->{content} };
-    my @clients = 1 .. 3;
-    is($nginx->get("/many?key=$name")->{status}, 200, 'a verdict');
-    for my $round (1 .. 50) {
-        my @connections = map { RateLimit::Client->new($nginx) } @clients;
-        $redis->freeze;
-        $connections[$_ - 1]->send("GET /many?key=$name-$round-$_ HTTP/1.1\r\nHost: localhost\r\n\r\n") for @clients;
-        $when->($now);
-        $_->close for reverse @connections; # first those that may not have been sent
-        wait_until(sub { @clients == (() = $nginx->access_log =~ /key=$name-$round-\d+ HTTP\S*" 499 /g) }) or die 'they have not left';
-        $redis->thaw;
-        my $charged = sub { scalar grep { $redis->taken("rl:{closed:$name-$round-$_}:sliding_log:60000") } @clients };
-        ok(wait_until(sub { $charged->() == @clients }), "round $round: each is charged") or diag $charged->();
-    }
-    $nginx->stop;
-}
-
-subtest 'no check waits for long for the answer to another' => sub {
-    charges_who_leaves('held', sub ($now) {
-        my $asked = $now->();
-        wait_until(sub { $now->() > $asked + 0.005 }) or die 'nginx has no clock';
-    });
-};
-
-# Then no millisecond ends before the clock ticks.
-subtest 'nor at all with timer_resolution' => sub {
-    charges_who_leaves('ticks', sub ($now) { $now->() for 1 .. 3 }, main => 'timer_resolution 500ms;');
-};
-
 done_testing;

@@ -16,7 +16,13 @@ Connection &connection_of(const ngx_event_t *event) {
 } // namespace
 
 Connection::Connection(Owner &owner, ngx_log_t *log, const TlsContext *tls)
-    : owner_(owner), log_(*log), tls_context_(tls) {}
+    : owner_(owner), log_(*log), tls_context_(tls) {
+    readable_.data = this;
+    readable_.log = log_.log();
+    readable_.handler = [](ngx_event_t *event) noexcept {
+        static_cast<Connection *>(event->data)->write_and_read();
+    };
+}
 
 void Connection::open(const Address &address, std::string_view host) {
     close();
@@ -63,12 +69,17 @@ void Connection::set_handlers() {
         if (self.stage_ == Stage::connecting) {
             self.finish_connecting();
         }
-        self.read();
+        if (self.connection_ != nullptr && self.stage_ == Stage::connected) {
+            ngx_post_event(&self.readable_, &ngx_posted_events);
+        }
     };
     connection_->write->handler = [](ngx_event_t *event) noexcept { connection_of(event).write(); };
 }
 
 void Connection::close() {
+    if (readable_.posted) {
+        ngx_delete_posted_event(&readable_);
+    }
     if (connection_ != nullptr) {
         if (tls_ != nullptr) {
             tls_->shut_down(*connection_);
@@ -132,6 +143,14 @@ void Connection::go_on(TlsPeer::Handshake handshake) {
 void Connection::begin() {
     stage_ = Stage::connected;
     owner_.on_connected();
+}
+
+/// At the end of a turn, when all is asked that will be: nginx goes on with many requests as it
+/// reads their verdicts, and Redis is to have work by then.
+void Connection::write_and_read() {
+    owner_.on_readable();
+    write();
+    read();
 }
 
 void Connection::read() {

@@ -26,6 +26,8 @@ class Connection {
     class Owner {
       public:
         virtual void on_connected() = 0;
+        /// Bytes have come, and are read when the output has been sent.
+        virtual void on_readable() {}
         virtual void on_bytes(std::string_view bytes) = 0;
         /// The connection is closed by now.
         virtual void on_lost(const Loss &loss) = 0;
@@ -76,6 +78,7 @@ class Connection {
     void go_on(TlsPeer::Handshake handshake);
     void begin();
     void write();
+    void write_and_read();
     Loss broken() const;
     void lose(const Loss &loss);
 
@@ -85,6 +88,7 @@ class Connection {
     std::unique_ptr<TlsPeer> tls_; // of the host that was last connected to
     std::string host_;
     ngx_connection_t *connection_ = nullptr;
+    ngx_event_t readable_{}; // posted
     Stage stage_ = Stage::connecting;
     bool is_local_ = false; // a unix socket
 };

@@ -155,6 +155,12 @@ void Node::on_connected() {
     connection_.send_soon();
 }
 
+void Node::on_readable() {
+    if (session_.is_ready()) {
+        session_.flush_all(now());
+    }
+}
+
 void Node::on_bytes(std::string_view bytes) {
     is_receiving_ = true;
     const Session::Progress progress = session_.received(bytes, now());

@@ -128,9 +128,11 @@ class Session {
     std::optional<Time> next_expiry() const;
 
     /// Writes the checks that were asked since the last time to output(): at the end of a turn of
-    /// the event loop, so that those of one turn share script runs. A session that gathers has two
-    /// turns unanswered at most, but for what it has held back for a millisecond.
+    /// the event loop, so that those of one turn share script runs. A session that gathers holds
+    /// them back while more checks are under way, for a millisecond at most.
     void flush(Time now);
+    /// To be called when an answer has come, before it is read: Redis is then at work meanwhile.
+    void flush_all(Time now);
     bool is_holding() const { return held_until_.has_value(); } // what flush() left
     bool has_output() const { return !output_.empty() || !to_send_.empty(); }
     ByteQueue &output() { return output_; }
@@ -156,12 +158,6 @@ class Session {
         closed,
         logging_in,
         ready,
-    };
-
-    /// What one turn sent.
-    struct Flushed {
-        uint64_t end = 0; // in the output
-        Time at{-1};
     };
 
     std::optional<Time> given_up_at() const;
@@ -237,8 +233,8 @@ class Session {
     bool shares_runs_ = true; // Redis takes keys of several checks in one command
     IntrusiveList<Call, &Call::waiting_hook> waiting_;
     IntrusiveList<Call, &Call::sending_hook> to_send_;
+    size_t to_send_count_ = 0;
     std::optional<Time> held_until_;                     // what is to be sent
-    std::array<Flushed, 2> flushed_;                     // the last ones, the older one first
     IntrusiveList<Call, &Call::sending_hook> to_answer_; // the first calls of runs
 };
 

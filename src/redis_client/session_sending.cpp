@@ -77,10 +77,12 @@ bool Session::prepare(Call &check, std::span<Charge> charges) {
 void Session::send_later(Call &check) {
     check.is_to_send = true;
     to_send_.push_back(check);
+    ++to_send_count_;
 }
 
 void Session::forget_to_send(Call &check) {
     to_send_.remove(check);
+    --to_send_count_;
     check.is_to_send = false;
 }
 
@@ -96,24 +98,29 @@ void Session::flush(Time now) {
         return;
     }
     held_until_ = gathers_until(now);
-    if (held_until_) {
-        return;
+    if (!held_until_) {
+        flush_all(now);
     }
+}
+
+void Session::flush_all(Time now) {
+    held_until_.reset();
     while (!to_send_.empty()) {
         send_or_fail(take_run(), now);
     }
-    flushed_ = {flushed_.back(), {.end = output_.appended(), .at = now}};
 }
 
-/// Redis reads one TLS record at a time, and answers it in one of its own: where two turns are
-/// unanswered, what the next ones send costs less together, and waits for no longer. A Redis that
-/// is far away is not waited for, so that its verdicts are a millisecond late at most.
+/// Each run costs, and Redis is at work on those under way: what is asked meanwhile waits for an
+/// answer to them. Where few are pending there is nothing to gather, and a Redis that is far away
+/// is not waited for, so that its verdicts are a millisecond late at most.
 std::optional<Time> Session::gathers_until(Time now) const {
     constexpr Time longest_hold{1};
-    const auto &[end, at] = flushed_.front();
-    const bool is_unanswered = !to_answer_.empty() && to_answer_.front()->end_of_command <= end;
-    const bool is_held = settings_.gathers && is_unanswered && now < at + longest_hold;
-    return is_held ? std::optional(at + longest_hold) : std::nullopt;
+    constexpr size_t few = 4;
+    if (!settings_.gathers || to_answer_.empty() || pending_ <= few) {
+        return std::nullopt;
+    }
+    const Time end = to_answer_.front()->sent + longest_hold;
+    return now < end ? std::optional(end) : std::nullopt;
 }
 
 void Session::send_or_fail(Call &first, Time now) {

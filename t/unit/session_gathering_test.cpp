@@ -1,5 +1,5 @@
-// A session that gathers: of one millisecond, two turns go out at once, and others wait for
-// answers.
+// A session that gathers: where many checks are pending, what is asked while some are under way
+// waits for an answer to them, for a millisecond at most.
 
 #include "session_runs_test.hpp"
 
@@ -15,34 +15,62 @@ class SessionGatheringTest : public SessionRunsTest {
         log_in();
     }
 
-    /// Each in a turn of its own.
-    void send_two() {
-        ask_log(a_, "a");
-        EXPECT_EQ(sent(), Commands{evalsha("a")});
-        ask_log(b_, "b");
-        EXPECT_EQ(sent(), Commands{evalsha("b")});
+    /// So many in one turn, which are one run.
+    void send_run(size_t size) {
+        Keys keys;
+        for (size_t i = 0; i < size; ++i) {
+            keys.push_back(std::to_string(i));
+            ask_log(of_run_[i], keys.back());
+        }
+        EXPECT_EQ(sent(), Commands{run_of_logs(keys)});
+    }
+
+    /// The answer to send_run().
+    static std::string verdicts(size_t size) {
+        std::string answers;
+        for (size_t i = 0; i < size; ++i) {
+            answers += with_left(1);
+        }
+        return bulk_string(answers);
     }
 
     void hold_one() {
-        send_two();
-        held_ = ask_log(c_, "c");
+        send_run(4);
+        held_ = ask_log(a_, "a");
         EXPECT_EQ(sent(), Commands{});
+        EXPECT_TRUE(session_->is_holding());
+        EXPECT_TRUE(session_->has_output());
     }
 
+    std::array<Listener, 4> of_run_;
     Call *held_ = nullptr;
-    Listener d_;
 };
 
-TEST_F(SessionGatheringTest, HoldsAThirdTurnUntilTheFirstIsAnswered) {
+TEST_F(SessionGatheringTest, HoldsWhatIsAskedUntilAnAnswerIsRead) {
     hold_one();
-    EXPECT_TRUE(session_->has_output());
-    ask_log(d_, "d");
+    ask_log(b_, "b");
     EXPECT_EQ(sent(), Commands{});
-    receive(grant(1));
-    EXPECT_EQ(sent(), Commands{run_of_logs({"c", "d"})});
-    receive(grant(2) + bulk_string(with_left(3) + with_left(4)));
-    EXPECT_EQ(c_.results, Results{granted(3)});
-    EXPECT_EQ(d_.results, Results{granted(4)});
+    receive(verdicts(4));
+    EXPECT_EQ(sent(), (Commands{run_of_logs({"a", "b"})}));
+    receive(bulk_string(with_left(2) + with_left(3)));
+    EXPECT_EQ(a_.results, Results{granted(2)});
+    EXPECT_EQ(b_.results, Results{granted(3)});
+}
+
+TEST_F(SessionGatheringTest, SendsItBeforeTheAnswerIsRead) {
+    hold_one();
+    session_->flush_all(now_);
+    EXPECT_FALSE(session_->is_holding());
+    EXPECT_EQ(sent(), Commands{evalsha("a")});
+    receive(verdicts(4) + grant(2));
+    EXPECT_EQ(a_.results, Results{granted(2)});
+}
+
+TEST_F(SessionGatheringTest, HoldsNothingWhereFewArePending) {
+    send_run(3);
+    ask_log(a_, "a");
+    EXPECT_EQ(sent(), Commands{evalsha("a")});
+    receive(verdicts(3) + grant(2));
 }
 
 TEST_F(SessionGatheringTest, HoldsNothingForLongerThanAMillisecond) {
@@ -50,26 +78,18 @@ TEST_F(SessionGatheringTest, HoldsNothingForLongerThanAMillisecond) {
     EXPECT_EQ(session_->next_expiry(), now_ + 1ms);
     now_ += 1ms;
     EXPECT_FALSE(session_->expire(now_));
-    EXPECT_EQ(sent(), Commands{evalsha("c")});
-    receive(grant(1) + grant(2) + grant(3));
+    EXPECT_EQ(sent(), Commands{evalsha("a")});
+    receive(verdicts(4) + grant(2));
 }
 
 TEST_F(SessionGatheringTest, HoldsNothingForARedisThatIsFarAway) {
-    send_two();
+    send_run(4);
     now_ += 1ms;
-    ask_log(c_, "c");
-    EXPECT_EQ(sent(), Commands{evalsha("c")});
-    ask_log(d_, "d"); // one of the two before was of another millisecond
-    EXPECT_EQ(sent(), Commands{evalsha("d")});
-    receive(grant(1) + grant(2) + grant(3) + grant(4));
-}
-
-TEST_F(SessionGatheringTest, CountsWhatIsUnanswered) {
-    send_two();
-    receive(grant(1) + grant(2));
-    ask_log(c_, "c");
-    EXPECT_EQ(sent(), Commands{evalsha("c")});
-    receive(grant(3));
+    ask_log(a_, "a");
+    EXPECT_EQ(sent(), Commands{evalsha("a")});
+    ask_log(b_, "b"); // though one was sent just now
+    EXPECT_EQ(sent(), Commands{evalsha("b")});
+    receive(verdicts(4) + grant(2) + grant(3));
 }
 
 // The transport asks for output only when it can send.
@@ -78,8 +98,9 @@ TEST_F(SessionGatheringTest, IsNotDueForEverWhereNothingCanBeSent) {
     now_ += 1ms;
     EXPECT_FALSE(session_->expire(now_));
     EXPECT_EQ(session_->next_expiry(), now_ - 1ms + default_settings().timeout);
-    receive(grant(1) + grant(2));
-    receive(grant(3));
+    receive(verdicts(4));
+    EXPECT_EQ(sent(), Commands{evalsha("a")});
+    receive(grant(2));
 }
 
 TEST_F(SessionGatheringTest, HoldsNothingForWhoHasLeft) {
@@ -87,23 +108,24 @@ TEST_F(SessionGatheringTest, HoldsNothingForWhoHasLeft) {
     session_->abandon(*held_, now_);
     EXPECT_FALSE(session_->has_output());
     EXPECT_EQ(sent(), Commands{});
+    EXPECT_FALSE(session_->is_holding());
     EXPECT_EQ(session_->next_expiry(), now_ + default_settings().timeout);
-    receive(grant(1) + grant(2));
+    receive(verdicts(4));
 }
 
 TEST_F(SessionGatheringTest, SendsWhatItHeldOnANewConnection) {
     hold_one();
     session_->disconnected(Lost::in_use, now_);
-    EXPECT_EQ(b_.results, Results{Failure::connect});
+    EXPECT_EQ(of_run_[0].results, Results{Failure::connect});
     EXPECT_EQ(session_->next_expiry(), now_ + default_settings().timeout);
     session_->connected();
     wire_.clear();
     flush();
     wire_.clear();
     EXPECT_EQ(receive(loaded), Progress::ready);
-    EXPECT_EQ(sent(), Commands{evalsha("c")});
-    receive(grant(3));
-    EXPECT_EQ(c_.results, Results{granted(3)});
+    EXPECT_EQ(sent(), Commands{evalsha("a")});
+    receive(grant(2));
+    EXPECT_EQ(a_.results, Results{granted(2)});
 }
 
 } // namespace
