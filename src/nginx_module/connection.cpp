@@ -69,8 +69,11 @@ void Connection::set_handlers() {
         if (self.stage_ == Stage::connecting) {
             self.finish_connecting();
         }
-        if (self.connection_ != nullptr && self.stage_ == Stage::connected) {
+        const bool is_open = self.connection_ != nullptr && self.stage_ == Stage::connected;
+        if (is_open && !event->pending_eof && self.owner_.writes_first()) {
             ngx_post_event(&self.readable_, &ngx_posted_events);
+        } else { // nothing is to be sent to a peer that has closed
+            self.read();
         }
     };
     connection_->write->handler = [](ngx_event_t *event) noexcept { connection_of(event).write(); };

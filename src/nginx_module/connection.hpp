@@ -26,7 +26,9 @@ class Connection {
     class Owner {
       public:
         virtual void on_connected() = 0;
-        /// Bytes have come, and are read when the output has been sent.
+        /// Whether bytes that come are read at the end of a turn only, when the output is sent.
+        virtual bool writes_first() const { return false; }
+        /// Such bytes have come: the last word before output() is sent.
         virtual void on_readable() {}
         virtual void on_bytes(std::string_view bytes) = 0;
         /// The connection is closed by now.
@@ -88,7 +90,7 @@ class Connection {
     std::unique_ptr<TlsPeer> tls_; // of the host that was last connected to
     std::string host_;
     ngx_connection_t *connection_ = nullptr;
-    ngx_event_t readable_{}; // posted
+    ngx_event_t readable_{}; // posted where the owner writes first
     Stage stage_ = Stage::connecting;
     bool is_local_ = false; // a unix socket
 };

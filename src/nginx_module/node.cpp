@@ -156,9 +156,7 @@ void Node::on_connected() {
 }
 
 void Node::on_readable() {
-    if (session_.is_ready()) {
-        session_.flush_all(now());
-    }
+    session_.flush_all(now());
 }
 
 void Node::on_bytes(std::string_view bytes) {

@@ -129,7 +129,7 @@ class Session {
 
     /// Writes the checks that were asked since the last time to output(): at the end of a turn of
     /// the event loop, so that those of one turn share script runs. A session that gathers holds
-    /// them back while more checks are under way, for a millisecond at most.
+    /// them back while others are under way, for a millisecond at most.
     void flush(Time now);
     /// To be called when an answer has come, before it is read: Redis is then at work meanwhile.
     void flush_all(Time now);
@@ -233,7 +233,6 @@ class Session {
     bool shares_runs_ = true; // Redis takes keys of several checks in one command
     IntrusiveList<Call, &Call::waiting_hook> waiting_;
     IntrusiveList<Call, &Call::sending_hook> to_send_;
-    size_t to_send_count_ = 0;
     std::optional<Time> held_until_;                     // what is to be sent
     IntrusiveList<Call, &Call::sending_hook> to_answer_; // the first calls of runs
 };

@@ -77,12 +77,10 @@ bool Session::prepare(Call &check, std::span<Charge> charges) {
 void Session::send_later(Call &check) {
     check.is_to_send = true;
     to_send_.push_back(check);
-    ++to_send_count_;
 }
 
 void Session::forget_to_send(Call &check) {
     to_send_.remove(check);
-    --to_send_count_;
     check.is_to_send = false;
 }
 
