@@ -9,19 +9,6 @@ namespace nginx_module {
 
 namespace {
 
-/// With timer_resolution nginx's clock may stand still for longer than a check is to be held.
-bool has_exact_clock() {
-    const auto *core = reinterpret_cast<const ngx_core_conf_t *>(
-        ngx_get_conf(ngx_cycle->conf_ctx, ngx_core_module));
-    return core->timer_resolution == 0;
-}
-
-redis_client::SessionSettings settings_of(const BackendConf &conf) {
-    redis_client::SessionSettings settings = conf.session;
-    settings.gathers = has_exact_clock();
-    return settings;
-}
-
 /// One Redis, or whoever is the master among several.
 class SingleNode final : public Backend {
   public:
@@ -59,7 +46,7 @@ std::unique_ptr<Backend> make_backend(const BackendConf &conf, ngx_log_t *log) {
 
 } // namespace
 
-Backend::Backend(const BackendConf &conf) : group_(settings_of(conf)) {}
+Backend::Backend(const BackendConf &conf) : group_(conf.session) {}
 
 Backend &backend_of(BackendConf &conf) {
     if (conf.worker == nullptr) {

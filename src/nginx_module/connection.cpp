@@ -143,6 +143,17 @@ void Connection::go_on(TlsPeer::Handshake handshake) {
     begin();
 }
 
+bool Connection::is_on_this_host() const {
+    ngx_sockaddr_t own;
+    ngx_sockaddr_t peer;
+    socklen_t own_size = sizeof(own);
+    socklen_t peer_size = sizeof(peer);
+    return is_local_ ||
+           (getsockname(connection_->fd, &own.sockaddr, &own_size) == 0 &&
+            getpeername(connection_->fd, &peer.sockaddr, &peer_size) == 0 &&
+            ngx_cmp_sockaddr(&own.sockaddr, own_size, &peer.sockaddr, peer_size, 0) == NGX_OK);
+}
+
 void Connection::begin() {
     stage_ = Stage::connected;
     owner_.on_connected();

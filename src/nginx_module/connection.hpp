@@ -63,6 +63,9 @@ class Connection {
     /// Of an open connection.
     Stage stage() const { return stage_; }
 
+    /// Of an open connection: whether it does not leave this host, as far as its addresses tell.
+    bool is_on_this_host() const;
+
     /// Sends the output at the end of this turn of the event loop, all that was asked by then in
     /// one piece.
     void send_soon();

@@ -11,6 +11,13 @@ using redis_client::Session;
 
 namespace {
 
+/// With timer_resolution nginx's clock may stand still for longer than a check is to be held.
+bool has_exact_clock() {
+    const auto *core = reinterpret_cast<const ngx_core_conf_t *>(
+        ngx_get_conf(ngx_cycle->conf_ctx, ngx_core_module));
+    return core->timer_resolution == 0;
+}
+
 bool is_leaving() {
     return ngx_exiting != 0 || ngx_terminate != 0;
 }
@@ -152,6 +159,8 @@ redis_client::ByteQueue &Node::output() {
 
 void Node::on_connected() {
     session_.connected();
+    // from elsewhere answers come so late that waiting for them costs more than it saves
+    session_.set_gathers(connection_.is_on_this_host() && has_exact_clock());
     connection_.send_soon();
 }
 

@@ -128,9 +128,11 @@ class Session {
     std::optional<Time> next_expiry() const;
 
     /// Writes the checks that were asked since the last time to output(): at the end of a turn of
-    /// the event loop, so that those of one turn share script runs. A session that gathers holds
-    /// them back while others are under way, for a millisecond at most.
+    /// the event loop, so that those of one turn share script runs. A session that gathers makes
+    /// few large runs of many small ones: it holds them back while others are under way, for a
+    /// millisecond at most.
     void flush(Time now);
+    void set_gathers(bool gathers) { gathers_ = gathers; }
     /// To be called when an answer has come, before it is read: Redis is then at work meanwhile.
     void flush_all(Time now);
     bool is_holding() const { return held_until_.has_value(); } // what flush() left
@@ -230,6 +232,7 @@ class Session {
     size_t pending_ = 0; // of the group's calls
     size_t refunds_ = 0; // of them
     bool refuses_errands_ = false;
+    bool gathers_ = false;
     bool shares_runs_ = true; // Redis takes keys of several checks in one command
     IntrusiveList<Call, &Call::waiting_hook> waiting_;
     IntrusiveList<Call, &Call::sending_hook> to_send_;

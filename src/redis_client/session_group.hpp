@@ -21,7 +21,6 @@ struct SessionSettings {
     std::string password; // empty: no AUTH
     uint64_t database = 0;
     bool needs_master = false;       // one that is no master is of no use
-    bool gathers = false;            // few large runs in the place of many small ones
     std::vector<ScriptShape> shapes; // those of most checks: their scripts are loaded at once
     std::chrono::milliseconds timeout{100}; // of one check, from asking to verdict
     size_t max_pending = 16384;             // checks asked or on the wire, of all sessions

@@ -109,12 +109,12 @@ void Session::flush_all(Time now) {
 }
 
 /// Each run costs, and Redis is at work on those under way: what is asked meanwhile waits for an
-/// answer to them. Where few are pending there is nothing to gather, and a Redis that is far away
-/// is not waited for, so that its verdicts are a millisecond late at most.
+/// answer to them. Where few are pending there is nothing to gather, and a Redis that stands still
+/// is not waited for, so that no check is more than a millisecond late.
 std::optional<Time> Session::gathers_until(Time now) const {
     constexpr Time longest_hold{1};
     constexpr size_t few = 4;
-    if (!settings_.gathers || to_answer_.empty() || pending_ <= few) {
+    if (!gathers_ || to_answer_.empty() || pending_ <= few) {
         return std::nullopt;
     }
     const Time end = to_answer_.front()->sent + longest_hold;

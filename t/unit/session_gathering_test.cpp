@@ -9,9 +9,8 @@ namespace {
 class SessionGatheringTest : public SessionRunsTest {
   protected:
     SessionGatheringTest() {
-        SessionSettings settings = default_settings();
-        settings.gathers = true;
-        start(settings);
+        start(default_settings());
+        session_->set_gathers(true);
         log_in();
     }
 

@@ -181,9 +181,9 @@ class SessionWalkTest : public SessionTest, public testing::WithParamInterface<b
   protected:
     SessionWalkTest() {
         SessionSettings settings = with_max_pending(50);
-        settings.gathers = GetParam();
         settings.shapes = {shape_of(rules_of(Kind::log, 0)), shape_of(rules_of(Kind::slot, 0))};
         start(settings);
+        session_->set_gathers(GetParam());
     }
 
     void ask_one() {
