@@ -13,9 +13,8 @@ use RateLimit::Wait qw(wait_until);
 use Test::More;
 
 sub start_nginx ($redis, %options) {
-    my $server = join ':', $redis->conf->@{qw(bind port)};
     return RateLimit::Nginx->start_new(<<"END", %options);
-redis_rate_limit_backend default { server $server; connect_timeout 5s; timeout 5s; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }
 redis_rate_limit_zone \$arg_key zone=z:1m on_error=closed deny_cache=off;
 server {
     listen %PORT%;

@@ -4,7 +4,6 @@
 use v5.36;
 use lib 't/lib';
 use RateLimit::Certificates;
-use RateLimit::Client;
 use RateLimit::Dns;
 use RateLimit::Load qw(start_requests);
 use RateLimit::Nginx;
@@ -46,7 +45,6 @@ server {
     location /open   { redis_rate_limit zone=open   algorithm=sliding_log limit=2 window=60; empty_gif; }
     location /closed { redis_rate_limit zone=closed algorithm=sliding_log limit=2 window=60; empty_gif; }
     location /many   { redis_rate_limit zone=closed algorithm=sliding_log limit=1000 window=60; empty_gif; }
-    location /now    { return 200 \$msec; }
 }
 END
 }

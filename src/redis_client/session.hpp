@@ -128,10 +128,10 @@ class Session {
     std::optional<Time> next_expiry() const;
 
     /// Writes the checks that were asked since the last time to output(): at the end of a turn of
-    /// the event loop, so that those of one turn share script runs. A session that gathers makes
-    /// few large runs of many small ones: it holds them back while others are under way, for a
-    /// millisecond at most.
+    /// the event loop, so that those of one turn share script runs.
     void flush(Time now);
+    /// A session that gathers makes few large runs of many small ones: flush() holds checks back
+    /// while others are under way, for a millisecond at most.
     void set_gathers(bool gathers) { gathers_ = gathers; }
     /// To be called when an answer has come, before it is read: Redis is then at work meanwhile.
     void flush_all(Time now);

@@ -91,10 +91,6 @@ void Session::send_waiting() {
 }
 
 void Session::flush(Time now) {
-    held_until_.reset();
-    if (to_send_.empty()) {
-        return;
-    }
     held_until_ = gathers_until(now);
     if (!held_until_) {
         flush_all(now);
@@ -114,7 +110,7 @@ void Session::flush_all(Time now) {
 std::optional<Time> Session::gathers_until(Time now) const {
     constexpr Time longest_hold{1};
     constexpr size_t few = 4;
-    if (!gathers_ || to_answer_.empty() || pending_ <= few) {
+    if (!gathers_ || to_send_.empty() || to_answer_.empty() || pending_ <= few) {
         return std::nullopt;
     }
     const Time end = to_answer_.front()->sent + longest_hold;

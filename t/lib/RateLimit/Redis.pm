@@ -37,7 +37,7 @@ sub major_version () { return qx{redis-server --version} =~ /v=(\d+)/ ? $1 : die
 # As nginx's configuration names it: a socket from a directory beside its own, see there.
 sub address ($self) {
     my $conf = $self->conf;
-    return $conf->{port} ? "127.0.0.1:$conf->{port}" : $conf->{unixsocket} =~ s{.*/(.*/)}{unix:../$1}r;
+    return $conf->{port} ? "$conf->{bind}:$conf->{port}" : $conf->{unixsocket} =~ s{.*/(.*/)}{unix:../$1}r;
 }
 
 # A new connection, for the test's own questions.
