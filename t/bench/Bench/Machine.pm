@@ -19,13 +19,12 @@ sub cores () {
 
 sub machine () {
     my $gigabyte = first_match('/proc/meminfo', qr/^MemTotal:\s+(\d+)/m) / 1024 / 1024;
-    my $nginx    = $ENV{NGINX} // '/usr/sbin/nginx';
     return [
         ['CPU',          first_match('/proc/cpuinfo', qr/^model name\s*:\s*(.+)/m) . ', ' . cores . ' cores'],
         ['memory',       sprintf '%.0f GB', $gigabyte],
         ['kernel',       version('uname -sr', qr/(.+)/)],
         ['Debian',       first_match('/etc/debian_version', qr/(.+)/)],
-        ['nginx',        version("$nginx -v", qr{nginx/(\S+)})],
+        ['nginx',        version(RateLimit::Nginx::binary . ' -v', qr{nginx/(\S+)})],
         ['Redis',        version('redis-server --version', qr/v=(\S+)/)],
         ['wrk',          version('wrk -v', qr{^wrk (?:debian/)?(\S+)})],
         ['commit',       version('git rev-parse --short=12 HEAD', qr/^([0-9a-f]+)$/m)],

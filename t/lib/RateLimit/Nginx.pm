@@ -15,7 +15,6 @@ use RateLimit::Wait qw(wait_until);
 use Test::More;
 
 my $module = $ENV{RATE_LIMIT_MODULE} // 'build/ngx_http_redis_rate_limit_module.so';
-my $binary = $ENV{NGINX} // '/usr/sbin/nginx';
 
 # The file that is under test.
 sub module () { return $module }
@@ -79,8 +78,11 @@ END
     write_file("$self->{dir}/nginx.conf", $text);
 }
 
+# Not from the variable NGINX, in which nginx looks for sockets to inherit.
+sub binary () { return $ENV{RATE_LIMIT_NGINX} // '/usr/sbin/nginx' }
+
 # To be run in its directory.
-sub command ($self, @more) { return ($binary, qw(-p ./ -e error.log -c nginx.conf), @more) }
+sub command ($self, @more) { return (binary, qw(-p ./ -e error.log -c nginx.conf), @more) }
 
 # The runtime of a sanitizer that the module was built with comes before nginx.
 sub preload () { return $ENV{RATE_LIMIT_PRELOAD} // '' }
