@@ -1,0 +1,85 @@
+# HTTP/3: denied as elsewhere, and streams that end while Redis is asked leave nothing behind.
+
+use v5.36;
+use lib 't/lib';
+use RateLimit::Certificates;
+use RateLimit::Nginx;
+use RateLimit::Process;
+use RateLimit::Redis;
+use RateLimit::Wait qw(wait_until);
+use Test::More;
+
+qx(@{[ RateLimit::Nginx::binary ]} -V 2>&1) =~ /http_v3_module/ or plan skip_all => 'this nginx speaks no HTTP/3';
+qx(curl --version) =~ /\bHTTP3\b/ or plan skip_all => 'this curl speaks no HTTP/3';
+
+my $trust = RateLimit::Certificates->new;
+$trust->issue('nginx', 'IP:127.0.0.1');
+my $redis = RateLimit::Redis->start_new;
+my $nginx = RateLimit::Nginx->start_new(<<"END");
+redis_rate_limit_backend default { server ${\$redis->address}; timeout 30s; }
+redis_rate_limit_zone \$arg_key zone=z:1m on_error=closed;
+ssl_certificate ${\$trust->certificate('nginx')};
+ssl_certificate_key ${\$trust->key('nginx')};
+server {
+    listen %PORT%;
+    listen 127.0.0.1:%PORT% quic;
+    location / {
+        redis_rate_limit zone=z algorithm=sliding_log limit=2 window=60;
+        empty_gif;
+    }
+    location /many {
+        redis_rate_limit zone=z algorithm=sliding_log limit=1000 window=60;
+        empty_gif;
+    }
+    location /connections { stub_status; }
+}
+END
+my ($worker) = $nginx->workers;
+my $body = $nginx->dir . '/body';
+RateLimit::Nginx::write_file($body, 'x' x 300_000);
+
+# Version, status and remaining of a response, and how many connections were made for it.
+my @options = (
+    qw(--http3-only --silent --output /dev/null --cacert), $trust->certificate('authority'),
+    '--write-out', '%{http_version} %{http_code} %header{x-ratelimit-remaining} %{num_connects}\n',
+);
+
+# Requests of one client, each a path and more options.
+sub curl ($how, @requests) {
+    my @arguments = map { my ($path, @more) = @$_; ('--next', @options, @more, 'https://127.0.0.1:' . $nginx->port . $path) } @requests;
+    return RateLimit::Process->execute($nginx->dir . '/curl', 'curl', @$how, @arguments[1 .. $#arguments]);
+}
+
+sub answers ($client) {
+    $client->wait_for_end or die "curl does not end\n";
+    return [split /\n/, RateLimit::Nginx::slurp($nginx->dir . '/curl')];
+}
+
+# So many requests of the access log ended as their clients left.
+sub left ($pattern) { return scalar(() = $nginx->access_log =~ /"GET \S*$pattern HTTP\/3\S*" 499 /g) }
+
+is_deeply(answers(curl([], ['/?key=a'], ['/?key=a'], ['/?key=a'])), ['3 200 1 1', '3 200 0 0', '3 429 0 0'], 'two pass');
+
+is_deeply(
+    answers(curl([], (['/?key=b', '--data-binary', "\@$body"]) x 3, ['/?key=c'])),
+    ['3 405 1 1', '3 405 0 0', '3 429 0 0', '3 200 1 0'],
+    'bodies of 300 KB, the last refused, and the connection serves on'
+);
+
+$redis->freeze;
+is_deeply(answers(curl([], ['/many?key=closed', '--max-time', 3])), ['0 000  1'], 'a connection that is closed while Redis is stopped');
+ok(wait_until(sub { left('key=closed') == 1 }), 'is noticed');
+$redis->thaw;
+
+$redis->freeze;
+my $client = curl(['--parallel'], ['/many?key=stays', '--max-time', 60], ['/many?key=reset', '--max-time', 3]);
+ok(wait_until(sub { left('key=reset') == 1 }), 'a stream that is reset while Redis is stopped');
+$redis->thaw;
+is_deeply([sort answers($client)->@*], ['0 000  0', '3 200 999 1'], 'the other one of its connection is answered');
+
+is($redis->taken("rl:{z:$_}:sliding_log:60000"), 1, "$_: charged once") for qw(closed stays reset);
+ok(wait_until(sub { $nginx->get('/connections')->{content} =~ /Active connections: 1 / }), 'no connection is left');
+is(($nginx->workers)[0], $worker, 'the worker is the same');
+
+$nginx->stop;
+done_testing;
