@@ -19,8 +19,15 @@ void end_of_request(void *state) noexcept {
 static_assert(std::is_trivially_destructible_v<RequestState>);
 
 /// Stands for a suspended request's write handler: a stray event does not run its phases, and where
-/// another handler stands there, the request is no longer the one that was suspended.
-void stay_suspended(ngx_http_request_t * /*r*/) noexcept {}
+/// another handler stands there, the request is no longer the one that was suspended. One event
+/// tells something: a client that cancels a stream of HTTP/3 says that it reads no more of it,
+/// which ngx_http_test_reading does not see.
+void stay_suspended(ngx_http_request_t *r) noexcept {
+    if (r->connection->write->error && !r->post_action) { // that one runs without a client
+        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0, "client cancelled the request");
+        ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
+    }
+}
 
 RequestState *find_in_pool(ngx_http_request_t *r) {
     for (const auto *cleanup = r->pool->cleanup; cleanup != nullptr; cleanup = cleanup->next) {
