@@ -30,7 +30,7 @@ for my $name (sort keys %values) {
     my $directive = "redis_rate_limit_$name";
     refuse_all(
         location => (
-            "$directive $values{$name}; $directive $values{$name};" => qr/$directive: expected once on a level/,
+            "$directive $values{$name}; $directive $values{$name};" => invalid($directive, 'second value', $values{$name}, 'one on a level'),
             "$directive;"                             => qr/invalid number of arguments in "$directive"/,
             "if (\$arg_a) { $directive $values{$name}; }" => qr/"$directive" directive is not allowed here/,
         )
@@ -57,16 +57,16 @@ refuse_all(
         'redis_rate_limit_metrics on;'         => invalid('redis_rate_limit_metrics', 'format', 'on', 'prometheus or json'),
         'redis_rate_limit_metrics JSON;'       => invalid('redis_rate_limit_metrics', 'format', 'JSON', 'prometheus or json'),
         'redis_rate_limit_metrics json json;'  => qr/invalid number of arguments in "redis_rate_limit_metrics"/,
-        'redis_rate_limit_metrics; redis_rate_limit_metrics json;' => qr/redis_rate_limit_metrics: expected once on a level/,
+        'redis_rate_limit_metrics; redis_rate_limit_metrics json;' => qr/redis_rate_limit_metrics: a location serves one thing/,
         'if ($arg_a) { redis_rate_limit_metrics; }'                => qr/"redis_rate_limit_metrics" directive is not allowed here/,
     )
 );
 refuse_all(
     location => (
         'redis_rate_limit_dashboard on;'                             => qr/invalid number of arguments in "redis_rate_limit_dashboard"/,
-        'redis_rate_limit_dashboard; redis_rate_limit_dashboard;'    => qr/redis_rate_limit_dashboard: expected once on a level/,
-        'redis_rate_limit_metrics json; redis_rate_limit_dashboard;' => qr/redis_rate_limit_dashboard: expected once on a level/,
-        'redis_rate_limit_dashboard; redis_rate_limit_metrics;'      => qr/redis_rate_limit_metrics: expected once on a level/,
+        'redis_rate_limit_dashboard; redis_rate_limit_dashboard;'    => qr/redis_rate_limit_dashboard: a location serves one thing/,
+        'redis_rate_limit_metrics json; redis_rate_limit_dashboard;' => qr/redis_rate_limit_dashboard: a location serves one thing/,
+        'redis_rate_limit_dashboard; redis_rate_limit_metrics;'      => qr/redis_rate_limit_metrics: a location serves one thing/,
         'if ($arg_a) { redis_rate_limit_dashboard; }'                => qr/"redis_rate_limit_dashboard" directive is not allowed here/,
     )
 );

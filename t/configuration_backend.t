@@ -7,6 +7,8 @@ use RateLimit::Nginx;
 use Test::More;
 
 my $backend = 'redis_rate_limit_backend';
+my $breaker = 'redis_rate_limit_backend: breaker';
+my $servers = 'host, host:port, [address]:port or unix:/path';
 for my $name ('a:b', 'a b', "n$long_name") {
     refuses('http', qq($backend "$name" { }), invalid($backend, 'name', $name, $of_names));
 }
@@ -30,7 +32,7 @@ for my $time ('""', qw(0 0ms abc -1 1.5s 61m 9223372036854775807ms)) {
         refuses('block', "$name $time;", invalid($backend, $name, $value, 'a time from 1ms to 1h, such as 100ms'));
     }
 }
-refuses('block', "slots $secret;", invalid($backend, 'parameter', 'slots', 'a known one'));
+refuses('block', "slots $secret;", invalid($backend, 'parameter', 'slots', 'one of server, mode, '));
 
 for my $name (qw(ssl ssl_verify)) {
     refuses('block', "$name yes;", invalid($backend, $name, 'yes', 'on or off'));
@@ -46,6 +48,7 @@ my $first_line = 'expected a readable file whose first line is the password';
 
 refuse_all(
     block => (
+        "slots;"                     => invalid($backend, 'parameter', 'slots', 'one of server, mode, '),
         'include;'                   => qr/$backend: invalid number of values of "include", expected one/,
         "include $no_file;"          => qr/open\(\) "$no_file" failed/,
         'server a { }'               => qr/unexpected "\{"/,
@@ -66,6 +69,8 @@ refuse_all(
             qr/$backend: invalid server "no-such-host\.invalid" of "b" \(host not found\), expected a host that resolves, or a resolver/,
         'server 127.0.0.1:99999;'    => qr/$backend: invalid server "127\.0\.0\.1:99999" \(invalid port\)/,
         'server unix:;'              => qr/$backend: invalid server "unix:" \(no path in the unix domain socket\)/,
+        "server redis://:$secret\@127.0.0.1:6379;" => invalid($backend, 'server', '***@127.0.0.1:6379', $servers),
+        "server $secret\@localhost;" => invalid($backend, 'server', '***@localhost', $servers),
         'server "";'                 => qr/$backend: invalid server "" \(no host\)/,
         'username "";'               => invalid($backend, 'username', '', 'a name'),
         'username me;'               => invalid($backend, 'username', 'me', 'a password or password_file with it'),
@@ -82,16 +87,17 @@ refuse_all(
         'prefix "r l:";'             => invalid($backend, 'prefix', 'r l:', 'at most 64 printable'),
         "prefix ${long_name}:;"      => invalid($backend, 'prefix', "${long_name}:", 'at most 64 printable'),
         'breaker;'                   => invalid($backend, 'number of values of', 'breaker', 'one or more'),
-        'breaker on;'                => invalid($backend, 'parameter', 'on', 'name=value'),
-        'breaker off failures=1;'    => invalid($backend, 'parameter', 'off', 'name=value'),
-        'breaker failures=0;'        => invalid($backend, 'failures', '0', 'a whole number from 1 to 1000000'),
-        'breaker cooldown=0;'        => invalid($backend, 'cooldown', '0', 'a time from 1ms to 1h'),
-        'breaker failures=1 failures=2;' => invalid($backend, 'failures', '2', 'it only once'),
+        'breaker on;'                => invalid($breaker, 'parameter', 'on', 'one of failures, cooldown'),
+        'breaker failures;'          => invalid($breaker, 'parameter', 'failures', 'name=value'),
+        'breaker off failures=1;'    => invalid($breaker, 'parameter', 'off', 'one of failures, cooldown'),
+        'breaker failures=0;'        => invalid($breaker, 'failures', '0', 'a whole number from 1 to 1000000'),
+        'breaker cooldown=0;'        => invalid($breaker, 'cooldown', '0', 'a time from 1ms to 1h'),
+        'breaker failures=1 failures=2;' => invalid($breaker, 'failures', '2', 'it only once'),
         'breaker failures=1; breaker off;' => invalid($backend, 'breaker', 'off', 'it only once'),
-        'breaker retries=1;'         => invalid($backend, 'parameter', 'retries', 'a known one'),
+        'breaker retries=1;'         => invalid($breaker, 'parameter', 'retries=1', 'one of failures, cooldown'),
         'ssl_verify_depth -1;'       => invalid($backend, 'ssl_verify_depth', '-1', 'a whole number from 0 to 100'),
         'ssl_protocols;'             => invalid($backend, 'number of values of', 'ssl_protocols', 'one or more'),
-        'ssl_protocols TLSv1.2 SSLv3;' => invalid($backend, 'ssl_protocols', 'SSLv3', 'of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3'),
+        'ssl_protocols TLSv1.2 SSLv3;' => invalid($backend, 'ssl_protocols', 'SSLv3', 'some of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3'),
         'ssl_protocols TLSv1.2; ssl_protocols TLSv1.3;' => invalid($backend, 'ssl_protocols', 'TLSv1.3', 'it only once'),
         'ssl on; ssl_ciphers none;'  => invalid($backend, 'ssl_ciphers', 'none', 'a list of ciphers'),
         "ssl on; ssl_trusted_certificate $no_file;" => invalid($backend, 'ssl_trusted_certificate', $no_file, 'a file of certificates'),

@@ -2,7 +2,7 @@
 
 use v5.36;
 use lib 't/lib';
-use RateLimit::Configuration qw(accepts around invalid refuse_all refuses refuses_line $long_name $of_names $rule);
+use RateLimit::Configuration qw(accepts around invalid refuse_all refuses refuses_line warns $long_name $of_names $rule);
 use Test::More;
 
 # --- a rule
@@ -21,7 +21,7 @@ for my $again (qw(name=a burst=1 delay=1 cost=1 shards=1 phase=access)) {
 }
 for my $flag (qw(aligned dry_run)) {
     my $rule = 'zone=z algorithm=fixed_window limit=1 window=60';
-    refuses('rule', "$rule $flag $flag", invalid('redis_rate_limit', $flag, '', 'it only once'));
+    refuses('rule', "$rule $flag $flag", invalid('redis_rate_limit', 'parameter', $flag, 'it only once'));
     refuses('rule', "$rule $flag=on",    invalid('redis_rate_limit', 'parameter', "$flag=on", 'no value'));
 }
 
@@ -99,14 +99,19 @@ for my $bucket (
 for my $value ('', qw(0 -1 65 1.5 $arg_shards)) {
     refuses('rule', "$rule shards=$value", invalid('redis_rate_limit', 'shards', $value, 'a whole number from 1 to 64'));
 }
-for my $spread ('sliding_log limit=7', 'gcra limit=100', 'gcra limit=100 burst=6', 'gcra limit=7 burst=100', 'token_bucket limit=100 burst=7',
-    'sliding_log limit=23 cost=3', 'token_bucket limit=100 burst=23 cost=3')
-{
-    refuses(
-        'rule',
-        "zone=z window=60 shards=8 algorithm=$spread",
-        invalid('redis_rate_limit', 'shards', 8, 'so few that each has a unit of the limit, and at once what a request costs')
-    );
+my %most_shards = (
+    'sliding_log limit=7'                   => 7,
+    'gcra limit=100'                        => 1,
+    'gcra limit=100 burst=6'                => 7,
+    'gcra limit=7 burst=100'                => 7,
+    'token_bucket limit=100 burst=7'        => 7,
+    'sliding_log limit=23 cost=3'           => 7,
+    'token_bucket limit=100 burst=23 cost=3' => 7,
+);
+for my $spread (sort keys %most_shards) {
+    my ($words, $most) = ("zone=z window=60 algorithm=$spread", $most_shards{$spread});
+    refuses('rule', "$words shards=8", invalid('redis_rate_limit', 'shards', 8, "at most $most, so that each has room for a request"));
+    accepts('rule', "$words shards=$most");
 }
 for my $value ('', 'a:b', 'a{b}', "n$long_name", "\xc3\xa4") {
     refuses('rule', qq($rule "name=$value"), invalid('redis_rate_limit', 'name', $value, $of_names));
@@ -119,12 +124,11 @@ for my $value ('', 'a:b', 'a{b}', "n$long_name", "\xc3\xa4") {
 for my $value ('', qw(preaccess Access on)) {
     refuses('rule', "$rule phase=$value", invalid('redis_rate_limit', 'phase', $value, 'access or precontent'));
 }
-for my $word (qw(z dry_runs nodelay)) {
-    refuses('rule', "$rule $word", invalid('redis_rate_limit', 'parameter', $word, 'name=value'));
+my $known = 'one of zone, algorithm, limit, burst, delay, cost, window, aligned, shards, phase, name, dry_run';
+for my $word (qw(z dry_runs nodelay rate=1 Limit=1)) {
+    refuses('rule', "$rule $word", invalid('redis_rate_limit', 'parameter', $word, $known));
 }
-for my $name (qw(rate Limit)) {
-    refuses('rule', "$rule $name=1", invalid('redis_rate_limit', 'parameter', $name, 'a known one'));
-}
+refuses('rule', "$rule burst", invalid('redis_rate_limit', 'parameter', 'burst', 'name=value'));
 
 # --- the rules of a level
 
@@ -134,8 +138,8 @@ my $once = 'each name once on a level';
 refuse_all(
     location => (
         'redis_rate_limit;'                 => qr/invalid number of arguments in "redis_rate_limit"/,
-        "redis_rate_limit off $rule;"       => invalid('redis_rate_limit', 'parameter', 'off', 'name=value'),
-        "$log off;"                         => invalid('redis_rate_limit', 'parameter', 'off', 'name=value'),
+        "redis_rate_limit off $rule;"       => invalid('redis_rate_limit', 'parameter', 'off', $known),
+        "$log off;"                         => invalid('redis_rate_limit', 'parameter', 'off', $known),
         "redis_rate_limit off; $log;"       => invalid('redis_rate_limit', 'parameter', 'zone=z', 'off alone on a level'),
         "$log; redis_rate_limit off;"       => invalid('redis_rate_limit', 'parameter', 'off', 'off alone on a level'),
         ('redis_rate_limit off;' x 2)       => invalid('redis_rate_limit', 'parameter', 'off', 'off alone on a level'),
@@ -155,10 +159,24 @@ refuse_all(
     )
 );
 
+# --- what is odd, and passes
+
+warns('rule', 'zone=z algorithm=token_bucket limit=5 window=1 burst=0', qr/redis_rate_limit: burst "0" is the size of a token_bucket, and denies every request/);
+accepts('rule', 'zone=z algorithm=token_bucket limit=5 window=1 burst=1');
+accepts('rule', 'zone=z algorithm=gcra limit=5 window=1 burst=0');
+my $fixed = 'redis_rate_limit zone=z algorithm=fixed_window limit=5 window=60';
+warns(
+    'location',
+    "$fixed; location /a { $fixed aligned; }",
+    qr/redis_rate_limit: rules share the counter "z\/60s" of zone "z", some aligned and some not.* in \S+nginx\.conf:\d+$/m
+);
+accepts('location', "$fixed; location /a { $fixed; }");
+accepts('location', "$fixed; location /a { $fixed aligned name=a; }");
+
 # What shows only after all has been read.
 refuses_line(
     around(location => "\n\nredis_rate_limit zone=nowhere algorithm=sliding_log limit=1 window=60;\n"),
-    'nowhere', qr/redis_rate_limit: unknown zone "nowhere", expected a defined one/
+    'nowhere', qr/redis_rate_limit: unknown zone "nowhere", expected one that a redis_rate_limit_zone line defines,/
 );
 my $other_algorithm = invalid('redis_rate_limit', 'name', 'z/60s', 'algorithm=sliding_log as its other rules of the zone have, or another name=');
 refuses_line(around(location => "$log;\n location /a {\n $gcra window=60;\n }\n"), 'gcra', $other_algorithm);
@@ -180,7 +198,7 @@ for my $limit (qw(0 1 007 1000000)) {
     accepts('rule', "zone=z algorithm=sliding_log limit=$limit window=60");
 }
 for my $rule ('fixed_window limit=1000000000', 'fixed_window limit=0 aligned', 'sliding_window limit=1000000000',
-    'token_bucket limit=0', 'token_bucket limit=1000000000 burst=0', 'gcra limit=0 burst=5', 'gcra limit=7 burst=1000000',
+    'token_bucket limit=0', 'token_bucket limit=1000000000 burst=1', 'gcra limit=0 burst=5', 'gcra limit=7 burst=1000000',
     'leaky_bucket limit=1000000000 burst=1000000000 delay=1000000000', 'leaky_bucket limit=1 delay=5',
     'concurrency limit=1000000000', 'sliding_log limit=1 cost=1000', 'gcra limit=1 cost=1000000000', 'sliding_window limit=0 cost=0',
     'sliding_log limit=$arg_limit cost=$arg_cost', 'token_bucket limit=1${arg_limit}0 burst=$arg_burst cost=$1', 'gcra limit=1 burst=$arg_burst')

@@ -43,15 +43,22 @@ bool set_time(std::string_view value, std::chrono::milliseconds &target) {
 
 constexpr const char *expected_time = "a time from 1ms to 1h, such as 100ms";
 
+constexpr const char *expected_server = "host, host:port, [address]:port or unix:/path";
+
 /// Names are looked up when all has been read, and it is known whether there is a resolver.
 const char *set_server(ngx_conf_t *cf, Block &block, std::string_view value) {
+    const size_t at = value.starts_with("unix:") ? std::string_view::npos : value.rfind('@');
+    if (at != std::string_view::npos) { // before which a URL has a password
+        refuse(cf, directive, "server", "***" + std::string(value.substr(at)), expected_server);
+        return already_told;
+    }
     ngx_url_t url{};
     url.url = to_ngx(value);
     url.no_resolve = 1;
     if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "%s: invalid server \"%V\" (%s), expected host, host:port or unix:/path",
-                           directive, &url.url, url.err != nullptr ? url.err : "no memory");
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s: invalid server \"%V\" (%s), expected %s",
+                           directive, &url.url, url.err != nullptr ? url.err : "no memory",
+                           expected_server);
         return already_told;
     }
     std::string_view host = view(url.host);
@@ -143,8 +150,8 @@ const char *set_breaker(ngx_conf_t *cf, Block &block, std::string_view value) {
         breaker.failures = 0;
         return nullptr;
     }
-    char *result =
-        set_parameters<Breaker::Settings>(cf, directive, breaker_parameters, words, breaker);
+    char *result = set_parameters<Breaker::Settings>(cf, "redis_rate_limit_backend: breaker",
+                                                     breaker_parameters, words, breaker);
     return result == NGX_CONF_OK ? nullptr : already_told;
 }
 
@@ -167,7 +174,8 @@ const char *set_tls_versions(ngx_conf_t *cf, Block &block, std::string_view /*fi
         const auto *known =
             std::ranges::find(versions, view(word), [](auto &v) { return v.first; });
         if (known == std::end(versions)) {
-            refuse(cf, directive, "ssl_protocols", view(word), "of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3");
+            refuse(cf, directive, "ssl_protocols", view(word),
+                   "some of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3");
             return already_told;
         }
         given |= known->second;
@@ -280,16 +288,21 @@ char *set_block_line(ngx_conf_t *cf, ngx_command_t *command, void *conf) {
     auto &block = *static_cast<Block *>(conf);
     const auto words = words_of(cf);
     const std::string_view name = view(words[0]);
+    const Parameter<Block> *parameter = find_parameter<Block>(parameters, name);
+    const bool is_include = name == "include";
+    if (parameter == nullptr && !is_include) {
+        return refuse_unknown_parameter<Block>(cf, directive, parameters, name);
+    }
     const bool takes_several =
         std::ranges::find(lines_of_several_values, name) != std::end(lines_of_several_values);
     if (words.size() != 2 && (words.size() < 2 || !takes_several)) {
         return refuse(cf, directive, "number of values of", name,
                       takes_several ? "one or more" : "one");
     }
-    if (name == "include") {
+    if (is_include) {
         return ngx_conf_include(cf, command, conf);
     }
-    return set_parameter<Block>(cf, directive, parameters, block.given, block, name,
+    return set_parameter<Block>(cf, directive, parameters, block.given, block, *parameter,
                                 view(words[1]));
 }
 

@@ -29,8 +29,9 @@ bool refuse_unknown(ngx_conf_t *cf, const Position &position, const char *direct
                     const char *what, std::string_view name) {
     ngx_str_t unknown = to_ngx(name);
     ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                  "%s: unknown %s \"%V\", expected a defined one in %V:%ui", directive, what,
-                  &unknown, &position.file, position.line);
+                  "%s: unknown %s \"%V\", expected one that a redis_rate_limit_%s line defines, "
+                  "in %V:%ui",
+                  directive, what, &unknown, what, &position.file, position.line);
     return false;
 }
 
@@ -146,6 +147,24 @@ bool check_shards(ngx_conf_t *cf, const MainConf &conf) {
         }
     }
     return true;
+}
+
+/// A window's end is in Redis: it stays what the rule that began it wanted.
+void warn_of_other_windows(ngx_conf_t *cf, const MainConf &conf) {
+    for (auto one = conf.rules.begin(); one != conf.rules.end(); ++one) {
+        const RuleConf &rule = **one;
+        const auto differs = [&](const auto &other) {
+            return other->rule.same_counter(rule.rule) && other->rule.aligned != rule.rule.aligned;
+        };
+        if (std::any_of(conf.rules.begin(), one, differs)) {
+            ngx_str_t name = to_ngx(rule.name);
+            ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                          "redis_rate_limit: rules share the counter \"%V\" of zone \"%s\", some "
+                          "aligned and some not, so that its windows are either, expected another "
+                          "name= in %V:%ui",
+                          &name, rule.rule.zone.c_str(), &rule.position.file, rule.position.line);
+        }
+    }
 }
 
 /// Whether there is room for the counters of the zone's rules.
@@ -270,6 +289,7 @@ bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
         !std::ranges::all_of(conf.backends, add_memories)) {
         return false;
     }
+    warn_of_other_windows(cf, conf);
     for (const auto &rule : conf.rules) {
         mark_refunded(conf, *rule);
     }

@@ -7,6 +7,7 @@
 #include "parameters.hpp"
 #include "shared_memory.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,9 +16,8 @@ namespace nginx_module {
 
 namespace {
 
-char *refuse_duplicate(ngx_conf_t *cf, const char *directive) {
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s: expected once on a level", directive);
-    return static_cast<char *>(NGX_CONF_ERROR);
+char *refuse_second(ngx_conf_t *cf, const char *directive) {
+    return refuse(cf, directive, "second value", view(words_of(cf)[1]), "one on a level");
 }
 
 // --- redis_rate_limit_zone
@@ -165,7 +165,11 @@ ngx_http_core_loc_conf_t &core_location_conf(ngx_conf_t *cf) {
 char *set_content_handler(ngx_conf_t *cf, const char *directive, ngx_http_handler_pt handler) {
     ngx_http_handler_pt &place = core_location_conf(cf).handler;
     if (place == prometheus_handler || place == json_handler || place == dashboard_handler) {
-        return refuse_duplicate(cf, directive);
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "%s: a location serves one thing, expected a single line of "
+                           "redis_rate_limit_metrics or redis_rate_limit_dashboard",
+                           directive);
+        return static_cast<char *>(NGX_CONF_ERROR);
     }
     place = handler;
     return NGX_CONF_OK;
@@ -176,6 +180,11 @@ char *set_content_handler(ngx_conf_t *cf, const char *directive, ngx_http_handle
 char *set_zone(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
     auto &main = *static_cast<MainConf *>(conf);
     const auto words = words_of(cf);
+    const auto is_zone = [](const ngx_str_t &word) { return view(word).starts_with("zone="); };
+    if (is_zone(words[1]) && std::ranges::count_if(words, is_zone) == 1) {
+        return refuse(cf, zone_directive, "key", view(words[1]),
+                      "a key such as $remote_addr before the parameters");
+    }
     auto zone = std::make_unique<ZoneConf>(cf);
     char *result =
         set_parameters<ZoneConf>(cf, zone_directive, zone_parameters, words.subspan(2), *zone);
@@ -196,7 +205,7 @@ char *set_status(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexce
     auto &status = static_cast<LocationConf *>(conf)->status;
     const std::string_view value = view(words_of(cf)[1]);
     if (status != NGX_CONF_UNSET_UINT) {
-        return refuse_duplicate(cf, "redis_rate_limit_status");
+        return refuse_second(cf, "redis_rate_limit_status");
     }
     const auto code = rate_limit::parse_whole_number(value, 599);
     if (!code || *code < 400) {
@@ -214,7 +223,7 @@ char *set_log_level(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noe
     auto &log_level = static_cast<LocationConf *>(conf)->log_level;
     const std::string_view value = view(words_of(cf)[1]);
     if (log_level != NGX_CONF_UNSET_UINT) {
-        return refuse_duplicate(cf, "redis_rate_limit_log_level");
+        return refuse_second(cf, "redis_rate_limit_log_level");
     }
     const auto level = choose(levels, value);
     if (!level) {
@@ -231,7 +240,7 @@ char *set_headers(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexc
     auto &headers = static_cast<LocationConf *>(conf)->headers;
     const auto values = words_of(cf).subspan(1);
     if (headers != NGX_CONF_UNSET_UINT) {
-        return refuse_duplicate(cf, directive);
+        return refuse_second(cf, directive);
     }
     headers = no_headers;
     if (values.size() == 1 && view(values[0]) == "off") {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bitset>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace nginx_module {
@@ -71,34 +72,46 @@ inline bool compile_value(ngx_conf_t *cf, ngx_str_t text, ngx_http_complex_value
 /// Which of the table's parameters were given.
 using GivenParameters = std::bitset<most_parameters>;
 
-/// Sets the parameter of that name.
+/// The table's parameter of that name; null where there is none.
 template <typename Draft>
-char *set_parameter(ngx_conf_t *cf, const char *directive, std::span<const Parameter<Draft>> table,
-                    GivenParameters &given, Draft &draft, std::string_view name,
-                    std::string_view value) {
-    for (size_t i = 0; i < table.size(); ++i) {
-        if (table[i].name != name) {
-            continue;
-        }
-        const bool is_doubled = given.test(i) && table[i].is != Is::repeated;
-        const char *expected = is_doubled ? "it only once" : table[i].set(cf, draft, value);
-        given.set(i);
-        if (expected == nullptr) {
-            return NGX_CONF_OK;
-        }
-        return expected == already_told
-                   ? static_cast<char *>(NGX_CONF_ERROR)
-                   : refuse(cf, directive, name, table[i].is == Is::secret ? "***" : value,
-                            expected);
-    }
-    return refuse(cf, directive, "parameter", name, "a known one");
+const Parameter<Draft> *find_parameter(std::span<const Parameter<Draft>> table,
+                                       std::string_view name) {
+    const auto found = std::ranges::find(table, name, &Parameter<Draft>::name);
+    return found != table.end() ? &*found : nullptr;
 }
 
+/// Tells of one that the table does not have.
 template <typename Draft>
-bool is_flag(std::span<const Parameter<Draft>> table, std::string_view name) {
-    return std::ranges::any_of(table, [&](const Parameter<Draft> &parameter) {
-        return parameter.name == name && parameter.is == Is::flag;
-    });
+char *refuse_unknown_parameter(ngx_conf_t *cf, const char *directive,
+                               std::span<const Parameter<Draft>> table, std::string_view text) {
+    std::string known;
+    for (const Parameter<Draft> &parameter : table) {
+        known += known.empty() ? "one of " : ", ";
+        known += parameter.name;
+    }
+    return refuse(cf, directive, "parameter", text, known.c_str());
+}
+
+/// Sets one of the table's parameters.
+template <typename Draft>
+char *set_parameter(ngx_conf_t *cf, const char *directive, std::span<const Parameter<Draft>> table,
+                    GivenParameters &given, Draft &draft, const Parameter<Draft> &parameter,
+                    std::string_view value) {
+    const auto index = static_cast<size_t>(&parameter - table.data());
+    const bool is_doubled = given.test(index) && parameter.is != Is::repeated;
+    const char *expected = is_doubled ? "it only once" : parameter.set(cf, draft, value);
+    given.set(index);
+    if (expected == nullptr) {
+        return NGX_CONF_OK;
+    }
+    if (expected == already_told) {
+        return static_cast<char *>(NGX_CONF_ERROR);
+    }
+    if (parameter.is == Is::flag) {
+        return refuse(cf, directive, "parameter", parameter.name, expected);
+    }
+    return refuse(cf, directive, parameter.name, parameter.is == Is::secret ? "***" : value,
+                  expected);
 }
 
 /// Reads words of the form `name=value`, and flags; refuses unknown, doubled and missing ones.
@@ -110,11 +123,14 @@ char *set_parameters(ngx_conf_t *cf, const char *directive, std::span<const Para
         const std::string_view text = view(word);
         const size_t equals = text.find('=');
         const bool has_value = equals != std::string_view::npos;
-        const std::string_view name = text.substr(0, equals);
-        if (has_value == is_flag(table, name)) {
+        const Parameter<Draft> *parameter = find_parameter(table, text.substr(0, equals));
+        if (parameter == nullptr) {
+            return refuse_unknown_parameter(cf, directive, table, text);
+        }
+        if (has_value == (parameter->is == Is::flag)) {
             return refuse(cf, directive, "parameter", text, has_value ? "no value" : "name=value");
         }
-        char *result = set_parameter(cf, directive, table, given, draft, name,
+        char *result = set_parameter(cf, directive, table, given, draft, *parameter,
                                      has_value ? text.substr(equals + 1) : std::string_view());
         if (result != NGX_CONF_OK) {
             return result;

@@ -155,20 +155,39 @@ char *check_numbers(ngx_conf_t *cf, const rate_limit::Quota &quota) {
     return NGX_CONF_OK;
 }
 
+/// Whether each shard has a unit of the limit, and at once what a request costs.
+bool can_be_shared(const rate_limit::Quota &quota, uint64_t shards) {
+    return rate_limit::shards_in_use(quota, shards) == shards &&
+           (quota.cost > quota.capacity() ||
+            quota.cost <= rate_limit::smallest_capacity(quota, shards));
+}
+
 /// Each shard is to be able to grant a request; of variables nobody knows.
 char *check_shards(ngx_conf_t *cf, const RuleConf &conf) {
     const rate_limit::Quota &quota = conf.rule.quota;
-    const uint64_t shards = conf.rule.shards;
     if (conf.limit != nullptr || conf.burst != nullptr || quota.capacity() == 0) {
         return NGX_CONF_OK;
     }
-    if (rate_limit::shards_in_use(quota, shards) < shards ||
-        (quota.cost <= quota.capacity() &&
-         quota.cost > rate_limit::smallest_capacity(quota, shards))) {
-        return refuse(cf, rule_directive, "shards", std::to_string(shards),
-                      "so few that each has a unit of the limit, and at once what a request costs");
+    uint64_t most = conf.rule.shards;
+    while (!can_be_shared(quota, most)) {
+        --most; // a rule can always have one
     }
-    return NGX_CONF_OK;
+    if (most == conf.rule.shards) {
+        return NGX_CONF_OK;
+    }
+    const std::string expected =
+        "at most " + std::to_string(most) + ", so that each has room for a request";
+    return refuse(cf, rule_directive, "shards", std::to_string(conf.rule.shards), expected.c_str());
+}
+
+/// It passes, for a limit of 0 does, too; but gcra has it by default.
+void warn_of_empty_bucket(ngx_conf_t *cf, const rate_limit::Quota &quota) {
+    if (quota.algorithm == rate_limit::Algorithm::token_bucket && quota.burst == uint64_t{0}) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "%s: burst \"0\" is the size of a token_bucket, and denies every "
+                           "request, expected at least 1",
+                           rule_directive);
+    }
 }
 
 /// What depends on more than one parameter.
@@ -184,6 +203,7 @@ char *check_rule(ngx_conf_t *cf, RuleConf &conf) {
     if (result == NGX_CONF_OK) {
         result = check_numbers(cf, quota);
     }
+    warn_of_empty_bucket(cf, quota);
     return result == NGX_CONF_OK ? check_shards(cf, conf) : result;
 }
 
