@@ -26,6 +26,7 @@ class SingleNode final : public Backend {
         return node_.ask(charges, listener);
     }
     void abandon(redis_client::Call &check) override { node_.abandon(check); }
+    void read_now(const redis_client::Call & /*check*/) override { node_.read_now(); }
     void hand_over(redis_client::Call &check, std::span<redis_client::Charge> charges,
                    redis_client::CheckListener &listener) override {
         node_.hand_over(check, charges, listener);

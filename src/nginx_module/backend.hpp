@@ -22,6 +22,7 @@ class Backend {
     virtual std::variant<redis_client::Call *, redis_client::Failure>
     ask(std::span<redis_client::Charge> charges, redis_client::CheckListener &listener) = 0;
     virtual void abandon(redis_client::Call &check) = 0;
+    virtual void read_now(const redis_client::Call &check) = 0; // as Node's
     virtual void hand_over(redis_client::Call &check, std::span<redis_client::Charge> charges,
                            redis_client::CheckListener &listener) = 0;
     virtual void refund(std::span<redis_client::Charge> charges) = 0;

@@ -70,6 +70,12 @@ void Cluster::abandon(Call &check) {
     }
 }
 
+void Cluster::read_now(const Call &check) {
+    if (Node *node = node_where([&](const Session &session) { return session.has(check); })) {
+        node->read_now();
+    }
+}
+
 void Cluster::hand_over(Call &check, std::span<redis_client::Charge> charges,
                         redis_client::CheckListener &listener) {
     if (Node *node = node_where([&](const Session &session) { return session.has(check); })) {

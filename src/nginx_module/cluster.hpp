@@ -34,6 +34,7 @@ class Cluster final : public Backend, Node::Owner, MapFetcher::Owner {
     std::variant<redis_client::Call *, redis_client::Failure>
     ask(std::span<redis_client::Charge> charges, redis_client::CheckListener &listener) override;
     void abandon(redis_client::Call &check) override;
+    void read_now(const redis_client::Call &check) override;
     void hand_over(redis_client::Call &check, std::span<redis_client::Charge> charges,
                    redis_client::CheckListener &listener) override;
     void refund(std::span<redis_client::Charge> charges) override;

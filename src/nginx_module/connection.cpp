@@ -167,10 +167,15 @@ void Connection::write_and_read() {
     read();
 }
 
-void Connection::read() {
-    if (connection_ == nullptr || stage_ != Stage::connected) {
-        return; // a deadline may come before the connection does
+void Connection::read_now() {
+    if (connection_ != nullptr && stage_ == Stage::connected) {
+        connection_->read->ready = 1;
+        connection_->read->available = -1; // else recv() goes by what epoll has told
+        read();
     }
+}
+
+void Connection::read() {
     std::array<u_char, 16384> buffer;
     while (connection_ != nullptr && stage_ == Stage::connected && connection_->read->ready) {
         const ssize_t size = connection_->recv(connection_, buffer.data(), buffer.size());
@@ -206,8 +211,7 @@ void Connection::write() {
         if (sent == NGX_ERROR) {
             const Loss loss = broken();
             const ngx_atomic_uint_t broken_one = connection_->number;
-            connection_->read->ready = 1;
-            read(); // what the peer said before it closed tells more
+            read_now(); // what the peer said before it closed tells more
             if (connection_ != nullptr && connection_->number == broken_one) {
                 lose(loss);
             }

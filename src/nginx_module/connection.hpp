@@ -26,7 +26,8 @@ class Connection {
     class Owner {
       public:
         virtual void on_connected() = 0;
-        /// Whether bytes that come are read at the end of a turn only, when the output is sent.
+        /// Whether bytes that come are read at the end of a turn only, when the output is sent: not
+        /// where nothing is unanswered, lest what nobody asked for answers what is sent then.
         virtual bool writes_first() const { return false; }
         /// Such bytes have come: the last word before output() is sent.
         virtual void on_readable() {}
@@ -70,9 +71,10 @@ class Connection {
     /// one piece.
     void send_soon();
 
-    /// Reads what has come by now. To be done before a deadline is taken for missed: with
-    /// accept_mutex on, nginx runs timers before the events that came in the same turn.
-    void read();
+    /// Reads what has come by now, of which nginx may not have told yet. To be done before a
+    /// deadline is taken for missed, or a connection of good standing is closed: timers run before
+    /// what is posted, and after a signal before nginx looks at its sockets.
+    void read_now();
 
     /// An idle connection is closed by nginx when the worker is to leave.
     void set_idle(bool idle);
@@ -82,6 +84,7 @@ class Connection {
     void finish_connecting();
     void go_on(TlsPeer::Handshake handshake);
     void begin();
+    void read();
     void write();
     void write_and_read();
     Loss broken() const;

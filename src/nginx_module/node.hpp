@@ -45,6 +45,8 @@ class Node final : Connection::Owner, Locator::Owner {
     std::variant<redis_client::Call *, redis_client::Failure>
     ask(std::span<redis_client::Charge> charges, redis_client::CheckListener &listener);
     void abandon(redis_client::Call &check);
+    /// Before a deadline of the listener's own is taken for missed: it may be told in this call.
+    void read_now() { connection_.read_now(); }
     void hand_over(redis_client::Call &check, std::span<redis_client::Charge> charges,
                    redis_client::CheckListener &listener);
     void refund(std::span<redis_client::Charge> charges);
@@ -63,7 +65,7 @@ class Node final : Connection::Owner, Locator::Owner {
     void on_not_located(std::string_view what, std::string_view detail) override;
     void on_moved() override;
     void on_connected() override;
-    bool writes_first() const override { return session_.is_ready(); }
+    bool writes_first() const override { return session_.is_ready() && session_.has_unanswered(); }
     void on_readable() override;
     void on_bytes(std::string_view bytes) override;
     void on_lost(const Connection::Loss &loss) override;

@@ -25,6 +25,12 @@ bool Question::ask() {
     return true;
 }
 
+void Question::read_now() {
+    if (call_ != nullptr) {
+        backend_.read_now(*call_);
+    }
+}
+
 void Question::give_up() {
     if (call_ != nullptr) {
         backend_.abandon(*std::exchange(call_, nullptr));

@@ -20,6 +20,8 @@ class Question final : public redis_client::CheckListener {
 
     /// False: there is no verdict, and nothing to wait for.
     bool ask();
+    /// Takes the answer, if it has come by now.
+    void read_now();
     /// The request goes on without the answer.
     void give_up();
     /// The request is gone, and nobody takes note of the answer, whether it has come or not.

@@ -176,6 +176,12 @@ void RequestState::resume() {
         return;
     }
     if (unanswered_ > 0) {
+        for (Question *question = questions_; question != nullptr; question = question->next) {
+            question->read_now();
+        }
+        if (unanswered_ == 0) {
+            return; // on_answer() has posted this once more
+        }
         give_up_questions();
         end_asking(precise_now());
     }

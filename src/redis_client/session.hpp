@@ -140,6 +140,7 @@ class Session {
     ByteQueue &output() { return output_; }
 
     bool is_ready() const { return state_ == State::ready; }
+    bool has_unanswered() const { return !to_answer_.empty(); } // of what is in output()
     bool has_waiting() const { return !waiting_.empty(); }
     /// Whether Redis is still to be told of units that were given back, or of slots that are held
     /// for longer.

@@ -33,6 +33,9 @@ sub read_until ($self, $condition) {
     return 1;
 }
 
+# Whether something has come, or the connection was closed.
+sub has_input ($self) { return length $self->{input} > 0 || IO::Select->new($self->{socket})->can_read(0) > 0 }
+
 # The next so many bytes, or undef.
 sub read_bytes ($self, $size) {
     $self->read_until(sub { length $self->{input} >= $size }) or return undef;
