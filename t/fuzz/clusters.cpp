@@ -102,6 +102,9 @@ void Cluster::read_map() {
         nowhere_.disconnected(Lost::unreachable, now_);
     }
     for (Call *call : waiting) {
+        for (const redis_client::Charge &charge : call->charges) {
+            is_to_follow_asking_.erase(std::string(charge.redis_key));
+        }
         session_at(static_cast<uint16_t>(input_.number(1, masters + 1)))
             .take_over(*call, Redirect::Kind::moved, now_);
     }

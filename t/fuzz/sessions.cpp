@@ -40,7 +40,6 @@ class Worker final : public Simulation {
 
     void ask();
     void answer();
-    void abandon();
     void settle();
 
     Node &node_ = nodes_.front();
@@ -74,20 +73,6 @@ void Worker::answer() {
         }
     }
     receive(node_, bytes, is_honest);
-}
-
-void Worker::abandon() {
-    Check *check = take_check();
-    if (check == nullptr || check->call == nullptr) {
-        return;
-    }
-    if (check->call->is_sent && check->number % 2 == 1) { // somebody still wants to know
-        std::vector<redis_client::Charge> copies = check->charges;
-        node_.session.hand_over(*check->call, copies, *check, now_);
-        check->charges = std::move(copies);
-        return;
-    }
-    Simulation::abandon(*check);
 }
 
 /// Turns of the event loop with nothing but answers, until there is nothing more to answer.

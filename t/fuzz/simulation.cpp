@@ -106,6 +106,7 @@ void Simulation::connect(Node &node) {
         node.redis.connected();
         node.wire.clear();
         node.session.connected();
+        node.session.set_gathers(true);
     }
 }
 
@@ -140,6 +141,9 @@ void Simulation::receive(Node &node, std::string_view bytes, bool is_honest) {
     Progress all = Progress::more;
     const auto is_over = [&] { return all == Progress::broken || all == Progress::refused; };
     receiving_ = &node;
+    if (is_honest && node.session.is_ready()) {
+        node.session.flush_all(now_);
+    }
     for (Pieces pieces(bytes, piece_sizes_); !pieces.empty() && !is_over();) {
         const Progress progress = node.session.received(pieces.take(), now_);
         all = progress == Progress::more ? all : progress;
@@ -168,15 +172,18 @@ void Simulation::lose() {
 
 void Simulation::abandon() {
     Check *check = take_check();
-    if (check != nullptr && check->call != nullptr) {
-        abandon(*check);
+    if (check == nullptr || check->call == nullptr) {
+        return;
     }
-}
-
-void Simulation::abandon(Check &check) {
-    redis_client::Call &call = *std::exchange(check.call, nullptr);
-    call.session->abandon(call, now_);
-    check.charges.clear(); // nobody is to be told any more
+    Session &session = *check->call->session;
+    if (check->call->is_sent && check->number % 2 == 1) { // somebody still wants to know
+        std::vector<Charge> copies = check->charges;
+        session.hand_over(*check->call, copies, *check, now_);
+        check->charges = std::move(copies);
+    } else {
+        session.abandon(*std::exchange(check->call, nullptr), now_);
+        check->charges.clear(); // nobody is to be told any more
+    }
 }
 
 void Simulation::refund() {
@@ -207,7 +214,8 @@ void Simulation::release_slots(Check &check) {
 
 /// As timers do that are set to when the sessions say.
 void Simulation::wait() {
-    now_ += std::chrono::milliseconds(input_.number(0, input_.flag() ? 255 : 65'535));
+    static constexpr uint64_t longest_ms[] = {3, 255, 65'535};
+    now_ += std::chrono::milliseconds(input_.number(0, input_.one_of(longest_ms)));
     for (Node &node : nodes_) {
         const auto next = node.session.next_expiry();
         if (next && *next <= now_ && node.session.expire(now_)) {
