@@ -71,6 +71,7 @@ refuse_all(
         'server unix:;'              => qr/$backend: invalid server "unix:" \(no path in the unix domain socket\)/,
         "server redis://:$secret\@127.0.0.1:6379;" => invalid($backend, 'server', '***@127.0.0.1:6379', $servers),
         "server $secret\@localhost;" => invalid($backend, 'server', '***@localhost', $servers),
+        'server 6379;'               => invalid($backend, 'server', '6379', $servers),
         'server "";'                 => qr/$backend: invalid server "" \(no host\)/,
         'username "";'               => invalid($backend, 'username', '', 'a name'),
         'username me;'               => invalid($backend, 'username', 'me', 'a password or password_file with it'),

@@ -52,6 +52,9 @@ const char *set_server(ngx_conf_t *cf, Block &block, std::string_view value) {
         refuse(cf, directive, "server", "***" + std::string(value.substr(at)), expected_server);
         return already_told;
     }
+    if (!value.empty() && value.find_first_not_of("0123456789") == std::string_view::npos) {
+        return expected_server; // a port alone, of which the resolver makes an address
+    }
     ngx_url_t url{};
     url.url = to_ngx(value);
     url.no_resolve = 1;

@@ -139,11 +139,8 @@ sub start_servers ($redis, $authority, $empty_module) {
     for my $name (sort keys %other) {
         $servers{$name} = RateLimit::Nginx->start_new(configuration($other{$name}, variant_named($name)), log_level => 'error');
     }
-    my $empty = RateLimit::Nginx->new(configuration($plain, variant_named('empty_script')), log_level => 'error');
-    my $file  = $empty->dir . '/nginx.conf';
-    RateLimit::Nginx::write_file($file, RateLimit::Nginx::slurp($file) =~ s/^load_module .*$/load_module $empty_module;/mr);
-    $empty->start;
-    return (%servers, empty_script => $empty);
+    $servers{empty_script} = RateLimit::Nginx->start_new(configuration($plain, variant_named('empty_script')), log_level => 'error', module => $empty_module);
+    return %servers;
 }
 
 1;
