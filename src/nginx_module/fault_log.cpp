@@ -22,8 +22,8 @@ void FaultLog::fail(const Fault &fault, std::string_view place, uint64_t failed_
     ngx_str_t what = to_ngx(fault.what);
     LogText<160> detail(fault.detail);
     ngx_log_error(NGX_LOG_ERR, log_, fault.error,
-                  "redis_rate_limit: backend \"%V\" at %V fails: %V%s%V, without a verdict "
-                  "on_error holds",
+                  "redis_rate_limit: backend \"%V\" at %V fails: %V%s%V, "
+                  "requests without a verdict follow on_error",
                   &name, where.shown(), &what, fault.detail.empty() ? "" : ": ", detail.shown());
 }
 
