@@ -32,6 +32,13 @@ for my $time ('""', qw(0 0ms abc -1 1.5s 61m 9223372036854775807ms)) {
         refuses('block', "$name $time;", invalid($backend, $name, $value, 'a time from 1ms to 1h, such as 100ms'));
     }
 }
+for my $server ("redis://:$secret\@127.0.0.1:6379", "$secret\@localhost", "redis://default:$secret", "redis://127.0.0.1?password=$secret", "127.0.0.1,password=$secret") {
+    refuses('block', "server $server;", invalid($backend, 'server', '***', $servers));
+}
+refuses('http', "redis_rate_limit_backend redis://:$secret\@127.0.0.1 { }", invalid($backend, 'name', '***', '1 to 64 of A-Za-z0-9._/-'));
+for my $line ("password=$secret", "password:$secret", "password=$secret $secret") {
+    refuses('block', "$line;", invalid($backend, 'parameter', 'password', 'one of server, mode, '));
+}
 refuses('block', "slots $secret;", invalid($backend, 'parameter', 'slots', 'one of server, mode, '));
 
 for my $name (qw(ssl ssl_verify)) {
@@ -69,9 +76,8 @@ refuse_all(
             qr/$backend: invalid server "no-such-host\.invalid" of "b" \(host not found\), expected a host that resolves, or a resolver/,
         'server 127.0.0.1:99999;'    => qr/$backend: invalid server "127\.0\.0\.1:99999" \(invalid port\)/,
         'server unix:;'              => qr/$backend: invalid server "unix:" \(no path in the unix domain socket\)/,
-        "server redis://:$secret\@127.0.0.1:6379;" => invalid($backend, 'server', '***@127.0.0.1:6379', $servers),
-        "server $secret\@localhost;" => invalid($backend, 'server', '***@localhost', $servers),
         'server 6379;'               => invalid($backend, 'server', '6379', $servers),
+        'server 6379:6379;'          => invalid($backend, 'server', '6379:6379', $servers),
         'server "";'                 => qr/$backend: invalid server "" \(no host\)/,
         'username "";'               => invalid($backend, 'username', '', 'a name'),
         'username me;'               => invalid($backend, 'username', 'me', 'a password or password_file with it'),
@@ -90,12 +96,12 @@ refuse_all(
         'breaker;'                   => invalid($backend, 'number of values of', 'breaker', 'one or more'),
         'breaker on;'                => invalid($breaker, 'parameter', 'on', 'one of failures, cooldown'),
         'breaker failures;'          => invalid($breaker, 'parameter', 'failures', 'name=value'),
-        'breaker off failures=1;'    => invalid($breaker, 'parameter', 'off', 'one of failures, cooldown'),
+        'breaker off failures=1;'    => invalid($backend, 'breaker', 'off', 'off alone, or failures= and cooldown='),
         'breaker failures=0;'        => invalid($breaker, 'failures', '0', 'a whole number from 1 to 1000000'),
         'breaker cooldown=0;'        => invalid($breaker, 'cooldown', '0', 'a time from 1ms to 1h'),
         'breaker failures=1 failures=2;' => invalid($breaker, 'failures', '2', 'it only once'),
         'breaker failures=1; breaker off;' => invalid($backend, 'breaker', 'off', 'it only once'),
-        'breaker retries=1;'         => invalid($breaker, 'parameter', 'retries=1', 'one of failures, cooldown'),
+        'breaker retries=1;'         => invalid($breaker, 'parameter', 'retries', 'one of failures, cooldown'),
         'ssl_verify_depth -1;'       => invalid($backend, 'ssl_verify_depth', '-1', 'a whole number from 0 to 100'),
         'ssl_protocols;'             => invalid($backend, 'number of values of', 'ssl_protocols', 'one or more'),
         'ssl_protocols TLSv1.2 SSLv3;' => invalid($backend, 'ssl_protocols', 'SSLv3', 'some of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3'),

@@ -126,7 +126,7 @@ for my $value ('', qw(preaccess Access on)) {
 }
 my $known = 'one of zone, algorithm, limit, burst, delay, cost, window, aligned, shards, phase, name, dry_run';
 for my $word (qw(z dry_runs nodelay rate=1 Limit=1)) {
-    refuses('rule', "$rule $word", invalid('redis_rate_limit', 'parameter', $word, $known));
+    refuses('rule', "$rule $word", invalid('redis_rate_limit', 'parameter', $word =~ s{=.*}{}r, $known));
 }
 refuses('rule', "$rule burst", invalid('redis_rate_limit', 'parameter', 'burst', 'name=value'));
 
@@ -138,7 +138,7 @@ my $once = 'each name once on a level';
 refuse_all(
     location => (
         'redis_rate_limit;'                 => qr/invalid number of arguments in "redis_rate_limit"/,
-        "redis_rate_limit off $rule;"       => invalid('redis_rate_limit', 'parameter', 'off', $known),
+        "redis_rate_limit off $rule;"       => invalid('redis_rate_limit', 'parameter', 'off', 'off alone on a level'),
         "$log off;"                         => invalid('redis_rate_limit', 'parameter', 'off', $known),
         "redis_rate_limit off; $log;"       => invalid('redis_rate_limit', 'parameter', 'zone=z', 'off alone on a level'),
         "$log; redis_rate_limit off;"       => invalid('redis_rate_limit', 'parameter', 'off', 'off alone on a level'),
@@ -163,11 +163,12 @@ refuse_all(
 
 warns('rule', 'zone=z algorithm=token_bucket limit=5 window=1 burst=0', qr/redis_rate_limit: burst "0" is the size of a token_bucket, and denies every request/);
 accepts('rule', 'zone=z algorithm=token_bucket limit=5 window=1 burst=1');
+accepts('rule', 'zone=z algorithm=token_bucket limit=5 window=1 burst=0 cost=0');
 accepts('rule', 'zone=z algorithm=gcra limit=5 window=1 burst=0');
 my $fixed = 'redis_rate_limit zone=z algorithm=fixed_window limit=5 window=60';
 warns(
     'location',
-    "$fixed; location /a { $fixed aligned; }",
+    "$fixed; location /a { $fixed aligned; } location /b { $fixed aligned; }",
     qr/redis_rate_limit: rules share the counter "z\/60s" of zone "z", some aligned and some not.* in \S+nginx\.conf:\d+$/m
 );
 accepts('location', "$fixed; location /a { $fixed; }");

@@ -22,7 +22,7 @@ refuse_all(
         '$arg_key zone=z:1m on_error=' => invalid('redis_rate_limit_zone', 'on_error', '', 'local, open or closed'),
         '$arg_key zone=z:1m on_error=Open' => invalid('redis_rate_limit_zone', 'on_error', 'Open', 'local, open or closed'),
         (map { ("\$arg_key zone=z:1m local_limit=$_" => invalid('redis_rate_limit_zone', 'local_limit', $_, '1% to 100%')) } '', '%', '0%', '101%', '50', '-1%', '1.5%'),
-        '$arg_key zone=z:1m rate=1r/s' => invalid('redis_rate_limit_zone', 'parameter', 'rate=1r/s', 'one of zone, backend, '),
+        '$arg_key zone=z:1m rate=1r/s' => invalid('redis_rate_limit_zone', 'parameter', 'rate', 'one of zone, backend, '),
         '$arg_key zone=z:1m sync'      => invalid('redis_rate_limit_zone', 'parameter', 'sync', 'one of zone, backend, '),
         'zone=z:1m $arg_key'           => invalid('redis_rate_limit_zone', 'key', 'zone=z:1m', 'a key such as $remote_addr before the parameters'),
         '$no_such zone=z:1m'           => qr/unknown "no_such" variable/,
@@ -44,7 +44,7 @@ for my $zone ([ '32k', 16 ], [ '1m', 64 ], [ '2000k', 125 ]) {
     refuses('http', rules($size, $most + 1), invalid('redis_rate_limit_zone', 'zone', "z:$told", "a size of at least ${needed}k for its ${\($most + 1)} rules in"));
     accepts('http', rules("${needed}k", $most + 1));
 }
-refuses('zone', '$arg_key zone=z:1m top=on', invalid('redis_rate_limit_zone', 'parameter', 'top=on', 'one of zone, backend, '));
+refuses('zone', '$arg_key zone=z:1m top=on', invalid('redis_rate_limit_zone', 'parameter', 'top', 'one of zone, backend, '));
 for my $value ('', qw(x 0 0ms -1 -1s 1.5s 367d ON)) {
     refuses('zone', "\$arg_key zone=z:1m deny_cache=$value", invalid('redis_rate_limit_zone', 'deny_cache', $value, 'on, off or a time from 1ms to 366d'));
 }

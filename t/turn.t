@@ -15,7 +15,7 @@ use RateLimit::Wait qw(wait_until);
 use Test::More;
 use Time::HiRes qw(sleep);
 
-my $timeout = 0.4;
+my $timeout = 1;
 my $redis   = RateLimit::Redis->start_new;
 my $relay   = RateLimit::Relay->start_new($redis->conf->{port});
 
@@ -25,7 +25,7 @@ mkfifo($pipe, 0666) or die "mkfifo: $!";
 sysopen my $log, $pipe, O_RDWR | O_NONBLOCK or die "open: $!";
 
 my $nginx = RateLimit::Nginx->start_new(<<"END");
-redis_rate_limit_backend default { server 127.0.0.1:${\$relay->port}; connect_timeout 10s; timeout ${\($timeout * 1000)}ms; breaker off; }
+redis_rate_limit_backend default { server 127.0.0.1:${\$relay->port}; connect_timeout 10s; timeout ${timeout}s; breaker off; }
 redis_rate_limit_zone \$arg_key zone=z:1m on_error=closed deny_cache=off;
 keepalive_timeout 60s;
 server {
@@ -61,7 +61,7 @@ subtest 'an answer that comes in time, but is seen after that' => sub {
     $relay->hold;
     ask($client, '/one?key=late');
     await_answer;
-    while_it_stands_still(sub { $relay->release; sleep 1.5 * $timeout });
+    while_it_stands_still(sub { $relay->release; sleep 1.3 * $timeout });
     is($client->response->{status}, 200, 'counts');
 };
 
@@ -79,7 +79,7 @@ subtest 'the answer of a second shard' => sub {
         if ($client->has_input) {
             $relay->release;
         } else {
-            while_it_stands_still(sub { $relay->release; sleep 1.5 * $timeout });
+            while_it_stands_still(sub { $relay->release; sleep 1.3 * $timeout });
             is($client->response->{status}, 200, "round $round: counts, too");
             last if ++$seconds == 3;
         }

@@ -47,16 +47,13 @@ constexpr const char *expected_server = "host, host:port, [address]:port or unix
 
 /// Names are looked up when all has been read, and it is known whether there is a resolver.
 const char *set_server(ngx_conf_t *cf, Block &block, std::string_view value) {
-    const size_t at = value.starts_with("unix:") ? std::string_view::npos : value.rfind('@');
-    if (at != std::string_view::npos) { // before which a URL has a password
-        refuse(cf, directive, "server", "***" + std::string(value.substr(at)), expected_server);
-        return already_told;
-    }
-    if (!value.empty() && value.find_first_not_of("0123456789") == std::string_view::npos) {
-        return expected_server; // a port alone, of which the resolver makes an address
-    }
     ngx_url_t url{};
     url.url = to_ngx(value);
+    const bool is_path = ngx_strncasecmp(url.url.data, to_ngx("unix:").data, 5) == 0;
+    if (!is_path && value.find_first_of("/@?=,") != std::string_view::npos) {
+        refuse(cf, directive, "server", "***", expected_server); // a URL may have a password
+        return already_told;
+    }
     url.no_resolve = 1;
     if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s: invalid server \"%V\" (%s), expected %s",
@@ -65,6 +62,9 @@ const char *set_server(ngx_conf_t *cf, Block &block, std::string_view value) {
         return already_told;
     }
     std::string_view host = view(url.host);
+    if (url.family != AF_UNIX && host.find_first_not_of("0123456789") == std::string_view::npos) {
+        return expected_server; // a port alone, of which the resolver makes an address
+    }
     if (host.starts_with('[')) {
         host = host.substr(1, host.size() - 2); // of an IPv6 address
     }
@@ -149,9 +149,9 @@ const Parameter<Breaker::Settings> breaker_parameters[] = {
 const char *set_breaker(ngx_conf_t *cf, Block &block, std::string_view value) {
     Breaker::Settings &breaker = block.backend.session.breaker;
     const auto words = words_of(cf).subspan(1);
-    if (words.size() == 1 && value == "off") {
+    if (value == "off") {
         breaker.failures = 0;
-        return nullptr;
+        return words.size() == 1 ? nullptr : "off alone, or failures= and cooldown=";
     }
     char *result = set_parameters<Breaker::Settings>(cf, "redis_rate_limit_backend: breaker",
                                                      breaker_parameters, words, breaker);
@@ -294,7 +294,8 @@ char *set_block_line(ngx_conf_t *cf, ngx_command_t *command, void *conf) {
     const Parameter<Block> *parameter = find_parameter<Block>(parameters, name);
     const bool is_include = name == "include";
     if (parameter == nullptr && !is_include) {
-        return refuse_unknown_parameter<Block>(cf, directive, parameters, name);
+        return refuse_unknown_parameter<Block>(cf, directive, parameters,
+                                               name.substr(0, name.find_first_of("=:")));
     }
     const bool takes_several =
         std::ranges::find(lines_of_several_values, name) != std::end(lines_of_several_values);
@@ -324,7 +325,8 @@ char *set_backend(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexc
     auto &main = *static_cast<MainConf *>(conf);
     const std::string_view name = view(words_of(cf)[1]);
     if (!rate_limit::is_name(name)) {
-        return refuse(cf, directive, "name", name, expected_name);
+        const bool is_url = name.find("://") != std::string_view::npos; // with a password, perhaps
+        return refuse(cf, directive, "name", is_url ? "***" : name, expected_name);
     }
     if (main.backend(name) != nullptr) {
         return refuse(cf, directive, "name", name, "each backend once");

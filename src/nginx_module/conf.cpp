@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace nginx_module {
@@ -151,18 +152,29 @@ bool check_shards(ngx_conf_t *cf, const MainConf &conf) {
 
 /// A window's end is in Redis: it stays what the rule that began it wanted.
 void warn_of_other_windows(ngx_conf_t *cf, const MainConf &conf) {
-    for (auto one = conf.rules.begin(); one != conf.rules.end(); ++one) {
-        const RuleConf &rule = **one;
-        const auto differs = [&](const auto &other) {
-            return other->rule.same_counter(rule.rule) && other->rule.aligned != rule.rule.aligned;
-        };
-        if (std::any_of(conf.rules.begin(), one, differs)) {
-            ngx_str_t name = to_ngx(rule.name);
+    struct Counter {
+        bool is_aligned;
+        bool is_told = false;
+    };
+    std::map<std::tuple<std::string_view, std::string_view, std::chrono::microseconds>, Counter>
+        counters;
+    for (const auto &rule : conf.rules) {
+        if (rule->rule.quota.algorithm != rate_limit::Algorithm::fixed_window) {
+            continue;
+        }
+        const auto key =
+            std::tuple{std::string_view(rule->rule.zone),
+                       std::string_view(rule->rule.explicit_name), rule->rule.quota.window};
+        Counter &counter = counters.try_emplace(key, Counter{rule->rule.aligned}).first->second;
+        if (counter.is_aligned != rule->rule.aligned && !counter.is_told) {
+            counter.is_told = true;
+            ngx_str_t name = to_ngx(rule->name);
             ngx_log_error(NGX_LOG_WARN, cf->log, 0,
                           "redis_rate_limit: rules share the counter \"%V\" of zone \"%s\", some "
                           "aligned and some not, so that its windows are either, expected another "
                           "name= in %V:%ui",
-                          &name, rule.rule.zone.c_str(), &rule.position.file, rule.position.line);
+                          &name, rule->rule.zone.c_str(), &rule->position.file,
+                          rule->position.line);
         }
     }
 }

@@ -72,8 +72,8 @@ class Connection {
     void send_soon();
 
     /// Reads what has come by now, of which nginx may not have told yet. To be done before a
-    /// deadline is taken for missed, or a connection of good standing is closed: timers run before
-    /// what is posted, and after a signal before nginx looks at its sockets.
+    /// deadline is taken for missed: timers run before what is posted, and after a signal before
+    /// nginx looks at its sockets.
     void read_now();
 
     /// An idle connection is closed by nginx when the worker is to leave.

@@ -125,9 +125,8 @@ void Node::on_not_located(std::string_view what, std::string_view detail) {
     give_up({what, detail});
 }
 
-/// What the old place has not answered gets no verdict; what waits goes to the new one.
+/// What was sent to the old place gets no verdict; what waits goes to the new one.
 void Node::on_moved() {
-    connection_.read_now();
     if (connection_.is_open()) {
         connection_.close();
         session_.disconnected(Session::Lost::in_use, now());
@@ -256,7 +255,9 @@ void Node::on_connection_timer() {
 }
 
 void Node::on_deadline() {
-    connection_.read_now();
+    if (const auto overdue = session_.overdue_at(); overdue && *overdue <= now()) {
+        connection_.read_now();
+    }
     if (session_.expire(now())) {
         give_up({"no answer for too long"});
     }

@@ -80,16 +80,16 @@ const Parameter<Draft> *find_parameter(std::span<const Parameter<Draft>> table,
     return found != table.end() ? &*found : nullptr;
 }
 
-/// Tells of one that the table does not have.
+/// Tells of one that the table does not have. Not with its value: that may be a password.
 template <typename Draft>
 char *refuse_unknown_parameter(ngx_conf_t *cf, const char *directive,
-                               std::span<const Parameter<Draft>> table, std::string_view text) {
+                               std::span<const Parameter<Draft>> table, std::string_view name) {
     std::string known;
     for (const Parameter<Draft> &parameter : table) {
         known += known.empty() ? "one of " : ", ";
         known += parameter.name;
     }
-    return refuse(cf, directive, "parameter", text, known.c_str());
+    return refuse(cf, directive, "parameter", name, known.c_str());
 }
 
 /// Sets one of the table's parameters.
@@ -125,7 +125,7 @@ char *set_parameters(ngx_conf_t *cf, const char *directive, std::span<const Para
         const bool has_value = equals != std::string_view::npos;
         const Parameter<Draft> *parameter = find_parameter(table, text.substr(0, equals));
         if (parameter == nullptr) {
-            return refuse_unknown_parameter(cf, directive, table, text);
+            return refuse_unknown_parameter(cf, directive, table, text.substr(0, equals));
         }
         if (has_value == (parameter->is == Is::flag)) {
             return refuse(cf, directive, "parameter", text, has_value ? "no value" : "name=value");

@@ -182,7 +182,8 @@ char *check_shards(ngx_conf_t *cf, const RuleConf &conf) {
 
 /// It passes, for a limit of 0 does, too; but gcra has it by default.
 void warn_of_empty_bucket(ngx_conf_t *cf, const rate_limit::Quota &quota) {
-    if (quota.algorithm == rate_limit::Algorithm::token_bucket && quota.burst == uint64_t{0}) {
+    if (quota.algorithm == rate_limit::Algorithm::token_bucket && quota.burst == uint64_t{0} &&
+        quota.cost > 0) {
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
                            "%s: burst \"0\" is the size of a token_bucket, and denies every "
                            "request, expected at least 1",
@@ -203,8 +204,11 @@ char *check_rule(ngx_conf_t *cf, RuleConf &conf) {
     if (result == NGX_CONF_OK) {
         result = check_numbers(cf, quota);
     }
-    warn_of_empty_bucket(cf, quota);
-    return result == NGX_CONF_OK ? check_shards(cf, conf) : result;
+    if (result == NGX_CONF_OK) {
+        warn_of_empty_bucket(cf, quota);
+        result = check_shards(cf, conf);
+    }
+    return result;
 }
 
 /// What depends on the other rules of the level.
@@ -231,8 +235,10 @@ char *set_rule(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept
     auto &location = *static_cast<LocationConf *>(conf);
     MainConf &main = main_conf(cf);
     const auto words = words_of(cf);
-    const bool is_off = words.size() == 2 && view(words[1]) == "off";
-    if (location.rules != nullptr && (is_off || location.rules->empty())) {
+    const bool is_off = view(words[1]) == "off";
+    const bool is_alone = words.size() == 2 && location.rules == nullptr;
+    const bool was_off = location.rules != nullptr && location.rules->empty();
+    if (was_off || (is_off && !is_alone)) {
         return refuse(cf, rule_directive, "parameter", view(words[1]), "off alone on a level");
     }
     if (location.rules == nullptr) {

@@ -244,12 +244,18 @@ bool Session::expire(Time now) {
     return give_up && *give_up <= now;
 }
 
-std::optional<Time> Session::next_expiry() const {
-    std::optional<Time> next = given_up_at();
-    const auto sooner = [&next](Time time) { next = next ? std::min(*next, time) : time; };
-    if (!waiting_.empty()) {
-        sooner(waiting_.front()->asked + settings_.timeout);
+std::optional<Time> Session::overdue_at() const {
+    const std::optional<Time> given_up = given_up_at();
+    if (waiting_.empty()) {
+        return given_up;
     }
+    const Time deadline = waiting_.front()->asked + settings_.timeout;
+    return given_up ? std::min(*given_up, deadline) : deadline;
+}
+
+std::optional<Time> Session::next_expiry() const {
+    std::optional<Time> next = overdue_at();
+    const auto sooner = [&next](Time time) { next = next ? std::min(*next, time) : time; };
     if (held_until_) {
         sooner(*held_until_);
     }

@@ -124,6 +124,9 @@ class Session {
     /// been unanswered for so long that the connection is to be given up.
     bool expire(Time now);
 
+    /// When an answer is missed, if ever: what has come by then is to be read before expire().
+    std::optional<Time> overdue_at() const;
+
     /// When expire() is to be called next, if ever.
     std::optional<Time> next_expiry() const;
 

@@ -34,7 +34,7 @@ sub read_until ($self, $condition) {
 }
 
 # Whether something has come, or the connection was closed.
-sub has_input ($self) { return length $self->{input} > 0 || IO::Select->new($self->{socket})->can_read(0) > 0 }
+sub has_input ($self) { return $self->{input} ne '' || !!IO::Select->new($self->{socket})->can_read(0) }
 
 # The next so many bytes, or undef.
 sub read_bytes ($self, $size) {

@@ -56,7 +56,8 @@ sub accepts ($place, $text) {
 sub warns ($place, $text, $message) {
     local $Test::Builder::Level = $Test::Builder::Level + 1;
     my ($said, $accepted) = test($place, $text);
-    ok($accepted && $said =~ /\[warn\] .*$message/, "accepted with a warning: $place: $text") or diag $said;
+    my $warnings = () = $said =~ /\[warn\]/g;
+    ok($accepted && $warnings == 1 && $said =~ /\[warn\] .*$message/, "accepted with a warning: $place: $text") or diag $said;
 }
 
 sub refuse_all ($place, @cases) {
