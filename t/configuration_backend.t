@@ -35,7 +35,9 @@ for my $time ('""', qw(0 0ms abc -1 1.5s 61m 9223372036854775807ms)) {
 for my $server ("redis://:$secret\@127.0.0.1:6379", "$secret\@localhost", "redis://default:$secret", "redis://127.0.0.1?password=$secret", "127.0.0.1,password=$secret") {
     refuses('block', "server $server;", invalid($backend, 'server', '***', $servers));
 }
-refuses('http', "redis_rate_limit_backend redis://:$secret\@127.0.0.1 { }", invalid($backend, 'name', '***', '1 to 64 of A-Za-z0-9._/-'));
+for my $name ("redis://:$secret", "$secret\@127.0.0.1") {
+    refuses('http', "redis_rate_limit_backend $name { }", invalid($backend, 'name', '***', '1 to 64 of A-Za-z0-9._/-'));
+}
 for my $line ("password=$secret", "password:$secret", "password=$secret $secret") {
     refuses('block', "$line;", invalid($backend, 'parameter', 'password', 'one of server, mode, '));
 }

@@ -325,7 +325,8 @@ char *set_backend(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexc
     auto &main = *static_cast<MainConf *>(conf);
     const std::string_view name = view(words_of(cf)[1]);
     if (!rate_limit::is_name(name)) {
-        const bool is_url = name.find("://") != std::string_view::npos; // with a password, perhaps
+        const bool is_url = name.find("://") != std::string_view::npos ||
+                            name.find('@') != std::string_view::npos; // with a password, perhaps
         return refuse(cf, directive, "name", is_url ? "***" : name, expected_name);
     }
     if (main.backend(name) != nullptr) {
