@@ -62,7 +62,7 @@ std::variant<Call *, redis_client::Failure> Cluster::ask(std::span<redis_client:
 }
 
 void Cluster::abandon(Call &check) {
-    if (Node *node = node_where([&](const Session &session) { return session.has(check); })) {
+    if (Node *node = node_that_has(check)) {
         node->abandon(check);
     } else {
         waiting_.abandon(check, now());
@@ -71,14 +71,14 @@ void Cluster::abandon(Call &check) {
 }
 
 void Cluster::read_now(const Call &check) {
-    if (Node *node = node_where([&](const Session &session) { return session.has(check); })) {
+    if (Node *node = node_that_has(check)) {
         node->read_now();
     }
 }
 
 void Cluster::hand_over(Call &check, std::span<redis_client::Charge> charges,
                         redis_client::CheckListener &listener) {
-    if (Node *node = node_where([&](const Session &session) { return session.has(check); })) {
+    if (Node *node = node_that_has(check)) {
         node->hand_over(check, charges, listener);
     }
 }
@@ -92,7 +92,7 @@ void Cluster::refund(std::span<redis_client::Charge> charges) {
 }
 
 void Cluster::release(redis_client::Slot &slot) {
-    if (Node *node = node_where([&](const Session &session) { return session.has(slot); })) {
+    if (Node *node = node_that_has(slot)) {
         node->release(slot);
     }
 }

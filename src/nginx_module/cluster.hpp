@@ -62,6 +62,10 @@ class Cluster final : public Backend, Node::Owner, MapFetcher::Owner {
     Master *target_of(const redis_client::Redirect &to, const redis_client::Session &from);
     Node &node_of(Master &master);
     Node *node_where(const std::function<bool(const redis_client::Session &)> &is_it) const;
+    /// A call or a slot.
+    Node *node_that_has(const auto &held) const {
+        return node_where([&](const auto &session) { return session.has(held); });
+    }
     void serve(uint16_t hash_slot, Master &by);
     void move_slots(Master &to);
     void retire_masters();

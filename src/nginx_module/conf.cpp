@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 #include <utility>
 
 namespace nginx_module {
@@ -130,53 +129,39 @@ bool join_names(ngx_conf_t *cf, const MainConf &conf) {
     return true;
 }
 
-/// The shards of a counter are the same wherever it is used.
-bool check_shards(ngx_conf_t *cf, const MainConf &conf) {
-    for (auto one = conf.rules.begin(); one != conf.rules.end(); ++one) {
-        const RuleConf &rule = **one;
-        const auto differs = [&](const auto &other) {
-            return other->rule.same_counter(rule.rule) && other->rule.shards != rule.rule.shards;
-        };
-        const auto other = std::find_if(conf.rules.begin(), one, differs);
-        if (other != one) {
+/// A window's end is in Redis: it stays what the rule that began it wanted.
+void warn_of_other_windows(ngx_conf_t *cf, const RuleConf &rule) {
+    ngx_str_t name = to_ngx(rule.name);
+    ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                  "redis_rate_limit: rules share the counter \"%V\" of zone \"%s\", some aligned "
+                  "and some not, so that its windows are either, expected another name= in %V:%ui",
+                  &name, rule.rule.zone.c_str(), &rule.position.file, rule.position.line);
+}
+
+/// What rules that share a counter are to have in common.
+bool check_counters(ngx_conf_t *cf, const MainConf &conf) {
+    struct Counter {
+        const rate_limit::Rule *first;
+        bool is_told = false; // of its windows
+    };
+    std::map<decltype(std::declval<rate_limit::Rule>().counter()), Counter> counters;
+    for (const auto &rule : conf.rules) {
+        Counter &counter =
+            counters.try_emplace(rule->rule.counter(), Counter{&rule->rule}).first->second;
+        if (rule->rule.shards != counter.first->shards) {
             ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
                           "redis_rate_limit: invalid shards \"%uL\", expected shards=%uL as the "
                           "other rules of its counter have, or another name= in %V:%ui",
-                          rule.rule.shards, (*other)->rule.shards, &rule.position.file,
-                          rule.position.line);
+                          rule->rule.shards, counter.first->shards, &rule->position.file,
+                          rule->position.line);
             return false;
+        }
+        if (rule->rule.aligned != counter.first->aligned && !counter.is_told) {
+            counter.is_told = true;
+            warn_of_other_windows(cf, *rule);
         }
     }
     return true;
-}
-
-/// A window's end is in Redis: it stays what the rule that began it wanted.
-void warn_of_other_windows(ngx_conf_t *cf, const MainConf &conf) {
-    struct Counter {
-        bool is_aligned;
-        bool is_told = false;
-    };
-    std::map<std::tuple<std::string_view, std::string_view, std::chrono::microseconds>, Counter>
-        counters;
-    for (const auto &rule : conf.rules) {
-        if (rule->rule.quota.algorithm != rate_limit::Algorithm::fixed_window) {
-            continue;
-        }
-        const auto key =
-            std::tuple{std::string_view(rule->rule.zone),
-                       std::string_view(rule->rule.explicit_name), rule->rule.quota.window};
-        Counter &counter = counters.try_emplace(key, Counter{rule->rule.aligned}).first->second;
-        if (counter.is_aligned != rule->rule.aligned && !counter.is_told) {
-            counter.is_told = true;
-            ngx_str_t name = to_ngx(rule->name);
-            ngx_log_error(NGX_LOG_WARN, cf->log, 0,
-                          "redis_rate_limit: rules share the counter \"%V\" of zone \"%s\", some "
-                          "aligned and some not, so that its windows are either, expected another "
-                          "name= in %V:%ui",
-                          &name, rule->rule.zone.c_str(), &rule->position.file,
-                          rule->position.line);
-        }
-    }
 }
 
 /// Whether there is room for the counters of the zone's rules.
@@ -296,12 +281,11 @@ bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
     const auto has_room = [&](const auto &zone) { return check_size(cf, *zone); };
     if (!std::ranges::all_of(conf.zones, link_zones) ||
         !std::ranges::all_of(conf.rules, link_rules) || !join_names(cf, conf) ||
-        !check_shards(cf, conf) || !std::ranges::all_of(conf.zones, has_room) ||
+        !check_counters(cf, conf) || !std::ranges::all_of(conf.zones, has_room) ||
         !std::ranges::all_of(conf.backends, look_up) ||
         !std::ranges::all_of(conf.backends, add_memories)) {
         return false;
     }
-    warn_of_other_windows(cf, conf);
     for (const auto &rule : conf.rules) {
         mark_refunded(conf, *rule);
     }

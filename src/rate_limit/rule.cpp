@@ -109,9 +109,4 @@ std::string Rule::name() const {
            (ms % 1000 == 0 ? std::to_string(ms / 1000) + "s" : std::to_string(ms) + "ms");
 }
 
-bool Rule::same_counter(const Rule &other) const {
-    return zone == other.zone && quota.algorithm == other.quota.algorithm &&
-           quota.window == other.quota.window && explicit_name == other.explicit_name;
-}
-
 } // namespace rate_limit

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 namespace rate_limit {
 
@@ -78,8 +79,10 @@ struct Rule {
     /// The explicit name, else `zone/window`: `per_ip/60s`, `per_ip/500ms`, `per_ip/concurrency`.
     std::string name() const;
 
-    /// Rules that share a counter, whatever their limits: "Several rules" in README.md.
-    bool same_counter(const Rule &other) const;
+    /// Rules whose counters are equal share one, whatever their limits: "Several rules" in
+    /// README.md. Refers to the rule.
+    auto counter() const { return std::tie(zone, quota.algorithm, quota.window, explicit_name); }
+    bool same_counter(const Rule &other) const { return counter() == other.counter(); }
 };
 
 } // namespace rate_limit
