@@ -3,6 +3,7 @@
 #include "../rate_limit/append.hpp"
 #include "../rate_limit/shards.hpp"
 #include "../redis_client/arguments.hpp"
+#include "request.hpp"
 #include "util.hpp"
 
 namespace nginx_module {
@@ -27,8 +28,18 @@ std::string_view write_redis_key(const Applied &applied, uint64_t shard,
                                          : format.write(applied.key, out);
 }
 
+/// What the request has charged before to the key that the charge has by now. A cost that is never
+/// granted is asked for as a whole, so that Redis tells that.
+uint64_t charged_before(const RequestState &state, const Applied &applied) {
+    const redis_client::Charge &charge = *applied.charge;
+    return charge.quota.cost <= charge.quota.capacity()
+               ? state.charged_to(*applied.rule->zone, charge.redis_key)
+               : 0;
+}
+
 /// Of so many. False without memory.
-bool set_shard(ngx_http_request_t *r, Applied &applied, uint64_t shards, uint64_t shard) {
+bool set_shard(ngx_http_request_t *r, const RequestState &state, Applied &applied, uint64_t shards,
+               uint64_t shard) {
     rate_limit::RedisKeyBuffer buffer;
     const std::string_view redis_key = write_redis_key(applied, shard, buffer);
     auto *pooled = static_cast<char *>(ngx_pnalloc(r->pool, redis_key.size()));
@@ -42,6 +53,7 @@ bool set_shard(ngx_http_request_t *r, Applied &applied, uint64_t shards, uint64_
         applied.charge->hash_slot = redis_client::hash_slot(applied.charge->redis_key);
     }
     applied.charge->quota = rate_limit::share_of(applied.quota, shards, shard);
+    applied.charge->quota.charged = applied.quota.charged = charged_before(state, applied);
     return true;
 }
 
@@ -64,26 +76,32 @@ Applied *make_applied(ngx_http_request_t *r, std::span<const Candidate> candidat
                       .charge = &charges[i],
                       .shard = 0,
                       .is_other_shard = false,
+                      .charged = 0,
                       .result = result_before_asking(candidate),
                       .source =
                           candidate.is_open() ? Applied::Source::redis : Applied::Source::none,
+                      .is_superseded = false,
                       .local_slots_since = {},
                       .next = nullptr};
     }
     return applied;
 }
 
-bool choose_shard(ngx_http_request_t *r, Applied &applied, uint64_t chance) {
+bool choose_shard(ngx_http_request_t *r, const RequestState &state, Applied &applied,
+                  uint64_t chance) {
     const uint64_t shards = shards_of(applied);
+    if (const Applied *before = state.last_charge(*applied.rule, applied.key)) {
+        return set_shard(r, state, applied, shards, std::min(before->shard, shards - 1));
+    }
     // Redis tells that it is never granted, and whether it is does not depend on the chance.
     const bool is_too_much =
         applied.quota.cost > rate_limit::smallest_capacity(applied.quota, shards);
-    return set_shard(r, applied, shards, is_too_much ? shards - 1 : chance % shards);
+    return set_shard(r, state, applied, shards, is_too_much ? shards - 1 : chance % shards);
 }
 
 bool set_arguments(ngx_http_request_t *r, const Applied &applied) {
     const RuleConf &rule = *applied.rule;
-    if (!rule.has_variables()) {
+    if (!rule.has_variables() && applied.charge->quota.charged == 0) {
         applied.charge->arguments = &rule.arguments[rate_limit::first_alike(
             applied.quota, shards_of(applied), applied.shard)];
         return true;
@@ -97,14 +115,15 @@ bool set_arguments(ngx_http_request_t *r, const Applied &applied) {
     return true;
 }
 
-bool choose_other_shard(ngx_http_request_t *r, Applied &applied) {
+bool choose_other_shard(ngx_http_request_t *r, const RequestState &state, Applied &applied) {
     const uint64_t shards = shards_of(applied);
     if (shards == 1 || applied.is_other_shard ||
         applied.charge->verdict.decision != rate_limit::Decision::denied) {
         return false;
     }
     const uint64_t distance = 1 + static_cast<uint64_t>(ngx_random()) % (shards - 1);
-    applied.is_other_shard = set_shard(r, applied, shards, (applied.shard + distance) % shards);
+    applied.is_other_shard =
+        set_shard(r, state, applied, shards, (applied.shard + distance) % shards);
     return applied.is_other_shard;
 }
 

@@ -121,25 +121,31 @@ Evaluated evaluate(ngx_http_request_t *r, const RuleConf &rule, Candidate &candi
     return key.len == 0 ? Evaluated::applies_not : evaluate_quota(r, rule, candidate.quota);
 }
 
+/// Whether what was applied to the request before makes it needless to apply the rule.
+bool is_settled(const Candidate &candidate, const RequestState &state) {
+    return candidate.is_invalid ? state.has_left_out(*candidate.rule)
+                                : state.has_covered(candidate);
+}
+
 } // namespace
 
 ngx_int_t Candidates::collect(ngx_http_request_t *r, Phase phase, const RequestState *state) {
     const LocationConf &location = location_conf(r);
     for (const RuleConf *rule : *location.rules) {
-        if (rule->phase != phase || (state != nullptr && state->has_applied(*rule))) {
+        const bool is_dry_run = location.is_dry_run(*rule);
+        if (rule->phase != phase || (state != nullptr && state->has_applied(*rule, is_dry_run))) {
             continue;
         }
         Candidate &candidate = *new (&memory_.candidates[count_]) Candidate;
         candidate.rule = rule;
-        candidate.dry_run = location.is_dry_run(*rule);
+        candidate.dry_run = is_dry_run;
         const Evaluated evaluated = evaluate(r, *rule, candidate);
         if (evaluated == Evaluated::no_memory) {
             return NGX_ERROR;
         }
         candidate.is_invalid = evaluated == Evaluated::invalid;
-        const bool is_known =
-            candidate.is_invalid && state != nullptr && state->has_left_out(*rule);
-        if (evaluated != Evaluated::applies_not && !is_known) {
+        if (evaluated != Evaluated::applies_not &&
+            (state == nullptr || !is_settled(candidate, *state))) {
             take_last();
         }
     }

@@ -9,9 +9,10 @@ namespace nginx_module {
 
 namespace {
 
-/// A slot, and what is refunded, may come back at any time, and a rule on trial denies nothing.
+/// A slot, and what is refunded, may come back at any time, and a rule on trial denies nothing. Of
+/// a counter that the request has charged before, the denial is that of a smaller cost.
 bool is_cacheable(const Applied &applied) {
-    return !applied.dry_run && !applied.rule->is_refunded &&
+    return !applied.dry_run && !applied.rule->is_refunded && applied.charge->quota.charged == 0 &&
            applied.rule->zone->deny_cache.count() > 0 &&
            applied.charge->quota.algorithm != rate_limit::Algorithm::concurrency;
 }

@@ -140,7 +140,9 @@ void take_answer(const Question &question, const rate_limit::DenyTable::CheckTim
         return;
     }
     for (Applied &applied : question.rules()) {
+        const redis_client::Charge &charge = *applied.charge;
         applied.result = Applied::Result::verdict;
+        applied.charged = charge.is_charged ? charge.quota.to_charge() : 0;
         remember_denial(applied, times);
     }
 }
@@ -158,9 +160,10 @@ milliseconds time_left(const RequestState &state, microseconds now) {
 }
 
 /// Where nothing but shards rejects the request, another shard of each of their rules may grant it.
-bool choose_other_shards(ngx_http_request_t *r, std::span<Applied> rules, microseconds now) {
-    return std::ranges::all_of(rules, [&](Applied &applied) {
-        return !applied.rejects() || (choose_other_shard(r, applied) && !find_denial(applied, now));
+bool choose_other_shards(ngx_http_request_t *r, const RequestState &state, microseconds now) {
+    return std::ranges::all_of(state.asked(), [&](Applied &applied) {
+        return !applied.rejects() ||
+               (choose_other_shard(r, state, applied) && !find_denial(applied, now));
     });
 }
 
@@ -184,7 +187,7 @@ Question *make_questions_again(ngx_http_request_t *r, RequestState &state) {
 std::optional<ngx_int_t> ask_other_shards(ngx_http_request_t *r, RequestState &state) {
     const microseconds now = precise_now();
     const milliseconds left = time_left(state, now);
-    if (left.count() <= 0 || !choose_other_shards(r, state.asked(), now)) {
+    if (left.count() <= 0 || !choose_other_shards(r, state, now)) {
         return std::nullopt;
     }
     Question *questions = make_questions_again(r, state);
@@ -229,11 +232,12 @@ ngx_int_t take_answers(ngx_http_request_t *r, RequestState &state) {
 }
 
 /// A rule with shards denies where two of them do.
-bool is_known_to_deny(ngx_http_request_t *r, Applied &applied, microseconds now) {
+bool is_known_to_deny(ngx_http_request_t *r, const RequestState &state, Applied &applied,
+                      microseconds now) {
     if (!find_denial(applied, now)) {
         return false;
     }
-    if (!choose_other_shard(r, applied)) {
+    if (!choose_other_shard(r, state, applied)) {
         return true;
     }
     applied.result = Applied::Result::no_verdict;
@@ -242,11 +246,11 @@ bool is_known_to_deny(ngx_http_request_t *r, Applied &applied, microseconds now)
 }
 
 /// Moves the rules that are known to deny to the front, and returns them.
-std::span<Applied> known_denials(ngx_http_request_t *r, std::span<Applied> rules,
-                                 microseconds now) {
+std::span<Applied> known_denials(ngx_http_request_t *r, const RequestState &state,
+                                 std::span<Applied> rules, microseconds now) {
     size_t known = 0;
     for (Applied &applied : rules) {
-        if (is_known_to_deny(r, applied, now)) {
+        if (is_known_to_deny(r, state, applied, now)) {
             std::swap(rules[known++], applied);
         }
     }
@@ -258,12 +262,12 @@ ngx_int_t ask(ngx_http_request_t *r, RequestState &state, std::span<const Candid
     const std::span rules(applied, applied != nullptr ? open.size() : 0);
     // One for all: shards of the same number are in one slot of a cluster.
     const auto chance = static_cast<uint64_t>(ngx_random());
-    const auto has_shard = [&](Applied &one) { return choose_shard(r, one, chance); };
+    const auto has_shard = [&](Applied &one) { return choose_shard(r, state, one, chance); };
     if (applied == nullptr || !std::ranges::all_of(rules, has_shard)) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     const microseconds now = precise_now();
-    if (const auto denying = known_denials(r, rules, now); !denying.empty()) {
+    if (const auto denying = known_denials(r, state, rules, now); !denying.empty()) {
         const Outcome outcome = outcome_of(r, state, denying);
         std::ranges::for_each(denying, tell_of_rule);
         return conclude(r, state, outcome);

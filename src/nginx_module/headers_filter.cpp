@@ -99,7 +99,7 @@ bool set_ietf_headers(ngx_http_request_t *r, const Applied *applied, const Appli
     }
     for (; applied != nullptr; applied = applied->next) {
         const rate_limit::Verdict *verdict = applied->verdict();
-        if (verdict != nullptr && !applied->dry_run) {
+        if (verdict != nullptr && !applied->dry_run && !applied->is_superseded) {
             rate_limit::ItemBuffer item;
             const std::string_view name = applied->rule->name;
             policies.add(

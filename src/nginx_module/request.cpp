@@ -226,14 +226,27 @@ void RequestState::add(Applied &applied) {
         applied.next = std::exchange(left_out_, &applied);
         return;
     }
+    supersede(applied);
     *next_applied_ = &applied;
     next_applied_ = &applied.next;
+}
+
+/// Of rules that share a name and a counter a client sees one.
+void RequestState::supersede(const Applied &by) {
+    if (by.verdict() == nullptr) {
+        return;
+    }
+    for (Applied *one = applied_; one != nullptr; one = one->next) {
+        if (one->rule->rule.same_counter(by.rule->rule) && by.is_enforced_where(one->dry_run)) {
+            one->is_superseded = true;
+        }
+    }
 }
 
 const Applied *RequestState::tightest() const {
     const Applied *found = nullptr;
     for (const Applied *one = applied_; one != nullptr; one = one->next) {
-        if (one->verdict() == nullptr) {
+        if (one->verdict() == nullptr || one->is_superseded) {
             continue;
         }
         const bool is_tighter =
@@ -245,16 +258,47 @@ const Applied *RequestState::tightest() const {
     return found;
 }
 
-bool RequestState::has_applied(const RuleConf &rule) const {
-    const auto is_same = [&](const Applied &one) {
-        return one.rule == &rule || one.rule->rule.same_counter(rule.rule);
-    };
+/// Of those that were applied, and those that were asked and forgotten, for they may be charged all
+/// the same.
+template <typename Predicate>
+bool RequestState::any_applied(Predicate is_such) const {
     for (const Applied *one = applied_; one != nullptr; one = one->next) {
-        if (is_same(*one)) {
+        if (is_such(*one)) {
             return true;
         }
     }
-    return std::ranges::any_of(asked_, is_same); // and forgotten: it may be charged all the same
+    return std::ranges::any_of(asked_, is_such);
+}
+
+bool RequestState::has_applied(const RuleConf &rule, bool is_dry_run) const {
+    return any_applied(
+        [&](const Applied &one) { return one.rule == &rule && one.is_enforced_where(is_dry_run); });
+}
+
+bool RequestState::has_covered(const Candidate &candidate) const {
+    return any_applied([&](const Applied &one) {
+        return one.covers(candidate.rule->rule, candidate.quota, candidate.dry_run);
+    });
+}
+
+uint64_t RequestState::charged_to(const ZoneConf &zone, std::string_view redis_key) const {
+    uint64_t charged = 0;
+    for (const Applied *one = applied_; one != nullptr; one = one->next) {
+        if (one->charged > 0 && one->rule->zone == &zone && one->charge->redis_key == redis_key) {
+            charged += one->charged;
+        }
+    }
+    return charged;
+}
+
+const Applied *RequestState::last_charge(const RuleConf &rule, std::string_view key) const {
+    const Applied *last = nullptr;
+    for (const Applied *one = applied_; one != nullptr; one = one->next) {
+        if (one->charged > 0 && one->rule->rule.same_counter(rule.rule) && one->key == key) {
+            last = one;
+        }
+    }
+    return last;
 }
 
 bool RequestState::has_left_out(const RuleConf &rule) const {

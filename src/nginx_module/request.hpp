@@ -52,7 +52,16 @@ class RequestState {
     void end();
 
     void add(Applied &applied);
-    bool has_applied(const RuleConf &rule) const;
+    /// Whether the rule itself was applied, and enforced if it is enforced now.
+    bool has_applied(const RuleConf &rule, bool is_dry_run) const;
+    /// Whether a rule was applied that covers the candidate: see "Which requests are counted" in
+    /// README.md.
+    bool has_covered(const Candidate &candidate) const;
+    /// What the rules that were applied have charged to a Redis key of the zone, in the unit of
+    /// Quota::charged.
+    uint64_t charged_to(const ZoneConf &zone, std::string_view redis_key) const;
+    /// The rule that charged the same counter of the same client last; null where none did.
+    const Applied *last_charge(const RuleConf &rule, std::string_view key) const;
     /// Whether it was added as one that is left out.
     bool has_left_out(const RuleConf &rule) const;
     const Applied *applied() const { return applied_; }
@@ -73,6 +82,9 @@ class RequestState {
   private:
     friend class Question;
 
+    void supersede(const Applied &by);
+    template <typename Predicate>
+    bool any_applied(Predicate is_such) const;
     ngx_int_t wait_for(Question *questions, std::chrono::microseconds now);
     void on_answer(std::chrono::microseconds now);
     void end_asking(std::chrono::microseconds now);

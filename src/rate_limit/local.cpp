@@ -34,14 +34,14 @@ Record record_of(const Slots &slots, const Quota &quota, microseconds now) {
 }
 
 Record taken(Slots slots, const Quota &quota, microseconds now) {
-    slots.units += quota.cost;
+    slots.units += quota.to_charge();
     slots.since = std::min(slots.since, now);
     return record_of(slots, quota, now);
 }
 
 std::optional<Record> note_slots(const std::optional<Record> &known, const Quota &quota,
                                  const Verdict &verdict, microseconds asked) {
-    if (verdict.decision != Decision::granted || quota.cost == 0) {
+    if (verdict.decision != Decision::granted || !quota.charges()) {
         return std::nullopt;
     }
     return taken(slots_of(known, asked), quota, asked);
@@ -55,7 +55,7 @@ LocalDecision decision_of(const Quota &quota, RuleReply reply, microseconds now,
     LocalDecision decision{
         .verdict = verdict_of_reply(quota, reply, granted).value_or(Verdict{}), // always one
         .after = std::nullopt};
-    if (granted && quota.cost > 0) {
+    if (granted && quota.charges()) {
         decision.after = {.time = now, .holds_for = decision.verdict.reset, .values = values};
     }
     return decision;
@@ -64,7 +64,7 @@ LocalDecision decision_of(const Quota &quota, RuleReply reply, microseconds now,
 LocalDecision decide_concurrency(const std::optional<Record> &known, const Quota &quota,
                                  microseconds now) {
     const Slots slots = slots_of(known, now);
-    const Wide left = Wide{quota.limit} - quota.cost - slots.units;
+    const Wide left = Wide{quota.limit} - quota.to_charge() - slots.units;
     const std::array<int64_t, 1> reply = {static_cast<int64_t>(left)};
     LocalDecision decision = decision_of(quota, reply, now, {});
     if (decision.after) {
@@ -121,7 +121,8 @@ std::optional<Record> note_verdict(const std::optional<Record> &known, const Quo
     }
     const auto part_taken = [&](uint64_t units) { return (units * percent + 99) / 100; };
     Quota part = scaled(quota, percent);
-    part.cost = part_taken(quota.cost);
+    part.cost = part_taken(quota.to_charge());
+    part.charged = 0;
     switch (quota.algorithm) {
     case Algorithm::fixed_window:
         return note_fixed_window(known, part, verdict, part_taken(used), asked);
@@ -145,7 +146,7 @@ std::optional<Record> release_slots(const std::optional<Record> &known, const Qu
     if (slots.units == 0 || taken_at < slots.since) { // it was forgotten
         return std::nullopt;
     }
-    slots.units -= std::min(slots.units, quota.cost);
+    slots.units -= std::min(slots.units, quota.to_charge());
     return record_of(slots, quota, now);
 }
 

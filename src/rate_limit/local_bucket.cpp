@@ -30,7 +30,8 @@ LocalDecision decide_bucket(const std::optional<Record> &known, const Quota &quo
     const Interval interval(quota);
     const Wide parts = interval.parts;
     Wide ahead = known ? ahead_of(*known, now, interval.parts) : 0;
-    const Wide next = ahead + Wide{quota.cost} * interval.length;
+    const BucketTime time = time_to_charge(quota);
+    const Wide next = ahead + Wide{time.us} * parts + time.fraction;
     const bool fits = next <= Wide{quota.capacity()} * interval.length;
     if (fits) {
         ahead = next;

@@ -123,10 +123,10 @@ LocalDecision decide_sliding_log(const std::optional<Record> &known, const Quota
     const auto wait_for = [&](Wide units) {
         return units > 0 ? (log.time_of_return(static_cast<uint64_t>(units)) - now).count() : 0;
     };
-    const Wide left = Wide{quota.limit} - quota.cost - log.total();
+    const Wide left = Wide{quota.limit} - quota.to_charge() - log.total();
     const int64_t wait = quota.cost <= quota.limit ? wait_for(-left) : 0;
-    if (left >= 0 && quota.cost > 0) {
-        log.add(quota.cost, now + quota.window);
+    if (left >= 0 && quota.charges()) {
+        log.add(quota.to_charge(), now + quota.window);
     }
     const Wide total = log.total();
     const Wide next = std::max<Wide>(total - quota.limit, 0) + 1; // more where it was lowered

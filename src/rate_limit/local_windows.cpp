@@ -65,9 +65,9 @@ LocalDecision decide_fixed_window(const std::optional<Record> &known, const Quot
         window = {};
         window.end = aligned ? aligned_end(now, length) : now.monotonic + length;
     }
-    const Wide left = Wide{quota.limit} - quota.cost - window.current;
+    const Wide left = Wide{quota.limit} - quota.to_charge() - window.current;
     if (left >= 0) {
-        window.current += quota.cost;
+        window.current += quota.to_charge();
     }
     const std::array<int64_t, 2> reply = {static_cast<int64_t>(left),
                                           (window.end - now.monotonic).count()};
@@ -86,10 +86,10 @@ LocalDecision decide_sliding_window(const std::optional<Record> &known, const Qu
         windows.end = aligned_end(now, length);
     }
     const microseconds overlap = std::min(windows.end - now.monotonic, length);
-    const Wide free = Wide{quota.limit} - quota.cost - windows.current;
+    const Wide free = Wide{quota.limit} - quota.to_charge() - windows.current;
     const bool fits = Wide{windows.previous} * overlap.count() <= free * length.count();
     if (fits) {
-        windows.current += quota.cost;
+        windows.current += quota.to_charge();
     }
     const auto previous = static_cast<int64_t>(windows.previous);
     const std::array<int64_t, 3> reply = {fits ? previous : -1 - previous,

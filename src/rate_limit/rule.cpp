@@ -89,12 +89,49 @@ std::chrono::microseconds Quota::refill() const {
         static_cast<int64_t>(std::min<Wide>((product + limit - 1) / limit, longest)));
 }
 
+uint64_t Quota::to_charge() const {
+    if (is_bucket(algorithm)) {
+        return time_to_charge(*this).us;
+    }
+    return cost - std::min(cost, charged);
+}
+
+bool Quota::charges() const {
+    if (is_bucket(algorithm)) {
+        const BucketTime time = time_to_charge(*this);
+        return time.us > 0 || time.fraction > 0;
+    }
+    return cost > charged;
+}
+
+bool is_at_least_as_strict(const Quota &quota, const Quota &other) {
+    return quota.capacity() <= other.capacity() && quota.limit <= other.limit &&
+           quota.cost >= other.cost;
+}
+
 Interval::Interval(const Quota &quota) {
     const auto window = static_cast<uint64_t>(std::chrono::microseconds(quota.window).count());
     const uint64_t limit = std::max<uint64_t>(quota.limit, 1);
     const uint64_t common = std::gcd(window, limit);
     length = window / common;
     parts = limit / common;
+}
+
+BucketTime time_of_units(const Interval &interval, uint64_t units) {
+    const Wide time = Wide{interval.length} * units;
+    return {static_cast<uint64_t>(time / interval.parts),
+            static_cast<uint64_t>(time % interval.parts)};
+}
+
+BucketTime time_to_charge(const Quota &quota) {
+    // A cost that is more than the bucket is any such cost: Lua's numbers end at 2^53.
+    const uint64_t cost = std::min(quota.cost, quota.capacity() + 1);
+    BucketTime time = time_of_units(Interval(quota), cost);
+    if (time.us < quota.charged) {
+        return {0, 0};
+    }
+    time.us -= quota.charged;
+    return time;
 }
 
 std::string Rule::name() const {

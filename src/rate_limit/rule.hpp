@@ -52,6 +52,9 @@ struct Quota {
     std::optional<uint64_t> burst = {}; // of buckets
     uint64_t delay = 0; // of leaky buckets: units of the burst that are not held back
     uint64_t cost = 1;  // units that the request takes
+    // What the request has charged to the same counter already, by a rule that was less strict:
+    // units, or whole microseconds of a bucket.
+    uint64_t charged = 0;
 
     /// The most units the rule can ever grant at once.
     uint64_t capacity() const;
@@ -59,7 +62,18 @@ struct Quota {
     /// The time in which the whole capacity comes back: the window, or a bucket's
     /// capacity * window / limit, rounded up; the longest time there is where that is longer.
     std::chrono::microseconds refill() const;
+
+    /// What is still to be charged for the cost, in the unit of `charged`. Of a bucket rounded
+    /// down.
+    uint64_t to_charge() const;
+
+    /// Whether anything is to be charged: of a bucket that may be less than a microsecond.
+    bool charges() const;
 };
+
+/// Whether a request that passed the first quota need not ask the second one, of the same counter:
+/// its capacity and its pace are no larger, and its cost is no smaller.
+bool is_at_least_as_strict(const Quota &quota, const Quota &other);
 
 /// The time of one unit of a bucket, window / limit, as a whole number of units of 1/parts
 /// microseconds, where `parts` is the least that allows that. For a limit of 0 as for 1.
@@ -68,6 +82,18 @@ struct Interval {
     uint64_t length;
     uint64_t parts;
 };
+
+/// A time of a bucket: whole microseconds, and the rest in 1/Interval::parts of one.
+struct BucketTime {
+    uint64_t us;
+    uint64_t fraction;
+};
+
+/// The time in which so many units come back.
+BucketTime time_of_units(const Interval &interval, uint64_t units);
+
+/// By how much the request moves the bucket's state on: the time of its cost, less what is charged.
+BucketTime time_to_charge(const Quota &quota);
 
 struct Rule {
     std::string zone;

@@ -28,12 +28,12 @@ Decision decision_of(const Quota &quota, bool granted) {
 
 /// Scripts tell `left`, what a charge would leave of the limit, whether it was made or not.
 uint64_t remaining_of(const Quota &quota, int64_t left, bool charged) {
-    const int64_t units = charged ? left : left + static_cast<int64_t>(quota.cost);
+    const int64_t units = charged ? left : left + static_cast<int64_t>(quota.to_charge());
     return static_cast<uint64_t>(std::max<int64_t>(units, 0));
 }
 
 bool is_left(const Quota &quota, int64_t left) {
-    return left <= static_cast<int64_t>(quota.limit) - static_cast<int64_t>(quota.cost);
+    return left <= static_cast<int64_t>(quota.limit) - static_cast<int64_t>(quota.to_charge());
 }
 
 /// Some scripts tell a denial by a number below 0: n as -1 - n.
@@ -41,14 +41,16 @@ int64_t without_decision(int64_t number) {
     return number < 0 ? -1 - number : number;
 }
 
-/// { left, next, reset, wait }
+/// { left, next, reset, wait }. The script's wait is for what is still to be charged. A client that
+/// comes again is charged for its whole cost: where that is more, it is told to wait until all
+/// units are there.
 std::optional<Verdict> of_sliding_log(const Quota &quota, RuleReply reply, bool charged) {
     if (!is_left(quota, reply[0]) || reply[1] < 0 || reply[2] < 0 || reply[3] < 0) {
         return std::nullopt;
     }
     return Verdict{.decision = decision_of(quota, reply[0] >= 0),
                    .remaining = remaining_of(quota, reply[0], charged),
-                   .retry_after = microseconds(reply[3]),
+                   .retry_after = microseconds(reply[quota.charged == 0 ? 3 : 2]),
                    .next_unit = microseconds(reply[1]),
                    .reset = microseconds(reply[2])};
 }
@@ -170,6 +172,18 @@ std::optional<Verdict> of_concurrency(const Quota &quota, RuleReply reply, bool 
     return verdict;
 }
 
+/// What is still to be charged for the cost, in whole units.
+uint64_t units_to_charge(const Quota &quota) {
+    if (!is_bucket(quota.algorithm)) {
+        return quota.to_charge();
+    }
+    const Interval interval(quota);
+    const BucketTime time = time_to_charge(quota);
+    return static_cast<uint64_t>(
+        (Wide{time.us} * static_cast<Wide>(interval.parts) + static_cast<Wide>(time.fraction)) /
+        static_cast<Wide>(interval.length));
+}
+
 std::optional<Verdict> of_algorithm(const Quota &quota, RuleReply reply, bool charged) {
     switch (quota.algorithm) {
     case Algorithm::fixed_window:
@@ -228,7 +242,7 @@ std::optional<Verdict> verdict_of_reply(const Quota &quota, RuleReply reply, boo
 }
 
 Verdict verdict_after_refund(const Quota &quota, Verdict verdict) {
-    verdict.remaining = std::min(verdict.remaining + quota.cost, quota.capacity());
+    verdict.remaining = std::min(verdict.remaining + units_to_charge(quota), quota.capacity());
     if (verdict.remaining == quota.capacity()) {
         verdict.next_unit = verdict.reset = microseconds{0};
     }

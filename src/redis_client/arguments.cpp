@@ -10,22 +10,13 @@ using rate_limit::Algorithm;
 using rate_limit::Quota;
 using std::chrono::microseconds;
 
-__extension__ using Wide = unsigned __int128;
-
 uint64_t window_us(const Quota &quota) {
     return static_cast<uint64_t>(microseconds(quota.window).count());
 }
 
-/// So many intervals: whole microseconds, and the rest in parts of one.
-void add_time(WireWords &words, const rate_limit::Interval &interval, uint64_t units) {
-    const Wide time = Wide{interval.length} * units;
-    words.add(static_cast<uint64_t>(time / interval.parts));
-    words.add(static_cast<uint64_t>(time % interval.parts));
-}
-
-/// A cost that is more than the bucket is any such cost: Lua's numbers end at 2^53.
-uint64_t bounded_cost(const Quota &quota) {
-    return std::min(quota.cost, quota.capacity() + 1);
+void add_time(WireWords &words, const rate_limit::BucketTime &time) {
+    words.add(time.us);
+    words.add(time.fraction);
 }
 
 /// For how long a key's state may count, and more where its script says so.
@@ -44,8 +35,8 @@ microseconds longest_state(const Quota &quota) {
 WireWords bucket_arguments(const Quota &quota) {
     const rate_limit::Interval interval(quota);
     WireWords words;
-    add_time(words, interval, bounded_cost(quota));
-    add_time(words, interval, quota.capacity());
+    add_time(words, time_to_charge(quota));
+    add_time(words, time_of_units(interval, quota.capacity()));
     words.add(interval.parts);
     words.add(time_to_live_ms(quota.refill()));
     return words;
@@ -64,7 +55,7 @@ WireWords check_arguments(const Quota &quota, bool aligned) {
     }
     WireWords words;
     words.add(quota.limit);
-    words.add(quota.cost);
+    words.add(quota.to_charge());
     words.add(window_us(quota));
     words.add(time_to_live_ms(longest_state(quota)));
     if (quota.algorithm == Algorithm::fixed_window) {
@@ -76,11 +67,10 @@ WireWords check_arguments(const Quota &quota, bool aligned) {
 WireWords refund_arguments(const Quota &quota, int64_t receipt) {
     WireWords words;
     if (is_bucket(quota.algorithm)) {
-        const rate_limit::Interval interval(quota);
-        add_time(words, interval, bounded_cost(quota));
-        words.add(interval.parts);
+        add_time(words, time_to_charge(quota));
+        words.add(rate_limit::Interval(quota).parts);
     } else {
-        words.add(quota.cost);
+        words.add(quota.to_charge());
         if (quota.algorithm == Algorithm::sliding_window) {
             words.add(window_us(quota));
         }

@@ -11,7 +11,7 @@ namespace redis_client {
 /// For a check. A `concurrency` rule's last argument, the slot, is not among them.
 WireWords check_arguments(const rate_limit::Quota &quota, bool aligned);
 
-/// For a refund of what the quota's cost took; `receipt` is receipt_of_reply().
+/// For a refund of what a charge by this quota took; `receipt` is receipt_of_reply().
 WireWords refund_arguments(const rate_limit::Quota &quota, int64_t receipt);
 
 /// How much longer a Redis key lives than the state in it, for expiry is no clock: 5 seconds, and

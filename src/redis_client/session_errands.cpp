@@ -20,7 +20,7 @@ void Session::settle_slots(const Call &check) {
         if (charge.slot == nullptr) {
             continue;
         }
-        if (charge.is_charged && charge.quota.cost > 0) {
+        if (charge.is_charged && charge.quota.charges()) {
             slots_.hold(*charge.slot, check.sent);
         } else {
             slots_.drop(*std::exchange(charge.slot, nullptr));
@@ -64,7 +64,7 @@ void Session::refund(std::span<Charge> charges, Time now) {
         charge.verdict = rate_limit::verdict_after_refund(charge.quota, charge.verdict);
         if (charge.slot != nullptr) {
             release(*std::exchange(charge.slot, nullptr), now);
-        } else if (charge.quota.cost > 0 && state_ == State::ready) {
+        } else if (charge.quota.charges() && state_ == State::ready) {
             send_refund(charge, now);
         }
     }

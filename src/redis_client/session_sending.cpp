@@ -64,7 +64,8 @@ bool Session::prepare(Call &check, std::span<Charge> charges) {
     }
     for (Charge &charge : charges) {
         if (charge.quota.algorithm == rate_limit::Algorithm::concurrency) {
-            charge.slot = slots_.make(charge.redis_key, charge.quota.cost, charge.quota.window);
+            charge.slot =
+                slots_.make(charge.redis_key, charge.quota.to_charge(), charge.quota.window);
             if (charge.slot == nullptr) {
                 return false;
             }

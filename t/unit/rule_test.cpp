@@ -172,6 +172,49 @@ TEST(Quota, TakesTheLongestTimeThereIsWhereItWouldTakeLonger) {
     EXPECT_EQ(quota.refill(), longest_window + 31'623us); // one unit more than the window's
 }
 
+TEST(Quota, ChargesWhatItsCostExceedsWhatIsCharged) {
+    Quota quota{.algorithm = Algorithm::sliding_log, .window = 1s, .limit = 10, .cost = 3};
+    EXPECT_EQ(quota.to_charge(), 3);
+    quota.charged = 2;
+    EXPECT_EQ(quota.to_charge(), 1);
+    EXPECT_TRUE(quota.charges());
+    quota.charged = 5;
+    EXPECT_EQ(quota.to_charge(), 0);
+    EXPECT_FALSE(quota.charges());
+}
+
+TEST(Quota, OfABucketChargesTime) {
+    Quota quota{.algorithm = Algorithm::gcra, .window = 1s, .limit = 3, .burst = 9, .cost = 2};
+    EXPECT_EQ(quota.to_charge(), 666'666);
+    quota.charged = 600'000;
+    EXPECT_EQ(quota.to_charge(), 66'666);
+    EXPECT_EQ(time_to_charge(quota).fraction, 2);
+    quota.charged = 666'667;
+    EXPECT_FALSE(quota.charges());
+    quota = {.algorithm = Algorithm::gcra, .window = 1ms, .limit = largest_number, .cost = 1};
+    EXPECT_EQ(quota.to_charge(), 0);
+    EXPECT_TRUE(quota.charges()); // a millionth of a microsecond
+    quota.cost = 0;
+    EXPECT_FALSE(quota.charges());
+}
+
+TEST(Quota, IsAtLeastAsStrictWhereNoNumberIsLess) {
+    const Quota quota{
+        .algorithm = Algorithm::gcra, .window = 1s, .limit = 10, .burst = 4, .cost = 2};
+    EXPECT_TRUE(is_at_least_as_strict(quota, quota));
+    const auto is_with = [&](auto change) {
+        Quota other = quota;
+        change(other);
+        return is_at_least_as_strict(quota, other);
+    };
+    EXPECT_TRUE(is_with([](Quota &other) { other.limit = 11; }));
+    EXPECT_FALSE(is_with([](Quota &other) { other.limit = 9; }));
+    EXPECT_TRUE(is_with([](Quota &other) { other.burst = 5; }));
+    EXPECT_FALSE(is_with([](Quota &other) { other.burst = 3; }));
+    EXPECT_TRUE(is_with([](Quota &other) { other.cost = 1; }));
+    EXPECT_FALSE(is_with([](Quota &other) { other.cost = 3; }));
+}
+
 void expect_interval(uint64_t limit, std::chrono::milliseconds window, uint64_t length,
                      uint64_t parts) {
     const Interval interval(Quota{.algorithm = Algorithm::gcra, .window = window, .limit = limit});
