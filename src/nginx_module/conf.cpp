@@ -193,7 +193,35 @@ void mark_refunded(const MainConf &conf, RuleConf &marked) {
     });
 }
 
-/// The scripts that a location's requests will ask for when all of its rules apply.
+void add_shape(std::vector<redis_client::ScriptShape> &shapes,
+               const redis_client::ScriptShape &shape) {
+    if (std::ranges::find(shapes, shape) == shapes.end()) {
+        shapes.push_back(shape);
+    }
+}
+
+/// A request may leave out rules, by an empty key or a variable. Where they are few, each way to do
+/// so has a script of its own. Where they are more, the checks run the script for any rules, which
+/// costs Redis more: a client that chooses which keys are empty must not choose how many scripts
+/// there are.
+void add_rare_shapes(redis_client::SessionSettings &session, const redis_client::ScriptShape &all) {
+    constexpr size_t few = 4;
+    const auto parts = all.parts();
+    if (parts.size() > few) {
+        return;
+    }
+    for (unsigned chosen = 1; chosen < 1U << parts.size(); ++chosen) {
+        redis_client::ScriptShape shape;
+        for (size_t i = 0; i < parts.size(); ++i) {
+            if ((chosen >> i & 1) != 0) {
+                shape.add(parts[i]);
+            }
+        }
+        add_shape(session.rare_shapes, shape);
+    }
+}
+
+/// The scripts that a location's requests will ask for.
 void add_scripts(const LocationConf &location) {
     const RuleList &rules = *location.rules;
     for (auto first = rules.begin(); first != rules.end(); ++first) {
@@ -210,10 +238,9 @@ void add_scripts(const LocationConf &location) {
                            .dry_run = location.is_dry_run(*rule)});
             }
         }
-        auto &shapes = (*first)->zone->backend->session.shapes;
-        if (std::ranges::find(shapes, shape) == shapes.end()) {
-            shapes.push_back(shape);
-        }
+        redis_client::SessionSettings &session = (*first)->zone->backend->session;
+        add_shape(session.shapes, shape);
+        add_rare_shapes(session, shape);
     }
 }
 

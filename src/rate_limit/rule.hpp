@@ -20,6 +20,11 @@ enum class Algorithm : uint8_t {
     concurrency,
 };
 
+inline constexpr Algorithm all_algorithms[] = {Algorithm::fixed_window,   Algorithm::sliding_log,
+                                               Algorithm::sliding_window, Algorithm::token_bucket,
+                                               Algorithm::gcra,           Algorithm::leaky_bucket,
+                                               Algorithm::concurrency};
+
 /// The algorithm of that name in a configuration, or nothing.
 std::optional<Algorithm> algorithm_named(std::string_view name);
 std::string_view to_string(Algorithm algorithm);

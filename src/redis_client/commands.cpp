@@ -27,6 +27,14 @@ std::string_view slot_name(const Charge &charge) {
 
 } // namespace
 
+ScriptShape shape_of(std::span<const Charge> charges) {
+    ScriptShape shape;
+    for (const Charge &charge : charges) {
+        shape.add({.algorithm = charge.quota.algorithm, .dry_run = charge.dry_run});
+    }
+    return shape;
+}
+
 bool write_checks(ByteQueue &out, const Script &script, Sending sending, const Call &first) {
     size_t keys = 0;
     size_t words = 0;
@@ -41,6 +49,13 @@ bool write_checks(ByteQueue &out, const Script &script, Sending sending, const C
         words += charge.arguments->count() + (charge.slot != nullptr ? 1 : 0);
         bytes += charge.arguments->bytes().size() + slot_name(charge).size();
     }
+    ScriptShape::Letters letters;
+    std::string_view names;
+    if (script.is_of_any_rules) {
+        names = shape_of(first.charges).letters(letters);
+        ++words;
+        bytes += names.size();
+    }
     ScriptCommand command(out, script, sending, keys, keys + words, bytes);
     if (!command.ok()) {
         return false;
@@ -49,6 +64,9 @@ bool write_checks(ByteQueue &out, const Script &script, Sending sending, const C
         for (const Charge &charge : check->charges) {
             command.word(charge.redis_key);
         }
+    }
+    if (script.is_of_any_rules) {
+        command.word(names);
     }
     for (const Charge &charge : first.charges) {
         command.wire(*charge.arguments);

@@ -13,6 +13,9 @@ namespace redis_client {
 /// A script by its name, or in full.
 enum class Sending { by_name, in_full };
 
+/// The shape of a check of these charges.
+ScriptShape shape_of(std::span<const Charge> charges);
+
 /// A check, and those that follow it in its run; their charges have the arguments of its own.
 bool write_checks(ByteQueue &out, const Script &script, Sending sending, const Call &first);
 

@@ -4,6 +4,7 @@
 
 EMBED(redis_rate_limit_lua_frame, "lua/frame.lua");
 EMBED(redis_rate_limit_lua_run, "lua/run.lua");
+EMBED(redis_rate_limit_lua_any_rules, "lua/any_rules.lua");
 EMBED(redis_rate_limit_lua_fixed_window, "lua/fixed_window.lua");
 EMBED(redis_rate_limit_lua_sliding_log, "lua/sliding_log.lua");
 EMBED(redis_rate_limit_lua_sliding_window, "lua/sliding_window.lua");
@@ -69,6 +70,10 @@ LuaFrame lua_frame() {
 
 LuaFrame lua_run() {
     return cut_frame(embedded(redis_rate_limit_lua_run, redis_rate_limit_lua_run_end));
+}
+
+LuaFrame lua_any() {
+    return cut_frame(embedded(redis_rate_limit_lua_any_rules, redis_rate_limit_lua_any_rules_end));
 }
 
 } // namespace redis_client

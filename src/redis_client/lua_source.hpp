@@ -26,5 +26,6 @@ struct LuaFrame {
 
 LuaFrame lua_frame(); // lua/frame.lua, of one check
 LuaFrame lua_run();   // lua/run.lua, of many
+LuaFrame lua_any();   // lua/any_rules.lua, of one check of any rules
 
 } // namespace redis_client

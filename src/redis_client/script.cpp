@@ -46,15 +46,18 @@ std::string without_comments(std::string_view text) {
 /// Gives the numbered names of the parts of a script distinct numbers.
 class Renumbering {
   public:
-    /// What a key becomes: the text before and after its number.
-    Renumbering(std::string_view before_key, std::string_view after_key)
-        : names_{{"KEYS[", before_key, after_key},
-                 {"ARGV[", "ARGV[", "]"},
-                 {"REPLY[", "reply_", ""}} {}
+    /// The texts before and after a number that was renamed.
+    struct NewText {
+        std::string_view before, after;
+    };
+
+    Renumbering(const NewText &key, const NewText &argument, const NewText &reply)
+        : names_{{"KEYS[", key}, {"ARGV[", argument}, {"REPLY[", reply}} {}
 
     /// `ARGV[3]` becomes `ARGV[<offset + 3>]`; the same with other texts around the number.
     struct Name {
-        std::string_view before, new_before, new_after;
+        std::string_view before;
+        NewText renamed;
         size_t offset = 0;
         size_t largest = 0; // after renumbering
     };
@@ -83,6 +86,7 @@ class Renumbering {
         }
     }
 
+    size_t arguments() const { return names_[1].largest; }
     size_t replies() const { return names_[2].largest; }
 
   private:
@@ -93,7 +97,8 @@ class Renumbering {
         text.remove_prefix(static_cast<size_t>(end - text.data()));
         number += name.offset;
         name.largest = std::max(name.largest, number);
-        return std::string(name.new_before) + std::to_string(number) + std::string(name.new_after);
+        return std::string(name.renamed.before) + std::to_string(number) +
+               std::string(name.renamed.after);
     }
 
     Name names_[3];
@@ -144,6 +149,41 @@ Script assemble(const ScriptShape &shape, const LuaFrame &frame, Renumbering ren
     return Script(text);
 }
 
+constexpr Renumbering::NewText as_argument{"ARGV[", "]"};
+constexpr Renumbering::NewText as_local_reply{"reply_", ""};
+
+/// Names an algorithm's function in lua/any_rules.lua.
+char letter_of(Algorithm algorithm) {
+    switch (algorithm) {
+    case Algorithm::fixed_window:
+        return 'f';
+    case Algorithm::sliding_log:
+        return 'l';
+    case Algorithm::sliding_window:
+        return 's';
+    case Algorithm::token_bucket:
+    case Algorithm::gcra:
+    case Algorithm::leaky_bucket:
+        return 'g';
+    case Algorithm::concurrency:
+        break;
+    }
+    return 'c';
+}
+
+/// An algorithm as lua/any_rules.lua calls it.
+std::string rule_function(Algorithm algorithm) {
+    const LuaSource source = lua_source(algorithm);
+    Renumbering renumbering({"key_", ""}, {"ARGV[argument + ", "]"}, {"replies[reply + ", "]"});
+    const std::string check = renumbering.apply(without_comments(source.check));
+    const std::string charge = renumbering.apply(without_comments(source.charge));
+    return std::string("rules.") + letter_of(algorithm) +
+           " = {arguments = " + std::to_string(renumbering.arguments()) +
+           ", replies = " + std::to_string(renumbering.replies()) +
+           ", check = function(key_1, argument, reply)\n" + check + "return fits, function()\n" +
+           charge + "end\nend}\n";
+}
+
 } // namespace
 
 Script::Script(std::string a_source) : source(std::move(a_source)), sha1(sha1_hex(source)) {}
@@ -153,12 +193,43 @@ bool ScriptShape::has(Algorithm algorithm) const {
                                [&](const Part &part) { return part.algorithm == algorithm; });
 }
 
+uint64_t ScriptShape::code() const {
+    constexpr unsigned bits_of_part = 4;
+    static_assert(bits_of_part * most_rules < 64);
+    uint64_t code = 0;
+    for (const auto &[algorithm, dry_run] : parts()) {
+        const uint64_t part = 2 * (1 + static_cast<uint64_t>(algorithm)) + (dry_run ? 1 : 0);
+        code = code << bits_of_part | part; // never 0, so that the count shows, too
+    }
+    return code;
+}
+
+std::string_view ScriptShape::letters(Letters &out) const {
+    for (size_t i = 0; i < count_; ++i) {
+        const char letter = letter_of(parts_[i].algorithm);
+        out[i] = parts_[i].dry_run ? static_cast<char>(letter - 'a' + 'A') : letter;
+    }
+    return {out.data(), count_};
+}
+
 Script check_script(const ScriptShape &shape) {
-    return assemble(shape, lua_frame(), Renumbering("KEYS[", "]"));
+    return assemble(shape, lua_frame(), Renumbering({"KEYS[", "]"}, as_argument, as_local_reply));
 }
 
 Script run_script(const ScriptShape &shape) {
-    return assemble(shape, lua_run(), Renumbering("key_", ""));
+    return assemble(shape, lua_run(), Renumbering({"key_", ""}, as_argument, as_local_reply));
+}
+
+Script any_rules_script() {
+    std::string rules;
+    for (const Algorithm algorithm :
+         {Algorithm::fixed_window, Algorithm::sliding_log, Algorithm::sliding_window,
+          Algorithm::gcra, Algorithm::concurrency}) {
+        rules += rule_function(algorithm);
+    }
+    Script script(without_comments(lua_any().head) + rules + without_comments(lua_any().tail));
+    script.is_of_any_rules = true;
+    return script;
 }
 
 Script refund_script(const Algorithm &algorithm) {
@@ -171,34 +242,32 @@ Script renew_script() {
                   without_comments(lua_source(Algorithm::concurrency).renew));
 }
 
-template <typename Key>
-const Script &ScriptLibrary::find(Entries<Key> &entries, const Key &key,
-                                  Script (*make)(const Key &key)) {
-    for (const auto &[its_key, script] : entries) {
-        if (its_key == key) {
-            return script;
-        }
+ScriptLibrary::ScriptLibrary() : any_rules_(any_rules_script()), renew_(renew_script()) {
+    for (const Algorithm algorithm : rate_limit::all_algorithms) {
+        refunds_.push_back(refund_script(algorithm));
     }
-    return entries.emplace_back(Entry<Key>{key, make(key)}).script;
 }
 
-const Script &ScriptLibrary::check(const ScriptShape &shape) {
-    return find(checks_, shape, check_script);
-}
-
-const Script &ScriptLibrary::run(const ScriptShape &shape) {
-    return find(runs_, shape, run_script);
-}
-
-const Script &ScriptLibrary::refund(Algorithm algorithm) {
-    return find(refunds_, algorithm, refund_script);
-}
-
-const Script &ScriptLibrary::renew() {
-    if (!renew_) {
-        renew_ = renew_script();
+void ScriptLibrary::add(const ScriptShape &shape) {
+    Scripts scripts{.check = check_script(shape), .run = std::nullopt};
+    if (!shape.has(Algorithm::concurrency)) {
+        scripts.run = run_script(shape);
     }
-    return *renew_;
+    scripts_.try_emplace(shape.code(), std::move(scripts));
+}
+
+const Script &ScriptLibrary::check(const ScriptShape &shape) const {
+    const auto found = scripts_.find(shape.code());
+    return found != scripts_.end() ? found->second.check : any_rules_;
+}
+
+const Script *ScriptLibrary::run(const ScriptShape &shape) const {
+    const auto found = scripts_.find(shape.code());
+    return found != scripts_.end() && found->second.run ? &*found->second.run : nullptr;
+}
+
+const Script &ScriptLibrary::refund(Algorithm algorithm) const {
+    return refunds_[static_cast<size_t>(algorithm)];
 }
 
 } // namespace redis_client

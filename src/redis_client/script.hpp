@@ -3,18 +3,22 @@
 
 #include "../rate_limit/rule.hpp"
 
-#include <deque>
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 namespace redis_client {
 
 struct Script {
     explicit Script(std::string a_source);
     std::string source;
-    std::string sha1; // 40 hex digits, the name that EVALSHA knows it by
+    std::string sha1;             // 40 hex digits, the name that EVALSHA knows it by
+    bool is_of_any_rules = false; // its first argument is ScriptShape::letters()
 };
 
 /// The most rules that one check may hold together: Lua has room for 200 local names.
@@ -34,6 +38,13 @@ class ScriptShape {
     bool operator==(const ScriptShape &) const = default;
     std::span<const Part> parts() const { return {parts_, count_}; }
 
+    /// A number that no other shape has.
+    uint64_t code() const;
+
+    /// The first argument of any_rules_script(): a letter for each part.
+    using Letters = std::array<char, most_rules>;
+    std::string_view letters(Letters &out) const;
+
   private:
     Part parts_[most_rules]{};
     size_t count_ = 0;
@@ -52,31 +63,34 @@ Script refund_script(const rate_limit::Algorithm &algorithm);
 /// Keeps the slots of long requests: lua/concurrency.lua.
 Script renew_script();
 
-/// The scripts of one session, each made when it is first asked for.
+/// A check of whatever rules, which its arguments name: lua/any_rules.lua.
+Script any_rules_script();
+
+/// The scripts of one backend. They are made while the worker starts, for the shapes that the
+/// configuration leads to, so that requests neither wait for them nor make more of them.
 class ScriptLibrary {
   public:
-    const Script &check(const ScriptShape &shape);
-    const Script &run(const ScriptShape &shape);
-    const Script &refund(rate_limit::Algorithm algorithm);
-    const Script &renew();
+    ScriptLibrary();
+
+    void add(const ScriptShape &shape);
+
+    /// The script of one check: the one that is made for the shape, or the one for any rules.
+    const Script &check(const ScriptShape &shape) const;
+    /// The script of many checks; null where the shape has none, so that each check goes alone.
+    const Script *run(const ScriptShape &shape) const;
+    const Script &refund(rate_limit::Algorithm algorithm) const;
+    const Script &renew() const { return renew_; }
 
   private:
-    template <typename Key>
-    struct Entry {
-        Key key;
-        Script script;
+    struct Scripts {
+        Script check;
+        std::optional<Script> run; // not where a request has an argument of its own
     };
-    template <typename Key>
-    using Entries = std::deque<Entry<Key>>; // references to elements stay valid
 
-    template <typename Key>
-    static const Script &find(Entries<Key> &entries, const Key &key,
-                              Script (*make)(const Key &key));
-
-    Entries<ScriptShape> checks_;
-    Entries<ScriptShape> runs_;
-    Entries<rate_limit::Algorithm> refunds_;
-    std::optional<Script> renew_;
+    std::unordered_map<uint64_t, Scripts> scripts_; // by ScriptShape::code()
+    Script any_rules_;
+    std::vector<Script> refunds_; // in the order of rate_limit::Algorithm
+    Script renew_;
 };
 
 } // namespace redis_client

@@ -8,6 +8,7 @@
 #include "script.hpp"
 #include "slots.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -21,7 +22,9 @@ struct SessionSettings {
     std::string password; // empty: no AUTH
     uint64_t database = 0;
     bool needs_master = false;       // one that is no master is of no use
-    std::vector<ScriptShape> shapes; // those of most checks: their scripts are loaded at once
+    std::vector<ScriptShape> shapes; // of most checks: their scripts are loaded at login
+    std::vector<ScriptShape>
+        rare_shapes; // of others that have scripts, loaded when first asked for
     std::chrono::milliseconds timeout{100}; // of one check, from asking to verdict
     size_t max_pending = 16384;             // checks asked or on the wire, of all sessions
     rate_limit::Breaker::Settings breaker;  // of each session
@@ -29,7 +32,10 @@ struct SessionSettings {
 
 /// Outlives its sessions.
 struct SessionGroup {
-    explicit SessionGroup(SessionSettings a_settings) : settings(std::move(a_settings)) {}
+    explicit SessionGroup(SessionSettings a_settings) : settings(std::move(a_settings)) {
+        std::ranges::for_each(settings.shapes, [&](const auto &shape) { scripts.add(shape); });
+        std::ranges::for_each(settings.rare_shapes, [&](const auto &shape) { scripts.add(shape); });
+    }
     SessionGroup(const SessionGroup &) = delete;
     SessionGroup &operator=(const SessionGroup &) = delete;
 

@@ -35,11 +35,10 @@ void Session::log_in() {
     bool has_slots = false;
     for (const ScriptShape &shape : settings_.shapes) {
         load(group_.scripts.check(shape));
-        if (shape.has(rate_limit::Algorithm::concurrency)) {
-            has_slots = true;
-        } else {
-            load(group_.scripts.run(shape));
+        if (const Script *run = group_.scripts.run(shape)) {
+            load(*run);
         }
+        has_slots = has_slots || shape.has(rate_limit::Algorithm::concurrency);
     }
     if (has_slots) {
         load(group_.scripts.refund(rate_limit::Algorithm::concurrency));

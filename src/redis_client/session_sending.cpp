@@ -32,9 +32,6 @@ size_t work_of(const Charge &charge) {
 size_t longest_run(const Call &check) {
     constexpr size_t most_work = 64;
     constexpr size_t room_for_failure = 512;
-    if (std::ranges::any_of(check.charges, &Charge::slot)) {
-        return 1;
-    }
     size_t work = 0;
     for (const Charge &charge : check.charges) {
         work += work_of(charge);
@@ -42,14 +39,6 @@ size_t longest_run(const Call &check) {
     const size_t checks = std::min(most_work / std::max<size_t>(work, 1),
                                    (Reply::longest_text - room_for_failure) / check.reply_size);
     return std::max<size_t>(checks, 1);
-}
-
-ScriptShape shape_of(const Call &check) {
-    ScriptShape shape;
-    for (const Charge &charge : check.charges) {
-        shape.add({.algorithm = charge.quota.algorithm, .dry_run = charge.dry_run});
-    }
-    return shape;
 }
 
 } // namespace
@@ -129,7 +118,8 @@ void Session::send_or_fail(Call &first, Time now) {
 Call &Session::take_run() {
     Call &first = *to_send_.front();
     forget_to_send(first);
-    size_t room = shares_runs_ ? longest_run(first) - 1 : 0;
+    const bool can_share = shares_runs_ && group_.scripts.run(shape_of(first.charges)) != nullptr;
+    size_t room = can_share ? longest_run(first) - 1 : 0;
     size_t looks = 256; // so that many that share nothing do not each look at all others
     Call *last = &first;
     for (Call *check = to_send_.front(); check != nullptr && room > 0 && looks > 0; --looks) {
@@ -155,9 +145,9 @@ bool Session::send(Call &first, Time now) {
         const Script &script = group_.scripts.refund(rate_limit::Algorithm::concurrency);
         written = write_release(output_, script, sending, *first.slot);
     } else {
-        const ScriptShape shape = shape_of(first);
+        const ScriptShape shape = shape_of(first.charges);
         const Script &script =
-            first.next_in_run != nullptr ? group_.scripts.run(shape) : group_.scripts.check(shape);
+            first.next_in_run != nullptr ? *group_.scripts.run(shape) : group_.scripts.check(shape);
         written = write_checks(output_, script, sending, first);
     }
     if (written) {

@@ -16,7 +16,7 @@ redis_client::Script script_of(std::string_view kind, const redis_client::Script
     if (kind == "refund") {
         return redis_client::refund_script(shape.parts().front().algorithm);
     }
-    return redis_client::check_script(shape);
+    return kind == "any" ? redis_client::any_rules_script() : redis_client::check_script(shape);
 }
 
 } // namespace

@@ -16,6 +16,9 @@ using Progress = Session::Progress;
 
 redis_client::SessionSettings take_settings(Input &input, redis_client::SessionSettings settings) {
     settings.shapes = {input.one_of(questions()).shape};
+    for (const Question &question : questions()) {
+        settings.rare_shapes.push_back(question.shape);
+    }
     settings.timeout = std::chrono::milliseconds(input.number(1, 2000));
     settings.max_pending = input.number(1, 16);
     settings.breaker.failures = input.number(0, 3);

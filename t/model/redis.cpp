@@ -37,14 +37,6 @@ const redis_client::WireWords *shared(const redis_client::WireWords &arguments) 
     return &all.try_emplace(std::string(arguments.bytes()), arguments).first->second;
 }
 
-redis_client::ScriptShape shape_of(std::span<const Charge> charges) {
-    redis_client::ScriptShape shape;
-    for (const Charge &charge : charges) {
-        shape.add({.algorithm = charge.quota.algorithm, .dry_run = charge.dry_run});
-    }
-    return shape;
-}
-
 } // namespace
 
 Charge charge_of(const rate_limit::Quota &quota, bool aligned, std::string_view key,
@@ -82,7 +74,9 @@ std::vector<std::string> Redis::check_run(std::span<std::vector<Charge>> checks)
         calls[i].charges = checks[i];
         calls[i].next_in_run = i + 1 < calls.size() ? &calls[i + 1] : nullptr;
     }
-    send(scripts_.run(shape_of(checks.front())), calls.front());
+    const redis_client::ScriptShape shape = redis_client::shape_of(checks.front());
+    scripts_.add(shape);
+    send(*scripts_.run(shape), calls.front());
     const Answer answer = receive();
     const size_t size = redis_client::answer_size(checks.front());
     if (answer.is_error() || answer.text.size() < size * checks.size()) {
@@ -161,7 +155,11 @@ void Redis::send(const ByteQueue &queue) {
 void Redis::send_check(std::span<Charge> charges) {
     redis_client::Call check;
     check.charges = charges;
-    send(scripts_.check(shape_of(charges)), check);
+    const redis_client::ScriptShape shape = redis_client::shape_of(charges);
+    if (has_own_scripts_) {
+        scripts_.add(shape);
+    }
+    send(scripts_.check(shape), check);
 }
 
 void Redis::send(const redis_client::Script &script, const redis_client::Call &first) {

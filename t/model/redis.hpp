@@ -66,6 +66,9 @@ class Redis {
     /// Writes the answer into the charges. Returns an error's text, or "".
     std::string check(std::span<redis_client::Charge> charges);
 
+    /// From now on, unless a script was asked for before, checks run the one for any rules.
+    void ask_any_rules() { has_own_scripts_ = false; }
+
     /// Checks of the same rules in one run. Returns for each an error's text, or "".
     std::vector<std::string> check_run(std::span<std::vector<redis_client::Charge>> checks);
 
@@ -98,6 +101,7 @@ class Redis {
 
     redisContext *context_;
     redis_client::ScriptLibrary scripts_;
+    bool has_own_scripts_ = true;
     std::set<std::string> known_; // scripts that Redis knows by name
 };
 

@@ -39,8 +39,17 @@ struct Part {
     bool charged;
 };
 
-class RulesTest : public testing::Test {
+/// With scripts made for the rules, or with the one for any rules.
+enum class Scripts { own, of_any_rules };
+
+class RulesTest : public testing::TestWithParam<Scripts> {
   protected:
+    RulesTest() {
+        if (GetParam() == Scripts::of_any_rules) {
+            redis_.ask_any_rules();
+        }
+    }
+
     std::vector<TestRule> random_rules() {
         std::vector<TestRule> rules(static_cast<size_t>(traffic_.between(1, 5)));
         for (TestRule &rule : rules) {
@@ -108,7 +117,7 @@ class RulesTest : public testing::Test {
     int64_t newest_ = 0;
 };
 
-TEST_F(RulesTest, AreChargedAllOrNothingAndThoseOnTrialAfterAllOthers) {
+TEST_P(RulesTest, AreChargedAllOrNothingAndThoseOnTrialAfterAllOthers) {
     int uncharged = 0;
     int denied_on_trial = 0;
     for (int scenario = 0; scenario < 100; ++scenario) {
@@ -168,7 +177,7 @@ TEST_F(RulesTest, AreChargedAllOrNothingAndThoseOnTrialAfterAllOthers) {
 }
 
 // Lua has room for 200 local names and 60 upvalues, and its stack for so many results.
-TEST_F(RulesTest, AsManyAsOneCheckMayHold) {
+TEST_P(RulesTest, AsManyAsOneCheckMayHold) {
     const auto check = [&](auto algorithm_at, bool dry_run) {
         const std::string prefix = std::to_string(++rules_made_) + ":";
         std::vector<std::string> keys;
@@ -203,6 +212,12 @@ TEST_F(RulesTest, AsManyAsOneCheckMayHold) {
     }
     check([](size_t i) { return all_algorithms[i % std::size(all_algorithms)]; }, false);
 }
+
+INSTANTIATE_TEST_SUITE_P(With, RulesTest, testing::Values(Scripts::own, Scripts::of_any_rules),
+                         [](const auto &info) {
+                             return info.param == Scripts::own ? "OwnScripts"
+                                                               : "TheScriptOfAnyRules";
+                         });
 
 } // namespace
 } // namespace model

@@ -7,12 +7,6 @@
 
 namespace rate_limit {
 
-inline constexpr Algorithm all_algorithms[] = {
-    Algorithm::fixed_window, Algorithm::sliding_log, Algorithm::sliding_window,
-    Algorithm::token_bucket, Algorithm::gcra,        Algorithm::leaky_bucket,
-    Algorithm::concurrency,
-};
-
 /// Those that count what was taken, not what is in flight.
 inline constexpr std::span all_but_concurrency = std::span(all_algorithms).first<6>();
 

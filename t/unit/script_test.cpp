@@ -92,27 +92,55 @@ TEST(ScriptShape, KnowsItsAlgorithms) {
     EXPECT_FALSE(ScriptShape().has(Algorithm::fixed_window));
 }
 
-TEST(ScriptLibrary, MakesEachScriptOnce) {
-    ScriptLibrary library;
-    std::vector<const Script *> scripts;
+TEST(ScriptShape, HasACodeOfItsOwn) {
+    std::set<uint64_t> codes = {ScriptShape().code()};
+    size_t shapes = 1;
     for (const auto &rules : many_rules()) {
-        scripts.push_back(&library.check(shape_of(rules)));
+        for (const bool dry_run : {false, true}) {
+            codes.insert(shape_of(rules, dry_run).code());
+            ++shapes;
+        }
     }
-    for (size_t i = 0; i < scripts.size(); ++i) {
-        const ScriptShape shape = shape_of(many_rules()[i]);
-        EXPECT_EQ(&library.check(shape), scripts[i]);
-        EXPECT_EQ(scripts[i]->source, check_script(shape).source);
-        EXPECT_EQ(&library.run(shape), &library.run(shape));
-        EXPECT_EQ(library.run(shape).source, run_script(shape).source);
+    EXPECT_EQ(codes.size(), shapes);
+    EXPECT_NE(shape_of({Algorithm::gcra, Algorithm::fixed_window}).code(),
+              shape_of({Algorithm::fixed_window, Algorithm::gcra}).code());
+}
+
+TEST(ScriptShape, HasALetterForEachPart) {
+    ScriptShape shape = shape_of({Algorithm::gcra, Algorithm::sliding_log});
+    shape.add({.algorithm = Algorithm::concurrency, .dry_run = true});
+    ScriptShape::Letters letters;
+    EXPECT_EQ(shape.letters(letters), "glC");
+}
+
+TEST(ScriptLibrary, HasTheScriptsOfTheShapesThatWereAdded) {
+    ScriptLibrary library;
+    for (const auto &rules : many_rules()) {
+        const ScriptShape shape = shape_of(rules);
+        EXPECT_EQ(library.check(shape).source, any_rules_script().source);
+        EXPECT_EQ(library.run(shape), nullptr);
+        library.add(shape);
+        EXPECT_EQ(library.check(shape).source, check_script(shape).source);
+        if (shape.has(Algorithm::concurrency)) {
+            EXPECT_EQ(library.run(shape), nullptr); // each request has a slot of its own
+        } else {
+            EXPECT_EQ(library.run(shape)->source, run_script(shape).source);
+        }
     }
     for (const Algorithm algorithm : all_algorithms) {
-        const Script *refund = &library.refund(algorithm);
-        library.refund(Algorithm::gcra);
-        EXPECT_EQ(&library.refund(algorithm), refund);
-        EXPECT_EQ(refund->source, refund_script(algorithm).source);
+        EXPECT_EQ(library.refund(algorithm).source, refund_script(algorithm).source);
     }
-    EXPECT_EQ(&library.renew(), &library.renew());
     EXPECT_EQ(library.renew().source, renew_script().source);
+}
+
+TEST(AnyRulesScript, IsOneForAll) {
+    const Script script = any_rules_script();
+    EXPECT_TRUE(script.is_of_any_rules);
+    EXPECT_FALSE(check_script(shape_of({Algorithm::gcra})).is_of_any_rules);
+    EXPECT_EQ(script.sha1, sha1(script.source));
+    EXPECT_EQ(count_of("KEYS[", script.source), 0u);
+    EXPECT_EQ(count_of("REPLY", script.source), 0u);
+    EXPECT_EQ(count_of(", check = function(", script.source), 5u);
 }
 
 TEST(Script, HasAsManyArgumentsAsItsFileUses) {

@@ -94,7 +94,10 @@ TEST_F(SessionChargesTest, MayBeOfTheMostRulesThereAre) {
     log_in();
     const std::vector<Asked> all(most_rules, asked("a"));
     ask(a_, all);
-    EXPECT_EQ(sent()[0].size(), 3 + most_rules * 5);
+    const Command command = sent()[0]; // of the script for any rules, for no other has this shape
+    EXPECT_EQ(command.size(), 3 + most_rules + 1 + most_rules * 4);
+    EXPECT_EQ(command[1], any_rules_script().sha1);
+    EXPECT_EQ(command[3 + most_rules], std::string(most_rules, 'l'));
     std::vector<int64_t> numbers;
     for (size_t i = 0; i < most_rules; ++i) {
         numbers.insert(numbers.end(), {static_cast<int64_t>(99 - i), 0, 0, 0});
@@ -104,6 +107,25 @@ TEST_F(SessionChargesTest, MayBeOfTheMostRulesThereAre) {
         EXPECT_TRUE(a_.charges()[i].is_charged);
         EXPECT_EQ(a_.charges()[i].verdict.remaining, 99 - i);
     }
+}
+
+TEST_F(SessionChargesTest, GoAloneWhereTheirShapeHasNoScriptOfItsOwn) {
+    log_in();
+    const std::vector<Asked> three = {asked("a"), asked("a"), window(true)};
+    ask(a_, three);
+    ask(b_, three);
+    const Commands commands = sent();
+    ASSERT_EQ(commands.size(), 2u);
+    EXPECT_EQ(commands[0], commands[1]);
+    EXPECT_EQ(commands[0][1], any_rules_script().sha1);
+    EXPECT_EQ(commands[0][6], "llF");
+    receive(noscript);
+    EXPECT_EQ(sent()[0][1], any_rules_script().source);
+    receive(noscript);
+    sent();
+    receive(answer({98, 0, 0, 0, 97, 0, 0, 0, 99, 1}) + answer({96, 0, 0, 0, 95, 0, 0, 0, 98, 1}));
+    EXPECT_EQ(a_.charges()[1].verdict.remaining, 97u);
+    EXPECT_EQ(b_.charges()[2].verdict.remaining, 98u);
 }
 
 TEST_F(SessionChargesTest, AreLoadedForTheShapesOfMostChecks) {

@@ -48,6 +48,7 @@ class SessionSlotsTest : public SessionTest {
     SessionSlotsTest() {
         SessionSettings settings;
         settings.shapes = {shape_of(Algorithm::concurrency)};
+        settings.rare_shapes = rare_shapes();
         start(settings);
     }
 

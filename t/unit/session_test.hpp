@@ -136,9 +136,27 @@ inline constexpr std::string_view loaded = "+sha1\r\n+sha1\r\n";
 
 inline constexpr std::string_view noscript = "-NOSCRIPT No matching script. Please use EVAL.\r\n";
 
+/// Of the tests' other checks.
+inline std::vector<ScriptShape> rare_shapes() {
+    std::vector<ScriptShape> shapes;
+    for (const Algorithm algorithm : rate_limit::all_algorithms) {
+        shapes.push_back(shape_of(algorithm));
+    }
+    for (const bool dry_run : {false, true}) {
+        ScriptShape &both = shapes.emplace_back(shape_of(Algorithm::sliding_log));
+        both.add({.algorithm = Algorithm::fixed_window, .dry_run = dry_run});
+    }
+    for (const Algorithm algorithm : {Algorithm::sliding_log, Algorithm::concurrency}) {
+        ScriptShape &both = shapes.emplace_back(shape_of(Algorithm::concurrency));
+        both.add({.algorithm = algorithm, .dry_run = false});
+    }
+    return shapes;
+}
+
 inline SessionSettings default_settings() {
     SessionSettings settings;
     settings.shapes = {shape_of(Algorithm::sliding_log)};
+    settings.rare_shapes = rare_shapes();
     settings.breaker.failures = 0; // off
     return settings;
 }
