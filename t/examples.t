@@ -112,6 +112,15 @@ subtest 'behind a balancer' => sub {
     $nginx->stop;
 };
 
+subtest 'a translator of its own' => sub {
+    my $zone  = example_with($deploying, '$is_translated');
+    my $nginx = start_nginx("set_real_ip_from 127.0.0.1; $zone server { listen %PORT%; location / { ${\sprintf $limited, 'per_client'} } }");
+    my $from  = sub ($address) { $nginx->get('/', headers => { 'X-Real-IP' => $address })->{status} };
+    is(join(' ', map { $from->("2001:db8:64::$_") } qw(192.0.2.1 192.0.2.2 192.0.2.1)), '200 200 429', 'its clients are told apart');
+    is(join(' ', map { $from->("2001:db8:1:2::$_") } 1, 2), '200 429', 'and others by their network');
+    $nginx->stop;
+};
+
 subtest 'limit_req beside it' => sub {
     my $nginx = start_nginx(change(example_with($deploying, 'limit_req '), 'rate=200r/s', 'rate=1r/m', 'burst=200', 'burst=1'));
     is($nginx->statuses('/', 3), '404 404 503', 'limit_req rejects');

@@ -287,7 +287,12 @@ subtest 'the address' => sub {
         '2001:0:0:1:ffff:ffff::1' => '2001:0:0:1::/64',
         '2001:db8:0:0:1::'        => '2001:db8::/64',
         '::203.0.113.7'           => '::/64',
-        '64:ff9b::203.0.113.7'    => '64:ff9b::/64',
+        '64:ff9b::203.0.113.7'    => '203.0.113.7',
+        '64:ff9b::'               => '0.0.0.0',
+        '64:ff9b::1:203.0.113.7'  => '64:ff9b::/64',
+        '64:ff9b:1::203.0.113.7'  => '64:ff9b:1::/64',
+        '64:ff9b:0:1::203.0.113.7' => '64:ff9b:0:1::/64',
+        '2001:0:cb00:7107:0:fbff:3fff:fdfe' => '2001:0:cb00:7107::/64',
         'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff' => 'ffff:ffff:ffff:ffff::/64',
     );
     address_is($address{$_}, $_, headers => { 'X-Real-IP' => $_ }) for sort keys %address;
@@ -307,6 +312,8 @@ subtest 'the address as a key' => sub {
     is($status->('2001:db8:7:8::1'),         200, 'another network');
     is($status->('203.0.113.7'),             200, 'IPv4');
     is($status->('::ffff:203.0.113.7'),      429, 'the same, mapped');
+    is($status->('64:ff9b::203.0.113.7'),    429, 'the same, translated (RFC 6052)');
+    is($status->('64:ff9b::203.0.113.9'),    200, 'another, translated');
     is($status->('203.0.113.8'),             200, 'another');
     is(scalar(grep { $_ eq 'rl:{addr:2001:db8:7:7::/64}:fixed_window:3600000' } $redis->keys), 1, 'so it stands in Redis');
     like($nginx->error_log, qr/limiting requests, rule "addr\/3600s", key "2001:db8:7:7::\/64", retry/, 'and in the log');

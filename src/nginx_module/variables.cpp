@@ -183,6 +183,14 @@ std::string_view write_network(in6_addr address, std::array<char, INET6_ADDRSTRL
     return {out.data(), size + prefix_length.size()};
 }
 
+/// True if the last four bytes are an IPv4 address: one that is mapped into IPv6 (::ffff:0:0/96),
+/// or one that a translator shows by the well-known prefix of RFC 6052 (64:ff9b::/96).
+bool embeds_ipv4(const in6_addr &address) {
+    constexpr uint8_t translated[12] = {0x00, 0x64, 0xff, 0x9b};
+    return IN6_IS_ADDR_V4MAPPED(&address) ||
+           std::memcmp(address.s6_addr, translated, sizeof(translated)) == 0;
+}
+
 ngx_int_t get_address(ngx_http_request_t *r, Value *value, uintptr_t /*data*/) noexcept {
     const sockaddr *address = r->connection->sockaddr;
     std::array<char, INET6_ADDRSTRLEN + 3> text;
@@ -190,7 +198,7 @@ ngx_int_t get_address(ngx_http_request_t *r, Value *value, uintptr_t /*data*/) n
         return set_static(*value, view(r->connection->addr_text));
     }
     const in6_addr &of_client = reinterpret_cast<const sockaddr_in6 *>(address)->sin6_addr;
-    if (!IN6_IS_ADDR_V4MAPPED(&of_client)) {
+    if (!embeds_ipv4(of_client)) {
         return set_copy(r, *value, write_network(of_client, text));
     }
     inet_ntop(AF_INET, &of_client.s6_addr[12], text.data(), text.size());
