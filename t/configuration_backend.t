@@ -78,6 +78,7 @@ refuse_all(
             qr/$backend: invalid server "no-such-host\.invalid" of "b" \(host not found\), expected a host that resolves, or a resolver/,
         'server 127.0.0.1:99999;'    => qr/$backend: invalid server "127\.0\.0\.1:99999" \(invalid port\)/,
         'server unix:;'              => qr/$backend: invalid server "unix:" \(no path in the unix domain socket\)/,
+        (map { ("server $_;" => invalid($backend, 'server', $_, $servers)) } qw(unix:redis.sock unix:./redis.sock UNIX:redis.sock unix:redis.sock:)),
         'server 6379;'               => invalid($backend, 'server', '6379', $servers),
         'server 6379:6379;'          => invalid($backend, 'server', '6379:6379', $servers),
         'server "";'                 => qr/$backend: invalid server "" \(no host\)/,
@@ -92,7 +93,8 @@ refuse_all(
         "password $secret; password_file nginx.conf;" => qr/invalid password_file "nginx.conf", expected one password or password_file/,
         'database -1;'               => invalid($backend, 'database', '-1', 'a whole number from 0'),
         'database one;'              => invalid($backend, 'database', 'one', 'a whole number from 0'),
-        'prefix "{rl}:";'            => invalid($backend, 'prefix', '{rl}:', 'at most 64 printable characters without spaces and braces'),
+        'prefix "{rl}:";'            => invalid($backend, 'prefix', '{rl}:', 'at most 64 printable characters without spaces, braces and $'),
+        (map { ("prefix $_;" => invalid($backend, 'prefix', $_, 'at most 64 printable characters without spaces, braces and $')) } qw($host rl:$host: rl$)),
         'prefix "r l:";'             => invalid($backend, 'prefix', 'r l:', 'at most 64 printable'),
         "prefix ${long_name}:;"      => invalid($backend, 'prefix', "${long_name}:", 'at most 64 printable'),
         'breaker;'                   => invalid($backend, 'number of values of', 'breaker', 'one or more'),
@@ -130,8 +132,15 @@ accepts('block', $_) for 'ssl off; ssl_certificate nowhere;', 'ssl on;', 'ssl on
     'mode sentinel; sentinel_master limits; server 127.0.0.1; server [::1]:26380; sentinel_username me; sentinel_password_file nginx.conf;';
 accepts('http', 'resolver 127.0.0.1; redis_rate_limit_backend default { server no-such-host.invalid; } server { listen %PORT%; }');
 accepts('block', 'server 127.0.0.1:6380; database 15; timeout 1; max_pending 1;');
+accepts('block', "connect_timeout $_; timeout $_;") for qw(10 10s 10000ms);
+for my $name (qw(timeout connect_timeout)) {
+    my %long = ('100' => 100_000, '11s' => 11_000, '10001ms' => 10_001, '1h' => 3_600_000);
+    for my $time (sort keys %long) {
+        warns('block', "$name $time;", qr/$backend: $name "$time" is $long{$time} ms, expected at most 10s, such as 100ms \(a time without a unit is in seconds\) in \S+nginx\.conf:\d+$/m);
+    }
+}
 accepts('block', "username me; password $secret; prefix '';");
-accepts('block', 'server unix:/no/redis/yet; password_file nginx.conf; connect_timeout 1m30s; prefix a/%b:;');
+accepts('block', 'server unix:/no/redis/yet; password_file nginx.conf; connect_timeout 1s500ms; prefix a/%b:;');
 warns('block', $_, qr/$backend: without "ssl on" other lines of ssl_\* have no effect, and the connections are not encrypted in/)
     for 'ssl_verify off;', 'ssl_trusted_certificate nginx.conf;', 'ssl_protocols TLSv1.3;';
 

@@ -165,6 +165,38 @@ warns('rule', 'zone=z algorithm=token_bucket limit=5 window=1 burst=0', qr/redis
 accepts('rule', 'zone=z algorithm=token_bucket limit=5 window=1 burst=1');
 accepts('rule', 'zone=z algorithm=token_bucket limit=5 window=1 burst=0 cost=0');
 accepts('rule', 'zone=z algorithm=gcra limit=5 window=1 burst=0');
+my %most_cost = (
+    'gcra limit=100'                       => [ 1,   'burst' ],
+    'gcra limit=$arg_limit burst=3'        => [ 4,   'burst' ],
+    'leaky_bucket limit=100 burst=3'       => [ 4,   'burst' ],
+    'token_bucket limit=100'               => [ 100, 'burst' ],
+    'token_bucket limit=100 burst=7'       => [ 7,   'burst' ],
+    'token_bucket limit=$arg_limit burst=7' => [ 7,   'burst' ],
+    map { ("$_ limit=5" => [ 5, 'limit' ]) } qw(fixed_window sliding_log sliding_window concurrency),
+);
+for my $words (sort keys %most_cost) {
+    my ($most, $parameter) = $most_cost{$words}->@*;
+    my $rule = "zone=z window=60 algorithm=$words";
+    accepts('rule', "$rule cost=$most");
+    my $cost    = $most + 1;
+    my $message = qr/redis_rate_limit: cost "$cost" is more than the rule can ever grant, and denies every request, expected at most $most, or a larger $parameter in \S+nginx\.conf:\d+$/m;
+    warns('rule', "$rule cost=$cost",         $message);
+    warns('rule', "$rule cost=$cost dry_run", $message);
+}
+warns('rule', 'zone=z window=60 algorithm=sliding_log limit=8 shards=8 cost=9', qr/cost "9" is more than the rule can ever grant/);
+accepts('rule', "zone=z window=60 algorithm=$_")
+    for 'gcra limit=5 burst=$arg_burst cost=9', 'sliding_log limit=$arg_limit cost=1000', 'token_bucket limit=$arg_limit cost=1000000000', 'gcra limit=5 cost=$arg_cost',
+    'fixed_window limit=0 cost=5', 'gcra limit=0 cost=5';
+
+for my $burst ('', 0, 4) {
+    my $words = 'zone=z algorithm=leaky_bucket limit=5 window=1' . ($burst eq '' ? '' : " burst=$burst");
+    my $most  = $burst || 0;
+    my $delay = $most + 1;
+    warns('rule', "$words delay=$delay", qr/redis_rate_limit: delay "$delay" is larger than burst "$most", so that no request is held back, expected at most $most in \S+nginx\.conf:\d+$/m);
+    accepts('rule', "$words delay=$most");
+}
+accepts('rule', 'zone=z algorithm=leaky_bucket limit=5 window=1 burst=$arg_burst delay=9');
+
 my $fixed = 'redis_rate_limit zone=z algorithm=fixed_window limit=5 window=60';
 warns(
     'location',
@@ -200,14 +232,14 @@ for my $limit (qw(0 1 007 1000000)) {
 }
 for my $rule ('fixed_window limit=1000000000', 'fixed_window limit=0 aligned', 'sliding_window limit=1000000000',
     'token_bucket limit=0', 'token_bucket limit=1000000000 burst=1', 'gcra limit=0 burst=5', 'gcra limit=7 burst=1000000',
-    'leaky_bucket limit=1000000000 burst=1000000000 delay=1000000000', 'leaky_bucket limit=1 delay=5',
-    'concurrency limit=1000000000', 'sliding_log limit=1 cost=1000', 'gcra limit=1 cost=1000000000', 'sliding_window limit=0 cost=0',
+    'leaky_bucket limit=1000000000 burst=1000000000 delay=1000000000', 'leaky_bucket limit=1 burst=5 delay=5',
+    'concurrency limit=1000000000', 'sliding_log limit=1000 cost=1000', 'fixed_window limit=1000000000 cost=1000000000', 'sliding_window limit=0 cost=0',
     'sliding_log limit=$arg_limit cost=$arg_cost', 'token_bucket limit=1${arg_limit}0 burst=$arg_burst cost=$1', 'gcra limit=1 burst=$arg_burst')
 {
     accepts('rule', "zone=z algorithm=$rule window=60");
 }
 accepts('rule', 'zone=z algorithm=concurrency limit=1');
-accepts('rule', "zone=z window=60 shards=8 algorithm=$_") for 'sliding_log limit=8', 'sliding_log limit=24 cost=3', 'sliding_log limit=8 cost=9', 'sliding_log limit=0',
+accepts('rule', "zone=z window=60 shards=8 algorithm=$_") for 'sliding_log limit=8', 'sliding_log limit=24 cost=3', 'sliding_log limit=0',
     'gcra limit=8 burst=7', 'gcra limit=1 burst=$arg_burst', 'concurrency limit=$arg_limit';
 accepts('location', 'redis_rate_limit zone=z algorithm=gcra limit=64 burst=63 window=60 shards=64; location /a { redis_rate_limit zone=z algorithm=gcra limit=1 window=60 name=a; }');
 accepts('rule', "zone=z algorithm=$_ limit=1 window=365d burst=8") for qw(token_bucket gcra leaky_bucket);

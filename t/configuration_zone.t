@@ -2,7 +2,7 @@
 
 use v5.36;
 use lib 't/lib';
-use RateLimit::Configuration qw(accepts invalid refuse_all refuses $long_name $of_names);
+use RateLimit::Configuration qw(accepts invalid refuse_all refuses warns $long_name $of_names);
 use Test::More;
 
 refuse_all(
@@ -60,6 +60,8 @@ refuses(
     qr/redis_rate_limit_zone: unknown backend "nowhere", expected one that a redis_rate_limit_backend line defines, in \S+nginx\.conf:\d+$/m
 );
 
+warns('zone', '"" zone=z:1m', qr/redis_rate_limit_zone: key "" is always empty, so that no request is counted, expected a key such as \$remote_addr in \S+nginx\.conf:\d+$/m);
+accepts('zone', "$_ zone=z:1m") for 'all', '$arg_key', '"$arg_key$arg_b"', '" "';
 accepts('zone', '$arg_key zone=z:32k');
 accepts('zone', '$arg_key zone=z:1m backend=default on_error=closed');
 accepts('zone', '$arg_key zone=z:1m on_error=local local_limit=1%');

@@ -18,7 +18,7 @@ sub precontent ($limit = 10, @more) { return rule('precontent', $limit, "phase=p
 my $redis = RateLimit::Redis->start_new;
 my $nginx = RateLimit::Nginx->start_new(<<"END");
 redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
-redis_rate_limit_backend gone { server unix:%DIR%/gone.sock; }
+redis_rate_limit_backend gone { server unix:/no/redis; }
 redis_rate_limit_zone \$http_x_case zone=z:1m on_error=closed;
 redis_rate_limit_zone \$http_x_case\$user zone=user:1m on_error=closed;
 redis_rate_limit_zone \$http_x_case zone=gone:1m backend=gone on_error=closed;

@@ -49,7 +49,7 @@ my $by_uri   = pair("$log limit=1000", "$log limit=3", zone => 'by_uri');
 
 my $nginx = RateLimit::Nginx->start_new(<<"END");
 redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }
-redis_rate_limit_backend gone { server unix:%DIR%/gone.sock; }
+redis_rate_limit_backend gone { server unix:/no/redis; }
 redis_rate_limit_zone \$http_x_case zone=z:1m on_error=closed;
 redis_rate_limit_zone \$http_x_case zone=local:1m backend=gone;
 redis_rate_limit_zone \$http_x_case\$uri zone=by_uri:1m on_error=closed;

@@ -17,7 +17,7 @@ sub rule ($name, $limit = 10, $zone = 'z') {
 my $redis = RateLimit::Redis->start_new;
 my $nginx = RateLimit::Nginx->start_new(<<"END");
 redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }
-redis_rate_limit_backend gone { server unix:%DIR%/gone.sock; }
+redis_rate_limit_backend gone { server unix:/no/redis; }
 redis_rate_limit_zone \$http_x_case zone=z:1m;
 redis_rate_limit_zone \$http_x_case zone=unreachable:1m backend=gone on_error=closed;
 

@@ -43,6 +43,22 @@ bool set_time(std::string_view value, std::chrono::milliseconds &target) {
 
 constexpr const char *expected_time = "a time from 1ms to 1h, such as 100ms";
 
+/// A time for which requests may wait. Who means milliseconds easily forgets the unit.
+const char *set_timeout(ngx_conf_t *cf, std::string_view value, std::chrono::milliseconds &target) {
+    constexpr std::chrono::seconds longest_usual{10};
+    if (!set_time(value, target)) {
+        return expected_time;
+    }
+    if (target > longest_usual) {
+        const auto words = words_of(cf);
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "%s: %V \"%V\" is %L ms, expected at most 10s, such as 100ms (a time "
+                           "without a unit is in seconds)",
+                           directive, &words[0], &words[1], static_cast<int64_t>(target.count()));
+    }
+    return nullptr;
+}
+
 constexpr const char *expected_server = "host, host:port, [address]:port or unix:/path";
 
 /// Names are looked up when all has been read, and it is known whether there is a resolver.
@@ -60,6 +76,9 @@ const char *set_server(ngx_conf_t *cf, Block &block, std::string_view value) {
                            directive, &url.url, url.err != nullptr ? url.err : "no memory",
                            expected_server);
         return already_told;
+    }
+    if (url.family == AF_UNIX && !value.substr(5).starts_with('/')) {
+        return expected_server; // it would depend on the directory in which nginx was started
     }
     std::string_view host = view(url.host);
     if (url.family != AF_UNIX && host.find_first_not_of("0123456789") == std::string_view::npos) {
@@ -230,20 +249,21 @@ const Parameter<Block> parameters[] = {
      }},
     {"prefix",
      [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         // a variable would be taken literally, hence no `$`
          const bool plain = std::ranges::all_of(
-             value, [](char c) { return c > ' ' && c <= '~' && c != '{' && c != '}'; });
+             value, [](char c) { return c > ' ' && c <= '~' && c != '{' && c != '}' && c != '$'; });
          block.backend.prefix = value;
          return plain && value.size() <= rate_limit::longest_prefix
                     ? nullptr
-                    : "at most 64 printable characters without spaces and braces";
+                    : "at most 64 printable characters without spaces, braces and $";
      }},
     {"connect_timeout",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
-         return set_time(value, block.backend.connect_timeout) ? nullptr : expected_time;
+     [](ngx_conf_t *cf, Block &block, std::string_view value) -> const char * {
+         return set_timeout(cf, value, block.backend.connect_timeout);
      }},
     {"timeout",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
-         return set_time(value, block.backend.session.timeout) ? nullptr : expected_time;
+     [](ngx_conf_t *cf, Block &block, std::string_view value) -> const char * {
+         return set_timeout(cf, value, block.backend.session.timeout);
      }},
     {"max_pending",
      [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {

@@ -94,7 +94,17 @@ const Parameter<ZoneConf> zone_parameters[] = {
 bool compile_key(ngx_conf_t *cf, ZoneConf &zone, const ngx_str_t &text) {
     zone.key_is_binary_address =
         view(text) == "$binary_remote_addr" || view(text) == "${binary_remote_addr}";
-    return compile_value(cf, text, zone.key);
+    if (!compile_value(cf, text, zone.key)) {
+        return false;
+    }
+    if (zone.key.lengths == nullptr && zone.key.value.len == 0) {
+        ngx_conf_log_error(
+            NGX_LOG_WARN, cf, 0,
+            "%s: key \"\" is always empty, so that no request is counted, expected a "
+            "key such as $remote_addr",
+            zone_directive);
+    }
+    return true;
 }
 
 /// When there is shared memory. Those of the configuration that runs are not given to others, for

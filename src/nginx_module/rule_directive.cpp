@@ -180,6 +180,42 @@ char *check_shards(ngx_conf_t *cf, const RuleConf &conf) {
     return refuse(cf, rule_directive, "shards", std::to_string(conf.rule.shards), expected.c_str());
 }
 
+/// The most that the rule can grant at once, whatever a request's variables say.
+uint64_t largest_capacity(const RuleConf &conf) {
+    rate_limit::Quota quota = conf.rule.quota;
+    if (conf.limit != nullptr) {
+        quota.limit = rate_limit::largest_limit(quota.algorithm);
+    }
+    if (conf.burst != nullptr) {
+        quota.burst = rate_limit::largest_number;
+    }
+    return quota.capacity();
+}
+
+/// Such a rule is not refused, because it is documented what it does. One that denies every request
+/// of any cost is meant so, or has another warning.
+void warn_of_large_cost(ngx_conf_t *cf, const RuleConf &conf) {
+    const rate_limit::Quota &quota = conf.rule.quota;
+    const uint64_t most = largest_capacity(conf);
+    if (conf.cost == nullptr && most > 0 && quota.cost > most) {
+        ngx_conf_log_error(
+            NGX_LOG_WARN, cf, 0,
+            "%s: cost \"%uL\" is more than the rule can ever grant, and denies every "
+            "request, expected at most %uL, or a larger %s",
+            rule_directive, quota.cost, most, is_bucket(quota.algorithm) ? "burst" : "limit");
+    }
+}
+
+void warn_of_large_delay(ngx_conf_t *cf, const RuleConf &conf) {
+    const uint64_t burst = conf.rule.quota.burst.value_or(0);
+    if (conf.burst == nullptr && conf.rule.quota.delay > burst) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "%s: delay \"%uL\" is larger than burst \"%uL\", so that no request is "
+                           "held back, expected at most %uL",
+                           rule_directive, conf.rule.quota.delay, burst, burst);
+    }
+}
+
 /// It passes, for a limit of 0 does, too; but gcra has it by default.
 void warn_of_empty_bucket(ngx_conf_t *cf, const rate_limit::Quota &quota) {
     if (quota.algorithm == rate_limit::Algorithm::token_bucket && quota.burst == uint64_t{0} &&
@@ -206,6 +242,8 @@ char *check_rule(ngx_conf_t *cf, RuleConf &conf) {
     }
     if (result == NGX_CONF_OK) {
         warn_of_empty_bucket(cf, quota);
+        warn_of_large_cost(cf, conf);
+        warn_of_large_delay(cf, conf);
         result = check_shards(cf, conf);
     }
     return result;

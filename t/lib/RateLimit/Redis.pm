@@ -34,10 +34,11 @@ sub start_new ($class, %settings) {
 
 sub major_version () { return qx{redis-server --version} =~ /v=(\d+)/ ? $1 : die 'no redis-server' }
 
-# As nginx's configuration names it: a socket from a directory beside its own, see there.
+# As nginx's configuration names it: a socket by a way from the directory in which nginx runs, which is
+# beside its own, see RateLimit::Nginx.
 sub address ($self) {
     my $conf = $self->conf;
-    return $conf->{port} ? "$conf->{bind}:$conf->{port}" : $conf->{unixsocket} =~ s{.*/(.*/)}{unix:../$1}r;
+    return $conf->{port} ? "$conf->{bind}:$conf->{port}" : $conf->{unixsocket} =~ s{.*/(.*/)}{unix:/proc/self/cwd/../$1}r;
 }
 
 # A new connection, for the test's own questions.
