@@ -12,7 +12,7 @@ function buildZone(name) {
   const note = element('p', { class: 'note' });
   const keys = element('tbody');
   const none = element('tr', {}, element('td', { class: 'empty', colspan: 3 },
-    'No key has been rejected, or none are kept (top_keys=off).'));
+    'No key has been rejected, or none are kept (top_keys=off or show_keys=off).'));
   const titles = ['/s', 'in all'].map((title) => element('th', { scope: 'col', class: 'number' }, title));
   const head = element('thead', {}, element('tr', {}, element('th', { scope: 'col' }, 'Key'), ...titles));
   byId('zones').append(element('div', { class: 'panel' }, heading(name, memory),

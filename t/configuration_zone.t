@@ -53,6 +53,12 @@ for my $value ('', qw(5 ON)) {
     refuses('zone', "\$arg_key zone=z:1m top_keys=$value", invalid('redis_rate_limit_zone', 'top_keys', $value, 'on or off'));
 }
 accepts('zone', "\$arg_key zone=z:1m top_keys=$_") for qw(on off);
+for my $value ('', qw(x sha256 HASH)) {
+    refuses('zone', "\$arg_key zone=z:1m show_keys=$value", invalid('redis_rate_limit_zone', 'show_keys', $value, 'on, hash or off'));
+}
+refuses('zone', '$arg_key zone=z:1m show_keys=on show_keys=off', invalid('redis_rate_limit_zone', 'show_keys', 'off', 'it only once'));
+accepts('zone', "\$arg_key zone=z:1m show_keys=$_") for qw(on hash off);
+accepts('zone', "\$arg_key zone=z:1m top_keys=$_ show_keys=hash") for qw(on off);
 accepts('zone', "\$arg_key zone=z:1m deny_cache=$_") for qw(on off 1ms 200ms 60 366d);
 refuses(
     'zone',

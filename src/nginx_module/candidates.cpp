@@ -35,12 +35,15 @@ void log_invalid(ngx_http_request_t *r, const RuleConf &rule, const char *parame
         return;
     }
     last = ngx_time();
-    LogText<64> shown(value);
+    // The value may come from the key: where keys are not to be seen, it is not shown, either.
+    const bool is_shown = rule.zone->show_keys == ShowKeys::on;
+    LogText<64> shown(is_shown ? value : std::string_view());
     ngx_str_t name = to_ngx(rule.name);
     ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                  "redis_rate_limit: invalid %s \"%V\", expected a whole number from 0 to %uL, "
+                  "redis_rate_limit: invalid %s%s%V%s, expected a whole number from 0 to %uL, "
                   "rule \"%V\"",
-                  parameter, shown.shown(), largest, &name);
+                  parameter, is_shown ? " \"" : "", shown.shown(), is_shown ? "\"" : "", largest,
+                  &name);
 }
 
 /// A number that a variable gives; a literal has no variable.

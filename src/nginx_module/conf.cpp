@@ -250,6 +250,14 @@ BackendConf::BackendConf(std::string a_name) : name(std::move(a_name)) {}
 
 BackendConf::~BackendConf() = default;
 
+rate_limit::TopKeys::Kept ZoneConf::kept_top_keys() const {
+    if (!has_top_keys || show_keys == ShowKeys::off) {
+        return rate_limit::TopKeys::Kept::nothing;
+    }
+    return show_keys == ShowKeys::hash ? rate_limit::TopKeys::Kept::hashes
+                                       : rate_limit::TopKeys::Kept::keys;
+}
+
 BackendConf *MainConf::backend(std::string_view name) const {
     return named(backends, name);
 }

@@ -47,6 +47,9 @@ struct BackendConf {
 /// What a rule does to a request for which Redis gave no verdict in time.
 enum class OnError { local, open, closed };
 
+/// What is shown of a zone's keys, in logs and among the top keys.
+enum class ShowKeys { on, hash, off };
+
 /// Where a directive stands, for messages about it that come only after all has been read.
 struct Position {
     explicit Position(const ngx_conf_t *cf)
@@ -72,7 +75,11 @@ struct ZoneConf {
     uint64_t local_limit_percent = 100; // this host's part of limits while Redis gives no verdict
     std::chrono::milliseconds deny_cache{60'000}; // how long a denial is known; 0: not at all
     bool has_top_keys = true;                     // the keys rejected most are kept
+    ShowKeys show_keys = ShowKeys::on;
     ZoneMemory memory;
+
+    /// What the shared memory keeps of the keys rejected most: not more than may be shown.
+    rate_limit::TopKeys::Kept kept_top_keys() const;
 };
 
 /// Where in nginx's phases a rule is applied: before or after authentication.

@@ -89,6 +89,14 @@ const Parameter<ZoneConf> zone_parameters[] = {
          zone.has_top_keys = value == "on";
          return value == "on" || value == "off" ? nullptr : "on or off";
      }},
+    {"show_keys",
+     [](ngx_conf_t *, ZoneConf &zone, std::string_view value) -> const char * {
+         zone.show_keys = value == "hash"  ? ShowKeys::hash
+                          : value == "off" ? ShowKeys::off
+                                           : ShowKeys::on;
+         const bool is_known = value == "on" || value == "hash" || value == "off";
+         return is_known ? nullptr : "on, hash or off";
+     }},
 };
 
 bool compile_key(ngx_conf_t *cf, ZoneConf &zone, const ngx_str_t &text) {

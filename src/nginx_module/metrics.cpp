@@ -40,20 +40,26 @@ bool read_rules(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetrics 
     return true;
 }
 
+/// Returns what is shown of a top key, in the pool's memory; its data is null if memory ran out.
+ngx_str_t pooled_text(ngx_pool_t *pool, const ZoneConf &zone, std::string_view kept) {
+    if (zone.kept_top_keys() == rate_limit::TopKeys::Kept::hashes) {
+        ngx_str_t hash = to_ngx(kept);
+        return {hash.len, ngx_pstrdup(pool, &hash)};
+    }
+    KeyText text(zone, kept);
+    return {text.shown()->len, ngx_pstrdup(pool, text.shown())};
+}
+
 /// False without memory.
 bool read_top_keys(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetrics &metrics) {
-    if (!zone.has_top_keys) {
-        return true;
-    }
     rate_limit::TopKeys::Buffer buffer;
-    const auto counted = zone.memory.top_keys().read(buffer);
+    const auto counted = zone.memory.top_keys().read(zone.kept_top_keys(), buffer);
     const auto top = pool_span<rate_limit::TopKeyMetrics>(pool, counted.size());
     if (top.data() == nullptr) {
         return false;
     }
     for (size_t i = 0; i < counted.size(); ++i) {
-        KeyText text(zone, counted[i].key());
-        ngx_str_t pooled{text.shown()->len, ngx_pstrdup(pool, text.shown())};
+        const ngx_str_t pooled = pooled_text(pool, zone, counted[i].key());
         if (pooled.data == nullptr) {
             return false;
         }

@@ -76,7 +76,7 @@ ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
     }
     for (const auto &zone : conf->zones) {
         // a reload may have changed it, while workers from before still answer
-        zone->memory.top_keys().set_kept(zone->has_top_keys);
+        zone->memory.top_keys().set_kept(zone->kept_top_keys());
     }
     for (const auto &backend : conf->backends) {
         if (backend->is_used()) {

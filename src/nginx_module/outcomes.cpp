@@ -1,5 +1,7 @@
 #include "outcomes.hpp"
 
+#include "key_text.hpp"
+
 #include <algorithm>
 
 namespace nginx_module {
@@ -52,6 +54,15 @@ bool is_rejection(const Applied &applied) {
     return applied.denies() && !applied.dry_run;
 }
 
+void count_top_key(const ZoneConf &zone, std::string_view key) {
+    const rate_limit::TopKeys::Kept kept = zone.kept_top_keys();
+    KeyTextBuffer buffer;
+    if (kept == rate_limit::TopKeys::Kept::hashes) {
+        key = hash_of_key(zone, key, buffer);
+    }
+    zone.memory.top_keys().count(zone.memory.seed(), kept, key);
+}
+
 /// One rejection of the key for each zone, however many of its rules deny.
 void count_top_keys(std::span<const Applied> rules) {
     for (auto applied = rules.begin(); applied != rules.end(); ++applied) {
@@ -59,9 +70,8 @@ void count_top_keys(std::span<const Applied> rules) {
         const auto is_counted = [&](const Applied &earlier) {
             return earlier.rule->zone == &zone && is_rejection(earlier);
         };
-        if (zone.has_top_keys && is_rejection(*applied) &&
-            std::none_of(rules.begin(), applied, is_counted)) {
-            zone.memory.top_keys().count(zone.memory.seed(), applied->key);
+        if (is_rejection(*applied) && std::none_of(rules.begin(), applied, is_counted)) {
+            count_top_key(zone, applied->key);
         }
     }
 }

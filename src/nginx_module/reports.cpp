@@ -15,7 +15,7 @@ void log_line(ngx_http_request_t *r, ngx_uint_t level, const char *what, const A
     if (r->connection->log->log_level < level) {
         return;
     }
-    KeyText key(*applied.rule->zone, applied.key);
+    KeyPhrase key(*applied.rule->zone, applied.key);
     ngx_str_t name = to_ngx(applied.rule->name);
     std::array<u_char, 64> time_text;
     const auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
@@ -23,8 +23,8 @@ void log_line(ngx_http_request_t *r, ngx_uint_t level, const char *what, const A
                                static_cast<int64_t>(ms / 1000), static_cast<int64_t>(ms % 1000));
     ngx_str_t shown_time{ms > 0 ? static_cast<size_t>(end - time_text.data()) : 0,
                          time_text.data()};
-    ngx_log_error(level, r->connection->log, 0, "%s, rule \"%V\", key \"%V\"%V%s", what, &name,
-                  key.shown(), &shown_time, applied.dry_run ? ", dry run" : "");
+    ngx_log_error(level, r->connection->log, 0, "%s, rule \"%V\"%V%V%s", what, &name, key.shown(),
+                  &shown_time, applied.dry_run ? ", dry run" : "");
 }
 
 } // namespace

@@ -7,12 +7,13 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <tuple>
 
 namespace rate_limit {
 
 namespace {
 
-constexpr size_t digest_size = 1 + 2 * SHA256_DIGEST_LENGTH;
+constexpr size_t digest_size = 1 + std::tuple_size_v<KeyDigest>;
 
 constexpr bool is_plain(unsigned char byte) {
     return byte >= '!' && byte <= '~' && byte != '{' && byte != '}' && byte != '%';
@@ -50,25 +51,31 @@ bool reads_like_a_digest(std::string_view encoded) {
            std::ranges::all_of(encoded.substr(1), is_digit);
 }
 
-std::string_view digest(std::string_view client_key, std::span<char, 128> out) {
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::array<unsigned char, SHA256_DIGEST_LENGTH> hash;
-    SHA256(reinterpret_cast<const unsigned char *>(client_key.data()), client_key.size(),
-           hash.data());
-    size_t size = 0;
-    out[size++] = '%';
-    for (const unsigned char byte : hash) {
-        out[size++] = digits[byte >> 4];
-        out[size++] = digits[byte & 15];
-    }
-    return {out.data(), size};
+std::string_view write_digest(std::string_view client_key, std::span<char, 128> out) {
+    out[0] = '%';
+    std::ranges::copy(digest_of(client_key), out.data() + 1);
+    return {out.data(), digest_size};
 }
 
 } // namespace
 
+KeyDigest digest_of(std::string_view client_key) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::array<unsigned char, SHA256_DIGEST_LENGTH> hash{}; // SHA256() leaves it alone if it fails
+    SHA256(reinterpret_cast<const unsigned char *>(client_key.data()), client_key.size(),
+           hash.data());
+    KeyDigest digest;
+    char *at = digest.data();
+    for (const unsigned char byte : hash) {
+        *at++ = digits[byte >> 4];
+        *at++ = digits[byte & 15];
+    }
+    return digest;
+}
+
 std::string_view encode_client_key(std::string_view client_key, std::span<char, 128> out) {
     const auto encoded = percent_encode(client_key, out);
-    return encoded && !reads_like_a_digest(*encoded) ? *encoded : digest(client_key, out);
+    return encoded && !reads_like_a_digest(*encoded) ? *encoded : write_digest(client_key, out);
 }
 
 KeyFormat::KeyFormat(std::string_view prefix, const Rule &rule)

@@ -46,6 +46,10 @@ class KeyFormat {
     std::string shard_tail_; // from behind the shard's number on
 };
 
+/// The 64 lower-case hex digits of a client key's SHA-256.
+using KeyDigest = std::array<char, 64>;
+KeyDigest digest_of(std::string_view client_key);
+
 /// What stands for a client key inside the braces: bytes outside `!`..`~`, braces and `%` are
 /// percent-encoded. Where that would take more than 128 bytes, or would itself read like a
 /// digest, it is `%` and the 64 lower-case hex digits of the key's SHA-256.

@@ -18,21 +18,22 @@ uint64_t load(const std::atomic<uint64_t> &word) {
 TopKeys::TopKeys(std::span<std::byte> memory)
     : memory_(reinterpret_cast<Memory *>(memory.data())) {}
 
-uint64_t TopKeys::sum_of(const Words &words) {
-    uint64_t sum = 0;
+uint64_t TopKeys::seal_of(uint64_t hash, Kept kept, const Words &words) {
+    auto sum = static_cast<uint64_t>(kept);
     for (size_t i = base; i < word_count; ++i) {
         sum = (sum ^ words[i]) * 0x9e3779b97f4a7c15;
         sum ^= sum >> 32;
     }
-    return sum;
+    return hash ^ sum;
 }
 
-TopKeys::Words TopKeys::words_of(uint64_t hash, uint64_t base_count, std::string_view key) {
+TopKeys::Words TopKeys::words_of(uint64_t hash, uint64_t base_count, Kept kept,
+                                 std::string_view key) {
     Words words{};
     words[base] = base_count;
     words[size] = key.size();
     std::memcpy(&words[text], key.data(), key.size());
-    words[seal] = hash ^ sum_of(words);
+    words[seal] = seal_of(hash, kept, words);
     return words;
 }
 
@@ -74,8 +75,8 @@ std::optional<TopKeys::Place> TopKeys::take(uint64_t hash) const {
     return std::nullopt;
 }
 
-void TopKeys::count(const HashSeed &seed, std::string_view key) const {
-    if (load(memory_->is_off) == 1) {
+void TopKeys::count(const HashSeed &seed, Kept kept, std::string_view key) const {
+    if (kept == Kept::nothing || load(memory_->kept) != static_cast<uint64_t>(kept)) {
         return;
     }
     key = key.substr(0, longest_key);
@@ -83,24 +84,24 @@ void TopKeys::count(const HashSeed &seed, std::string_view key) const {
     auto place = find(hash);
     if (place) {
         const Words words = words_at(place->index);
-        if (words == words_of(hash, words[base], key)) {
+        if (words == words_of(hash, words[base], kept, key)) {
             return;
         }
     } else {
         place = take(hash);
     }
     if (place) {
-        write(place->index, words_of(hash, place->count_before, key));
+        write(place->index, words_of(hash, place->count_before, kept, key));
     }
 }
 
-std::span<const TopKeys::Counted> TopKeys::read(Buffer &out) const {
-    size_t kept = 0;
+std::span<const TopKeys::Counted> TopKeys::read(Kept kept, Buffer &out) const {
+    size_t size_of_out = 0;
     for (size_t place = 0; place < capacity; ++place) {
         const uint64_t hash = load(memory_->hashes[place]);
         const Words words = words_at(place);
         const uint64_t count = load(memory_->counts[place]);
-        if (count <= words[base] || (words[seal] ^ sum_of(words)) != hash ||
+        if (count <= words[base] || words[seal] != seal_of(hash, kept, words) ||
             words[size] > longest_key) {
             continue;
         }
@@ -108,14 +109,14 @@ std::span<const TopKeys::Counted> TopKeys::read(Buffer &out) const {
         std::memcpy(counted.bytes.data(), &words[text], longest_key);
         // Two processes may have taken a place for the same key at the same time.
         auto *const same =
-            std::ranges::find(out.begin(), out.begin() + kept, counted.key(), &Counted::key);
-        if (same != out.begin() + kept) {
+            std::ranges::find(out.begin(), out.begin() + size_of_out, counted.key(), &Counted::key);
+        if (same != out.begin() + size_of_out) {
             same->rejected += counted.rejected;
         } else {
-            out[kept++] = counted;
+            out[size_of_out++] = counted;
         }
     }
-    const auto counted = std::span(out).first(kept);
+    const auto counted = std::span(out).first(size_of_out);
     std::ranges::sort(counted, [](const Counted &one, const Counted &other) {
         return one.rejected != other.rejected ? one.rejected > other.rejected
                                               : one.key() < other.key();
@@ -123,9 +124,9 @@ std::span<const TopKeys::Counted> TopKeys::read(Buffer &out) const {
     return counted;
 }
 
-void TopKeys::set_kept(bool are_kept) const {
-    memory_->is_off.store(are_kept ? 0 : 1, relaxed);
-    if (are_kept) {
+void TopKeys::set_kept(Kept kept) const {
+    const auto now = static_cast<uint64_t>(kept);
+    if (memory_->kept.exchange(now, relaxed) == now) {
         return;
     }
     for (size_t place = 0; place < capacity; ++place) {

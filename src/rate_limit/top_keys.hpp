@@ -40,19 +40,27 @@ class TopKeys {
     };
     using Buffer = std::array<Counted, capacity>;
 
+    /// What is kept of the keys.
+    enum class Kept : uint64_t {
+        keys, // their first bytes
+        nothing,
+        hashes, // which the caller counts in their place
+    };
+
     TopKeys() = default;
     /// Over `memory_size` bytes, aligned as uint64_t, that are all zeros at first, or that another
     /// one was over.
     explicit TopKeys(std::span<std::byte> memory);
 
-    /// A request with that key was rejected.
-    void count(const HashSeed &seed, std::string_view key) const;
+    /// Counts a rejected request of that key, or hash of a key. Does nothing if something else than
+    /// `kept` is kept: then the caller's configuration is an older one.
+    void count(const HashSeed &seed, Kept kept, std::string_view key) const;
 
-    /// Those that are kept, most rejections first: their part of `out`.
-    std::span<const Counted> read(Buffer &out) const;
+    /// Returns those that were counted as `kept`, most rejections first: their part of `out`.
+    std::span<const Counted> read(Kept kept, Buffer &out) const;
 
-    /// Whether any are kept from now on, whoever counts. If not, those before go.
-    void set_kept(bool are_kept) const;
+    /// Sets what is kept from now on, whoever counts. If that changes, what was kept before goes.
+    void set_kept(Kept kept) const;
 
   private:
     using Word = std::atomic<uint64_t>;
@@ -64,11 +72,13 @@ class TopKeys {
         std::array<Word, capacity> hashes; // of the keys
         std::array<Word, capacity> counts;
         std::array<std::array<Word, word_count>, capacity> places;
-        Word is_off; // 1 if none are kept
+        Word kept; // a value of Kept
     };
 
-    static Words words_of(uint64_t hash, uint64_t base, std::string_view key);
-    static uint64_t sum_of(const Words &words);
+    static Words words_of(uint64_t hash, uint64_t base, Kept kept, std::string_view key);
+    /// What is kept is in the seal, too: a worker whose configuration is older may be about to
+    /// write a key when another one decides that only hashes are kept.
+    static uint64_t seal_of(uint64_t hash, Kept kept, const Words &words);
 
     struct Place {
         size_t index;

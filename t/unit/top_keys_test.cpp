@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,16 +21,17 @@ class TopKeysTest : public testing::Test {
     struct alignas(uint64_t) Bytes : std::array<std::byte, TopKeys::memory_size> {};
     Bytes bytes_{};
     TopKeys keys_{bytes_};
+    TopKeys::Kept kept_ = TopKeys::Kept::keys;
 
     void count(const std::string &key, int times = 1) {
         for (int i = 0; i < times; ++i) {
-            keys_.count(seed, key);
+            keys_.count(seed, kept_, key);
         }
     }
     std::vector<std::pair<std::string, uint64_t>> kept() const {
         TopKeys::Buffer buffer;
         std::vector<std::pair<std::string, uint64_t>> all;
-        for (const TopKeys::Counted &counted : keys_.read(buffer)) {
+        for (const TopKeys::Counted &counted : keys_.read(kept_, buffer)) {
             all.emplace_back(counted.key(), counted.rejected);
         }
         return all;
@@ -121,7 +123,8 @@ TEST_F(TopKeysTest, AHalfWrittenPlaceIsTakenForNoneUntilItsKeyComesAgain) {
 
 TEST_F(TopKeysTest, GarbageIsNotShownAndGivesWay) {
     std::minstd_rand random(2);
-    for (std::byte &byte : bytes_) {
+    constexpr size_t what_is_kept = sizeof(uint64_t); // at the end: that is known
+    for (std::byte &byte : std::span(bytes_).first(bytes_.size() - what_is_kept)) {
         byte = static_cast<std::byte>(random());
     }
     EXPECT_EQ(kept(), Kept());
@@ -149,14 +152,40 @@ TEST_F(TopKeysTest, AKeyWithTwoPlacesIsShownOnce) {
 
 TEST_F(TopKeysTest, NoneAreKeptUntilTheyAreAgain) {
     count("key", 2);
-    keys_.set_kept(false);
+    keys_.set_kept(TopKeys::Kept::nothing);
     EXPECT_EQ(std::ranges::count(bytes_, std::byte{0}), bytes_.size() - 1) << "but that it is so";
     count("key");
-    keys_.set_kept(true);
+    keys_.set_kept(TopKeys::Kept::keys);
     EXPECT_EQ(kept(), Kept());
     count("key", 2);
-    keys_.set_kept(true);
+    keys_.set_kept(TopKeys::Kept::keys);
     EXPECT_EQ(kept(), (Kept{{"key", 2}}));
+}
+
+TEST_F(TopKeysTest, KeysGoWhenOnlyHashesAreKept) {
+    count("key", 2);
+    keys_.set_kept(TopKeys::Kept::hashes);
+    EXPECT_EQ(std::ranges::count(bytes_, std::byte{0}), bytes_.size() - 1) << "but what is kept";
+    count("key"); // by a worker whose configuration is older
+    EXPECT_EQ(kept(), Kept());
+    kept_ = TopKeys::Kept::hashes;
+    EXPECT_EQ(kept(), Kept());
+    count("hash", 2);
+    EXPECT_EQ(kept(), (Kept{{"hash", 2}}));
+    keys_.set_kept(TopKeys::Kept::keys);
+    EXPECT_EQ(std::ranges::count(bytes_, std::byte{0}), bytes_.size());
+}
+
+// As by a worker that looks what is kept, and writes a key only after another one has changed that.
+TEST_F(TopKeysTest, AKeyIsNeverTakenForAHash) {
+    count("key", 2);
+    constexpr size_t word = sizeof(uint64_t);
+    const auto hashes = static_cast<uint64_t>(TopKeys::Kept::hashes);
+    std::memcpy(bytes_.data() + bytes_.size() - word, &hashes, word);
+    kept_ = TopKeys::Kept::hashes;
+    EXPECT_EQ(kept(), Kept());
+    count("key");
+    EXPECT_EQ(kept(), (Kept{{"key", 1}})) << "the same text, as a hash, begins anew";
 }
 
 TEST_F(TopKeysTest, ManyAtTheSameTime) {
@@ -166,8 +195,8 @@ TEST_F(TopKeysTest, ManyAtTheSameTime) {
         threads.emplace_back([&, thread] {
             const TopKeys mine(bytes_);
             for (int i = 0; i < rounds; ++i) {
-                mine.count(seed, "all");
-                mine.count(seed, std::to_string(thread) + " " + std::to_string(i));
+                mine.count(seed, kept_, "all");
+                mine.count(seed, kept_, std::to_string(thread) + " " + std::to_string(i));
             }
         });
     }
