@@ -5,6 +5,7 @@ use v5.36;
 use lib 't/lib';
 use File::Basename qw(dirname);
 use File::Temp qw(tempdir);
+use IO::Socket::INET;
 use RateLimit::Nginx;
 use RateLimit::Port qw(empty_port);
 use RateLimit::Process;
@@ -13,9 +14,10 @@ use RateLimit::Wait qw(wait_until);
 use Test::More;
 use YAML::XS qw(LoadFile);
 
-my $nginx   = RateLimit::Nginx->new('');
-my $dir     = $nginx->dir;
-my ($built) = RateLimit::Nginx::slurp("$dir/nginx.conf") =~ /^(load_module .*)$/m;
+my $nginx     = RateLimit::Nginx->new('');
+my $dir       = $nginx->dir;
+my $operators = empty_port(); # stands for 9145
+my ($built)   = RateLimit::Nginx::slurp("$dir/nginx.conf") =~ /^(load_module .*)$/m;
 
 # A copy of a file, but for what is elsewhere here: the code changes $_.
 sub adapt ($file, $copy, $change) {
@@ -28,7 +30,8 @@ adapt('docker/entrypoint', "$dir/entrypoint", sub { s{/tmp/}{$dir/}g });
 adapt('docker/nginx.conf', "$dir/nginx.conf", sub {
     s/include mime/include \/etc\/nginx\/mime/;
     s/listen 8080;/listen ${\$nginx->port};/;
-    s/listen 9145;/listen ${\empty_port};/;
+    s/listen 9145(?=[ ;])/listen $operators/g;
+    s/worker_processes auto/worker_processes 1/;
     s{/tmp/}{$dir/}g;
     s/^load_module .*$/$built/m; # which may be in /tmp, too
 });
@@ -49,6 +52,23 @@ is(
     "redis_rate_limit_backend default { server 127.0.0.1:16379; }\n",
     'Redis is where the environment says'
 );
+
+# The server for operators answers who asks for the name that Prometheus knows it by, or for this host,
+# but not for a name that a page of another site has made to lead here.
+{
+    $nginx->start;
+    my ($scraped) = RateLimit::Nginx::slurp('docker/monitoring/prometheus.yaml') =~ /targets: \["([^"]+):9145"\]/;
+    ok(LoadFile('docker/monitoring/compose.yaml')->{services}{$scraped}, "Prometheus asks a service, $scraped");
+    my $status = sub ($host, $path) {
+        my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $operators) // die "connect: $@";
+        syswrite $socket, "GET $path HTTP/1.1\r\nHost: $host\r\nConnection: close\r\n\r\n";
+        return join('', <$socket>) =~ m{^HTTP/1.1 (\d+)} ? $1 : 'nothing';
+    };
+    is($status->($_, '/metrics'), 200, "$_ gets metrics") for "$scraped:9145", '127.0.0.1:9145', 'localhost:9145';
+    is($status->('127.0.0.1:9145', '/limits/'), 200, 'and the dashboard');
+    is($status->($_, '/metrics'), 'nothing', "$_ gets nothing") for 'rebound.example:9145', 'rebound.example';
+    $nginx->stop;
+}
 
 # A compose file: its services with what they share, and names of volumes.
 sub compose_file ($file) {

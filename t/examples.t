@@ -7,7 +7,8 @@ use File::Temp qw(tempdir);
 use HTTP::Tiny;
 use JSON::PP qw(decode_json);
 use MIME::Base64 qw(encode_base64);
-use RateLimit::Documentation qw(example_with http_level);
+use RateLimit::Client;
+use RateLimit::Documentation qw(example_with examples_of http_level);
 use RateLimit::Nginx;
 use RateLimit::Redis;
 use RateLimit::Wait qw(wait_until);
@@ -49,6 +50,22 @@ subtest 'the first configuration' => sub {
     unlike($nginx->statuses('/', 99), qr/429/, '100 requests pass');
     is($nginx->statuses('/', 2), '429 429', 'and no more');
     $nginx->stop;
+};
+
+# A page of another site can make its own name lead to this host, and a browser then lets it read what
+# is answered.
+subtest 'servers for operators' => sub {
+    my @examples = grep { $_->{text} =~ /redis_rate_limit_(?:metrics|dashboard)/ } map { examples_of($_) } $readme, glob 'docs/*.md';
+    cmp_ok(scalar @examples, '>=', 3, 'there are some');
+    for my $example (@examples) {
+        my $nginx  = start_nginx(change($example->{text}, '127.0.0.1:9145', '127.0.0.1:%PORT%'));
+        my $path   = (grep { index($example->{text}, "$_ ") >= 0 } '/metrics', '/limits/')[0];
+        my $status = sub ($host) { RateLimit::Client->new($nginx)->send("GET $path HTTP/1.1\r\nHost: $host\r\n\r\n")->response->{status} };
+        my $port   = $nginx->port;
+        is($status->($_), 200, "$example->{place}: tells who asks for $_") for "127.0.0.1:$port", "localhost:$port";
+        is($status->($_), 0, "$example->{place}: says nothing to $_") for "rebound.example:$port", 'rebound.example', "127.0.0.1.rebound.example:$port";
+        $nginx->stop;
+    }
 };
 
 my $limited = 'redis_rate_limit zone=%s algorithm=sliding_log limit=1 window=60; empty_gif;';
