@@ -14,8 +14,9 @@
 -- REPLY[1]  units left after this request; below 0: so many are missing
 
 local first = call('ZRANGE', KEYS[1], '0', '1', 'WITHSCORES')
-local taken = -(tonumber(first[2]) or 0)
-local has_free = first[4] and tonumber(first[4]) <= now
+local is_foreign = first[1] and first[1] ~= '' -- not ours, or another version's: it counts as none
+local taken = is_foreign and 0 or -(tonumber(first[2]) or 0)
+local has_free = not is_foreign and first[4] and tonumber(first[4]) <= now
 if has_free then
     local free = call('ZRANGEBYSCORE', KEYS[1], '0', string.format('%d', now))
     for _, slot in ipairs(free) do
@@ -28,7 +29,9 @@ local fits = left >= 0
 -- charge
 
 if granted and fits and ARGV[2] ~= '0' then
-    if has_free then
+    if is_foreign then
+        call('UNLINK', KEYS[1])
+    elseif has_free then
         call('ZREMRANGEBYSCORE', KEYS[1], '0', string.format('%d', now))
     end
     call('ZADD', KEYS[1], string.format('%d', -taken - ARGV[2]), '',

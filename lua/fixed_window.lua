@@ -15,10 +15,11 @@
 
 local state = call('GET', KEYS[1])
 local window_end, taken = 0, 0
-if state then
+if state and #state == 16 then -- anything else is not ours, or another version's: it counts as none
     window_end, taken = unpack_state('<dd', state)
 end
-if now >= window_end then -- not before it began, where the clock stepped back
+-- Where the clock stepped back before the window, it goes on. A time beyond 2^53 is no state of ours.
+if not (now < window_end and window_end < 9007199254740992) then
     window_end, taken = now + ARGV[3], 0
     if ARGV[5] == 'aligned' then
         window_end = window_end - now % ARGV[3]
@@ -43,7 +44,7 @@ REPLY[1], REPLY[2] = left, window_end - now
 -- ARGV[2]  the end of the window that was charged
 
 local state = call('GET', KEYS[1])
-if state then
+if state and #state == 16 then
     local window_end, taken = unpack_state('<dd', state)
     if window_end == tonumber(ARGV[2]) then
         if taken > tonumber(ARGV[1]) then

@@ -19,13 +19,16 @@
 
 local arrival, fraction, moved_back, expiry_serves = now, 0, 0, 0
 local state = call('GET', KEYS[1])
-if state and #state == 40 then -- else another version's
+if state and #state == 40 then -- anything else is not ours, or another version's: it counts as none
     local whole, part, parts
     whole, part, parts, moved_back, expiry_serves = unpack_state('<ddddd', state)
+    if not (moved_back < 2251799813685248 and expiry_serves < 9007199254740992) then
+        whole, moved_back, expiry_serves = 0, 0, 0 -- not ours
+    end
     if part > 0 and parts ~= tonumber(ARGV[5]) then
         whole, part = whole + 1, 0 -- the limit has changed: rounded, against the client
     end
-    if whole >= now then
+    if whole >= now and whole < 9007199254740992 then
         arrival, fraction = whole, part
     end
 end

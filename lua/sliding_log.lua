@@ -17,12 +17,13 @@
 
 local horizon = now - ARGV[3] -- an entry that is not later does not count
 local length, expired = 0, 0
-local oldest, newest = now, tonumber(call('LINDEX', KEYS[1], '-1'))
-if newest and newest <= horizon then
-    expired, newest = -1, nil -- all of them
-elseif newest then
+local oldest, last = now, call('LINDEX', KEYS[1], '-1')
+local newest = tonumber(last)
+if newest and newest > horizon then
     oldest = tonumber(call('LINDEX', KEYS[1], '0'))
-    if oldest <= horizon then
+    if not oldest then
+        newest = nil
+    elseif oldest <= horizon then
         local live = 1 -- positions; the newest entry is live, so both loops end
         local entry = tonumber(call('LINDEX', KEYS[1], '1'))
         while entry and entry <= horizon do
@@ -37,7 +38,12 @@ elseif newest then
         expired = live -- as a number of entries
         oldest = tonumber(call('LINDEX', KEYS[1], live))
     end
-    length = call('LLEN', KEYS[1]) - expired
+    length = newest and call('LLEN', KEYS[1]) - expired or 0
+else
+    newest = nil
+end
+if last and not newest then
+    expired, oldest = -1, now -- all of them: none counts any more, or they are not ours
 end
 local left = ARGV[1] - ARGV[2] - length
 local fits = left >= 0

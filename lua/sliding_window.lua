@@ -16,9 +16,9 @@ local window = tonumber(ARGV[3])
 local start, current, previous = now - now % window, 0, 0
 local is_stored = false -- as the current one
 local state = call('GET', KEYS[1])
-if state then
+if state and #state == 24 then -- anything else is not ours, or another version's: it counts as none
     local stored, of_current, of_previous = unpack_state('<ddd', state)
-    if stored >= start then
+    if stored >= start and stored < 9007199254740992 then
         start, current, previous, is_stored = stored, of_current, of_previous, true
     elseif stored == start - window then
         previous = of_current
@@ -66,7 +66,7 @@ REPLY[1], REPLY[2], REPLY[3] = fits and previous or -1 - previous, current, elap
 -- ARGV[3]  the start of the window that was charged
 
 local state = call('GET', KEYS[1])
-if state then
+if state and #state == 24 then
     local start, current, previous = unpack_state('<ddd', state)
     if start == tonumber(ARGV[3]) then
         current = math.max(current - ARGV[1], 0)

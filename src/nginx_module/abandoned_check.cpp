@@ -2,6 +2,7 @@
 
 #include "fallback.hpp"
 #include "outcomes.hpp"
+#include "reports.hpp"
 #include "util.hpp"
 
 #include <new>
@@ -48,6 +49,10 @@ void AbandonedCheck::on_answer(std::optional<redis_client::Failure> failure) {
     rules_.front().rule->zone->backend->memory.check_answered(failure, asked_, precise_now());
     conclude_abandoned(rules_, failure.has_value());
     ngx_destroy_pool(pool_); // and with it this
+}
+
+std::string_view AbandonedCheck::describe(std::span<char> out) const {
+    return describe_rules(rules_, out);
 }
 
 void conclude_abandoned(std::span<Applied> rules, bool has_failed) {

@@ -26,6 +26,7 @@ class AbandonedCheck final : public redis_client::CheckListener {
         : pool_(pool), rules_(rules), charges_(charges), asked_(asked) {}
 
     void on_answer(std::optional<redis_client::Failure> failure) override;
+    std::string_view describe(std::span<char> out) const override;
 
     ngx_pool_t *pool_;
     std::span<Applied> rules_;

@@ -21,10 +21,12 @@ void FaultLog::fail(const Fault &fault, std::string_view place, uint64_t failed_
     Place where(place);
     ngx_str_t what = to_ngx(fault.what);
     LogText<160> detail(fault.detail);
+    ngx_str_t checked = to_ngx(fault.checked);
     ngx_log_error(NGX_LOG_ERR, log_, fault.error,
-                  "redis_rate_limit: backend \"%V\" at %V fails: %V%s%V, "
+                  "redis_rate_limit: backend \"%V\" at %V fails: %V%s%V%V, "
                   "requests without a verdict follow on_error",
-                  &name, where.shown(), &what, fault.detail.empty() ? "" : ": ", detail.shown());
+                  &name, where.shown(), &what, fault.detail.empty() ? "" : ": ", detail.shown(),
+                  &checked);
 }
 
 void FaultLog::fail(uint64_t failed_checks) {

@@ -14,6 +14,7 @@ struct Fault {
     std::string_view what;        // static text
     std::string_view detail = {}; // in the words of Redis, or of OpenSSL
     ngx_err_t error = 0;
+    std::string_view checked = {}; // the rules and keys at fault, as they may be shown
 };
 
 class FaultLog {

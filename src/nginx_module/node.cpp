@@ -341,8 +341,10 @@ void Node::tell_key_failures() {
     if (failed_checks > 0) {
         told_.key_failures += failed_checks;
         told_.failures += failed_checks;
-        key_faults_.fail({session_.problem().what, session_.problem().redis_said}, locator_->text(),
-                         failed_checks);
+        const Session::Problem &problem = session_.problem();
+        key_faults_.fail(
+            {.what = problem.what, .detail = problem.redis_said, .checked = problem.checked},
+            locator_->text(), failed_checks);
     }
 }
 

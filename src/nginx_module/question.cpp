@@ -2,6 +2,7 @@
 
 #include "abandoned_check.hpp"
 #include "backend.hpp"
+#include "reports.hpp"
 #include "request.hpp"
 #include "util.hpp"
 
@@ -75,6 +76,10 @@ void Question::on_answer(std::optional<redis_client::Failure> failure) {
     call_ = nullptr;
     failure_ = failure;
     state_.on_answer(now);
+}
+
+std::string_view Question::describe(std::span<char> out) const {
+    return describe_rules(rules_, out);
 }
 
 const BackendMemory &Question::memory() const {

@@ -39,6 +39,7 @@ class Question final : public redis_client::CheckListener {
 
   private:
     void on_answer(std::optional<redis_client::Failure> failure) override;
+    std::string_view describe(std::span<char> out) const override;
     const BackendMemory &memory() const;
 
     RequestState &state_;

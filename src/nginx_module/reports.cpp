@@ -29,6 +29,17 @@ void log_line(ngx_http_request_t *r, ngx_uint_t level, const char *what, const A
 
 } // namespace
 
+std::string_view describe_rules(std::span<const Applied> rules, std::span<char> out) {
+    auto *const begin = reinterpret_cast<u_char *>(out.data());
+    u_char *end = begin;
+    for (const Applied &applied : rules) {
+        KeyPhrase key(*applied.rule->zone, applied.key);
+        ngx_str_t name = to_ngx(applied.rule->name);
+        end = ngx_slprintf(end, begin + out.size(), ", rule \"%V\"%V", &name, key.shown());
+    }
+    return {out.data(), static_cast<size_t>(end - begin)};
+}
+
 void log_rejection(ngx_http_request_t *r, const Applied &denying) {
     log_line(r, location_conf(r).log_level, "limiting requests", denying, "retry after",
              denying.charge->verdict.retry_after);

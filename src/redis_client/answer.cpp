@@ -39,11 +39,11 @@ bool is_failure(std::string_view answer) {
     return take_number(answer) == -1;
 }
 
-bool read_answer(std::string_view answer, std::span<Charge> charges) {
+AnswerState read_answer(std::string_view answer, std::span<Charge> charges) {
     std::array<Numbers, most_rules> numbers;
     const int64_t time = take_number(answer);
     if (time < 0 || time > latest_time) {
-        return false;
+        return AnswerState::foreign;
     }
     bool all_grant = true;
     for (size_t i = 0; i < charges.size(); ++i) {
@@ -61,12 +61,26 @@ bool read_answer(std::string_view answer, std::span<Charge> charges) {
         const auto verdict = rate_limit::verdict_of_reply(charge.quota, reply, charge.is_charged);
         if (!verdict) {
             std::ranges::for_each(charges, [](Charge &one) { one.is_charged = false; });
-            return false;
+            return AnswerState::impossible;
         }
         charge.verdict = *verdict;
         charge.receipt = rate_limit::receipt_of_reply(charge.quota, reply, time);
     }
-    return true;
+    return AnswerState::good;
+}
+
+bool is_error_of_keys(std::string_view error) {
+    constexpr std::string_view script = "user_script:";
+    for (size_t at = error.find(script); at != std::string_view::npos;
+         at = error.find(script, at + 1)) {
+        std::string_view rest = error.substr(at + script.size());
+        rest.remove_prefix(std::min(rest.find_first_not_of("0123456789"), rest.size()));
+        // what Redis itself says of a command begins with a capital letter
+        if (rest.size() > 2 && rest.starts_with(": ") && rest[2] >= 'a' && rest[2] <= 'z') {
+            return true;
+        }
+    }
+    return error.find("WRONGTYPE") != std::string_view::npos;
 }
 
 } // namespace redis_client

@@ -41,6 +41,10 @@ class CheckListener {
     /// the charges hold the answer. Must not call back into the session.
     virtual void on_answer(std::optional<Failure> failure) = 0;
 
+    /// Says in `out` for the log which rules and keys the check is about, ready to be shown, and
+    /// returns that part of it. It is called where their keys are at fault.
+    virtual std::string_view describe(std::span<char> out) const { return {out.data(), 0}; }
+
   protected:
     ~CheckListener() = default;
 };

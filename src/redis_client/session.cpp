@@ -145,25 +145,30 @@ Session::Progress Session::take_verdicts(Call &first, const Reply &reply, Time n
                            (first.next_in_run != nullptr || reply.size() == answers_size);
     std::string_view answers = reply.text();
     bool is_broken = !is_answer;
-    bool has_failed = false;
+    size_t errors = 0;
     for (Call *check = &first; check != nullptr && !is_broken; check = check->next_in_run) {
         const std::string_view answer = answers.substr(0, first.reply_size);
-        check->has_failed = is_failure(answer) && first.next_in_run != nullptr;
-        has_failed = has_failed || check->has_failed;
-        is_broken = !check->has_failed && !read_answer(answer, check->charges);
+        const bool has_error = is_failure(answer) && first.next_in_run != nullptr;
+        const AnswerState state =
+            has_error ? AnswerState::good : read_answer(answer, check->charges);
+        check->has_failed = has_error || state == AnswerState::impossible;
+        errors += has_error ? 1 : 0;
+        is_broken = state == AnswerState::foreign;
         answers.remove_prefix(first.reply_size);
     }
-    if (is_broken || (!answers.empty() && !has_failed)) {
+    if (is_broken || (!answers.empty() && errors == 0)) {
         return broken("an unexpected reply", reply.text());
     }
     to_answer_.remove(first);
     const bool is_replica = answers.find("READONLY ") != std::string_view::npos;
-    if (!answers.empty()) {
-        note_problem("error reply", answers);
-    }
+    note_failed_checks(first, answers);
     for (Call *check = &first; check != nullptr;) {
         Call &answered = *std::exchange(check, check->next_in_run);
-        settle_slots(answered);
+        if (answered.has_failed) {
+            leave_slots(answered, now);
+        } else {
+            settle_slots(answered);
+        }
         finish(answered, answered.has_failed ? std::optional(Failure::reply) : std::nullopt, now);
     }
     return is_replica ? Progress::broken : Progress::more;
@@ -184,7 +189,11 @@ Session::Progress Session::take_error(Call &call, std::string_view error, Time n
         send_apart(call, now);
         return Progress::more;
     }
-    note_problem("error reply", error);
+    if (is_error_of_keys(error)) {
+        note_problem_of_keys(call, "error reply", error);
+    } else {
+        note_problem("error reply", error);
+    }
     note_refusal(call);
     fail(call, Failure::reply, now);
     // A master that became a replica stays one, while its address may come to mean the new master.
@@ -203,7 +212,35 @@ Session::Progress Session::broken(std::string_view what, std::string_view redis_
 void Session::note_problem(std::string_view what, std::string_view redis_said) {
     const std::string_view kept = redis_said.substr(0, redis_said_.size());
     rate_limit::append(redis_said_.data(), kept);
-    problem_ = {.what = what, .redis_said = {redis_said_.data(), kept.size()}};
+    problem_ = {};
+    problem_.what = what;
+    problem_.redis_said = {redis_said_.data(), kept.size()};
+}
+
+void Session::note_problem_of_keys(const Call &check, std::string_view what,
+                                   std::string_view redis_said) {
+    note_problem(what, redis_said);
+    problem_.is_of_keys = true;
+    if (check.listener != nullptr) {
+        problem_.checked = check.listener->describe(checked_);
+    }
+}
+
+/// What the log tells of those checks of a run that failed alone: `error` is what Redis said of the
+/// last one.
+void Session::note_failed_checks(const Call &first, std::string_view error) {
+    for (const Call *check = &first; check != nullptr; check = check->next_in_run) {
+        if (!check->has_failed) {
+            continue;
+        }
+        if (error.empty()) {
+            note_problem_of_keys(*check, "impossible numbers of a key's value");
+        } else if (is_error_of_keys(error)) {
+            note_problem_of_keys(*check, "error reply", error);
+        } else {
+            note_problem("error reply", error);
+        }
+    }
 }
 
 void Session::disconnected(Lost lost, Time now) {
@@ -309,11 +346,10 @@ void Session::tell(CheckListener *listener, std::optional<Failure> failure, Time
 }
 
 void Session::count(std::optional<Failure> failure, Time now) {
-    const bool is_of_one_key = failure == Failure::reply &&
-                               problem_.redis_said.find("WRONGTYPE") != std::string_view::npos;
+    const bool is_of_keys = failure == Failure::reply && problem_.is_of_keys;
     ++(failure ? counters_.failures : counters_.verdicts);
-    counters_.key_failures += is_of_one_key ? 1 : 0;
-    if (!failure || is_of_one_key) {
+    counters_.key_failures += is_of_keys ? 1 : 0;
+    if (!failure || is_of_keys) {
         breaker_.succeed();
     } else if (*failure != Failure::overload) { // which is this worker's own
         breaker_.fail(now);

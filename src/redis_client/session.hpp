@@ -30,7 +30,7 @@ namespace redis_client {
 struct Counters {
     uint64_t verdicts = 0;
     uint64_t failures = 0;
-    uint64_t key_failures = 0; // of these: by a key of another type, which is no fault of Redis
+    uint64_t key_failures = 0; // of these: by what a key holds, which is no fault of Redis
     uint64_t not_asked = 0;    // since too many had failed before
     uint64_t scripts_sent = 0; // with checks or releases, since Redis did not know them
 };
@@ -109,6 +109,8 @@ class Session {
     struct Problem {
         std::string_view what;
         std::string_view redis_said;
+        std::string_view checked; // CheckListener::describe(), where keys are at fault
+        bool is_of_keys = false;  // and says nothing of Redis
     };
     const Problem &problem() const { return problem_; }
 
@@ -179,6 +181,9 @@ class Session {
     Progress login_refused(std::string_view command, std::string_view redis_said);
     Progress broken(std::string_view what, std::string_view redis_said = {});
     void note_problem(std::string_view what, std::string_view redis_said = {});
+    void note_problem_of_keys(const Call &check, std::string_view what,
+                              std::string_view redis_said = {});
+    void note_failed_checks(const Call &first, std::string_view error);
     void fail(Call &call, Failure failure, Time now);
     void finish(Call &check, std::optional<Failure> failure, Time now);
     void tell(CheckListener *listener, std::optional<Failure> failure, Time now);
@@ -230,6 +235,7 @@ class Session {
     ReplyReader reader_;
     Problem problem_;
     std::array<char, 512> redis_said_; // problem_'s: the next reply takes the reader's memory
+    std::array<char, 512> checked_;    // problem_'s
     Counters counters_;
     rate_limit::Breaker breaker_;
     Slots slots_;

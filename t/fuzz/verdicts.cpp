@@ -115,7 +115,8 @@ void verdicts(Input input) {
     }
     const std::string answer = redis_client::packed(numbers);
     require(answer.size() == redis_client::answer_size(charges), "an answer has its size");
-    const bool is_answer = redis_client::read_answer(answer, charges);
+    const bool is_answer =
+        redis_client::read_answer(answer, charges) == redis_client::AnswerState::good;
     for (const Charge &charge : charges) {
         require(!charge.is_charged || (is_answer && !denies),
                 "nothing is charged where a rule denies, or where there is no answer");

@@ -37,6 +37,10 @@ const redis_client::WireWords *shared(const redis_client::WireWords &arguments) 
     return &all.try_emplace(std::string(arguments.bytes()), arguments).first->second;
 }
 
+bool is_good(std::string_view answer, std::span<Charge> charges) {
+    return redis_client::read_answer(answer, charges) == redis_client::AnswerState::good;
+}
+
 } // namespace
 
 Charge charge_of(const rate_limit::Quota &quota, bool aligned, std::string_view key,
@@ -89,8 +93,7 @@ std::vector<std::string> Redis::check_run(std::span<std::vector<Charge>> checks)
         if (redis_client::is_failure(part)) {
             errors.push_back("failed: " + failure);
         } else {
-            errors.emplace_back(redis_client::read_answer(part, checks[i]) ? ""
-                                                                           : "no answer to these");
+            errors.emplace_back(is_good(part, checks[i]) ? "" : "no answer to these");
         }
     }
     return errors;
@@ -191,7 +194,7 @@ std::string Redis::receive_check(std::span<Charge> charges) {
         return answer.text;
     }
     if (answer.text.size() != redis_client::answer_size(charges) ||
-        !redis_client::read_answer(answer.text, charges)) {
+        !is_good(answer.text, charges)) {
         return "no answer to these charges";
     }
     return {};

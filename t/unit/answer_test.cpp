@@ -31,8 +31,8 @@ const std::vector<int64_t> window_denies = {-1, 7'000'000};
 const std::vector<int64_t> log_grants = {99, 60'000'000, 60'000'000, 0};
 const std::vector<int64_t> log_denies = {-1, 3, 5, 3};
 
-bool read(std::vector<Charge> &charges, const std::vector<std::vector<int64_t>> &replies,
-          int64_t time = now) {
+AnswerState read(std::vector<Charge> &charges, const std::vector<std::vector<int64_t>> &replies,
+                 int64_t time = now) {
     std::vector<int64_t> numbers = {time};
     for (const auto &reply : replies) {
         numbers.insert(numbers.end(), reply.begin(), reply.end());
@@ -60,7 +60,7 @@ TEST(Answer, IsReadWholeAtItsLargest) {
 TEST(Answer, ChargesAllWhereAllGrant) {
     std::vector<Charge> charges = {charge_of(Algorithm::fixed_window),
                                    charge_of(Algorithm::sliding_log)};
-    ASSERT_TRUE(read(charges, {window_grants, log_grants}));
+    ASSERT_EQ(read(charges, {window_grants, log_grants}), AnswerState::good);
     EXPECT_TRUE(charges[0].is_charged);
     EXPECT_EQ(charges[0].verdict, (Verdict{.remaining = 40, .next_unit = 7s, .reset = 7s}));
     EXPECT_EQ(charges[0].receipt, now + 7'000'000);
@@ -73,8 +73,9 @@ TEST(Answer, ChargesNoneWhereOneDenies) {
     for (const bool first_denies : {true, false}) {
         std::vector<Charge> charges = {charge_of(Algorithm::fixed_window),
                                        charge_of(Algorithm::sliding_log)};
-        ASSERT_TRUE(first_denies ? read(charges, {window_denies, log_grants})
-                                 : read(charges, {window_grants, log_denies}));
+        ASSERT_EQ(first_denies ? read(charges, {window_denies, log_grants})
+                               : read(charges, {window_grants, log_denies}),
+                  AnswerState::good);
         Charge &denies = charges[first_denies ? 0 : 1];
         Charge &grants = charges[first_denies ? 1 : 0];
         EXPECT_EQ(denies.verdict.decision, Decision::denied);
@@ -88,7 +89,7 @@ TEST(Answer, ChargesNoneWhereOneDenies) {
 TEST(Answer, ChargesTheOthersWhereARuleOnTrialDenies) {
     std::vector<Charge> charges = {charge_of(Algorithm::fixed_window, true),
                                    charge_of(Algorithm::sliding_log)};
-    ASSERT_TRUE(read(charges, {window_denies, log_grants}));
+    ASSERT_EQ(read(charges, {window_denies, log_grants}), AnswerState::good);
     EXPECT_EQ(charges[0].verdict.decision, Decision::denied);
     EXPECT_FALSE(charges[0].is_charged);
     EXPECT_TRUE(charges[1].is_charged);
@@ -98,7 +99,7 @@ TEST(Answer, ChargesTheOthersWhereARuleOnTrialDenies) {
 TEST(Answer, ChargesARuleOnTrialWhereAllGrant) {
     std::vector<Charge> charges = {charge_of(Algorithm::fixed_window, true),
                                    charge_of(Algorithm::sliding_log)};
-    ASSERT_TRUE(read(charges, {window_grants, log_grants}));
+    ASSERT_EQ(read(charges, {window_grants, log_grants}), AnswerState::good);
     EXPECT_TRUE(charges[0].is_charged);
     EXPECT_TRUE(charges[1].is_charged);
 }
@@ -106,7 +107,7 @@ TEST(Answer, ChargesARuleOnTrialWhereAllGrant) {
 TEST(Answer, ChargesNoRuleOnTrialWhereARealOneDenies) {
     std::vector<Charge> charges = {charge_of(Algorithm::fixed_window, true),
                                    charge_of(Algorithm::sliding_log)};
-    ASSERT_TRUE(read(charges, {window_grants, log_denies}));
+    ASSERT_EQ(read(charges, {window_grants, log_denies}), AnswerState::good);
     EXPECT_FALSE(charges[0].is_charged);
     EXPECT_EQ(charges[0].verdict.remaining, 41u);
     EXPECT_FALSE(charges[1].is_charged);
@@ -114,23 +115,48 @@ TEST(Answer, ChargesNoRuleOnTrialWhereARealOneDenies) {
 
 TEST(Answer, MayBeToNobody) {
     std::vector<Charge> charges;
-    EXPECT_TRUE(read(charges, {}));
+    EXPECT_EQ(read(charges, {}), AnswerState::good);
 }
 
-TEST(Answer, IsNoneWhereTheNumbersOfOneRuleAreNone) {
+TEST(Answer, IsImpossibleWhereTheNumbersOfOneRuleAre) {
     std::vector<Charge> charges = {charge_of(Algorithm::fixed_window),
                                    charge_of(Algorithm::sliding_log)};
-    EXPECT_FALSE(read(charges, {{100, 1}, log_grants}));
-    EXPECT_FALSE(read(charges, {window_grants, {0, -1, 0, 0}}));
+    EXPECT_EQ(read(charges, {{100, 1}, log_grants}), AnswerState::impossible);
+    EXPECT_EQ(read(charges, {window_grants, {0, -1, 0, 0}}), AnswerState::impossible);
     for (const Charge &charge : charges) {
         EXPECT_FALSE(charge.is_charged);
     }
 }
 
-TEST(Answer, IsNoneWhereTheTimeIsNone) {
+TEST(Answer, IsForeignWhereTheTimeIsNone) {
     for (const int64_t time : {int64_t{-1}, (int64_t{1} << 53) + 1, INT64_MAX, INT64_MIN}) {
         std::vector<Charge> charges = {charge_of(Algorithm::fixed_window)};
-        EXPECT_FALSE(read(charges, {window_grants}, time)) << time;
+        EXPECT_EQ(read(charges, {window_grants}, time), AnswerState::foreign) << time;
+    }
+}
+
+TEST(Error, IsOfTheKeysWhereTheirTypeOrValueIsAtFault) {
+    for (const char *error :
+         {"WRONGTYPE Operation against a key holding the wrong kind of value script: 1f, on "
+          "@user_script:5.",
+          "ERR Error running script (call to f_1f): @user_script:5: WRONGTYPE Operation against a",
+          "ERR user_script:12: attempt to compare nil with number script: 1f, on @user_script:12.",
+          "ERR Error running script (call to f_1f): @user_script:12: user_script:12: attempt to",
+          "user_script:3: bad argument #2 to 'unpack_state' (data string too short)"}) {
+        EXPECT_TRUE(is_error_of_keys(error)) << error;
+    }
+}
+
+TEST(Error, IsNotOfTheKeysWhereRedisCannotServe) {
+    for (const char *error :
+         {"OOM command not allowed when used memory > 'maxmemory'. script: 1f, on @user_script:9.",
+          "ERR Error running script (call to f_1f): @user_script:9: OOM command not allowed",
+          "ERR Error running script (call to f_1f): @user_script: 9: -OOM command not allowed",
+          "ERR The user executing the script can't run this command or subcommand script: 1f, on "
+          "@user_script:1.",
+          "READONLY You can't write against a read only replica. script: 1f, on @user_script:1.",
+          "BUSY Redis is busy running a script.", "ERR user_script:", "user_script:1: ", ""}) {
+        EXPECT_FALSE(is_error_of_keys(error)) << error;
     }
 }
 

@@ -173,10 +173,12 @@ TEST_F(SessionChargesTest, AreNotMadeByAnAnswerOfTheWrongSize) {
 TEST_F(SessionChargesTest, AreNotMadeByAnAnswerThatIsWrongForOneOfThem) {
     log_in();
     ask(a_, log_and_window);
-    EXPECT_EQ(receive(answer({99, 0, 0, 0, 100, 1})), Progress::broken);
-    session_->disconnected(Lost::in_use, now_);
+    EXPECT_EQ(receive(answer({99, 0, 0, 0, 100, 1})), Progress::more);
+    EXPECT_EQ(a_.results, Results{Failure::reply});
+    EXPECT_EQ(session_->counters().key_failures, 1u);
     session_->refund(a_.charges(), now_);
     EXPECT_FALSE(a_.charges()[0].is_charged);
+    EXPECT_EQ(sent(), Commands{});
 }
 
 TEST_F(SessionChargesTest, OfATimedOutCheckAreLeftAlone) {

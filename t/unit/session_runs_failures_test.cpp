@@ -210,8 +210,6 @@ TEST_F(SessionRunsTest, BreakOnAReplyThatIsNotTheirAnswers) {
         bulk_string(with_left(1) + with_left(2)),
         bulk_string(three + "x"), // though none has failed
         bulk_string(three + with_left(4)),
-        bulk_string(with_left(1) + with_left(100) + with_left(3)),
-        bulk_string(with_left(1) + with_left(2) + packed({time_of_redis, 3, -1, 0, 0})),
         bulk_string(with_left(1) + packed({-2, 0, 0, 0, 0}) + with_left(3)),
         bulk_string(with_left(1) + packed({INT64_MAX, 0, 0, 0, 0}) + with_left(3)),
         bulk_string(with_left(1) + failed + with_left(3) + std::string(5000, 'x')),
@@ -230,6 +228,26 @@ TEST_F(SessionRunsTest, BreakOnAReplyThatIsNotTheirAnswers) {
         }
         EXPECT_EQ(session_->counters().failures, failures + 3);
     }
+}
+
+TEST_F(SessionRunsTest, FailOneCheckByNumbersThatAreImpossible) {
+    for (const std::string &reply :
+         {bulk_string(with_left(1) + with_left(100) + with_left(3)),
+          bulk_string(with_left(1) + packed({time_of_redis, 2, -1, 0, 0}) + with_left(3))}) {
+        ask_three();
+        sent();
+        EXPECT_EQ(receive(reply), Progress::more);
+        EXPECT_TRUE(session_->problem().is_of_keys);
+        EXPECT_EQ(session_->problem().checked, b_.charges()[0].redis_key); // as b_ describes it
+        EXPECT_EQ(a_.results, Results{granted(1)});
+        EXPECT_EQ(b_.results, Results{Failure::reply});
+        EXPECT_FALSE(b_.charges()[0].is_charged);
+        EXPECT_EQ(c_.results, Results{granted(3)});
+        for (Listener *listener : {&a_, &b_, &c_}) {
+            listener->results.clear();
+        }
+    }
+    EXPECT_EQ(session_->counters().key_failures, 2u);
 }
 
 TEST_F(SessionRunsTest, BreakOnAFailureOfACheckAlone) {

@@ -45,6 +45,11 @@ struct Listener final : CheckListener {
         results.push_back(failure ? Result(*failure) : Result(charges().front().verdict));
     }
 
+    std::string_view describe(std::span<char> out) const override {
+        const std::string_view key = all_charges.back().front().redis_key;
+        return {out.data(), key.copy(out.data(), out.size())};
+    }
+
     std::vector<Charge> &new_charges(const std::vector<Asked> &asked) {
         std::vector<Charge> &charges = all_charges.emplace_back(asked.size());
         for (size_t i = 0; i < asked.size(); ++i) {
