@@ -46,6 +46,10 @@ server {
         redis_rate_limit zone=z algorithm=leaky_bucket limit=10 window=1 burst=5 phase=precontent;
         empty_gif;
     }
+    location = /delayed-page {
+        redis_rate_limit zone=z algorithm=leaky_bucket limit=10 window=1 burst=5 phase=precontent;
+        try_files /page =404;
+    }
     location = /slot {
         redis_rate_limit zone=z algorithm=concurrency limit=1;
         ${\precontent(1)}
@@ -62,6 +66,17 @@ server {
             redis_rate_limit_status 401; allow all; auth_basic realm; try_files /page =404;
         }
         location = /any/403 { ${\access(1)} redis_rate_limit_status 403; allow all; try_files /page =404; }
+
+        location = /any/delayed {
+            redis_rate_limit zone=z algorithm=leaky_bucket limit=10 window=1 burst=5;
+            deny all; try_files /page =404;
+        }
+        location = /any/none/deny  { deny all; try_files /page =404; }
+        location = /any/none/basic { auth_basic realm; try_files /page =404; }
+        location = /any/off/deny   { redis_rate_limit off; deny all; try_files /page =404; }
+        location = /any/off/basic  { redis_rate_limit off; auth_basic realm; try_files /page =404; }
+        location = /any/empty/deny  { ${\access(0)} ${\precontent(0)} deny all; try_files /page =404; }
+        location = /any/empty/basic { ${\access(0)} ${\precontent(0)} auth_basic realm; try_files /page =404; }
     }
 
     location = /auth {
@@ -141,6 +156,7 @@ counts('/both', '200 200 429 429 429 429', 'access=5 precontent=2', 'access stay
     is(statuses('/delayed', ({}) x 3), '200 200 200', 'a delay in precontent');
     cmp_ok(time - $began, '>=', 0.19, 'is one');
 }
+is(statuses('/delayed-page', ({}) x 3), '200 200 200', 'after which try_files runs');
 counts('/slot', '200 429 429', 'precontent=1', 'a slot is given back where precontent denies');
 
 # --- authentication
@@ -158,6 +174,13 @@ is(charges(), 'access=4 precontent=2', 'charged: the same');
 is(statuses('/any/401', {}, {}, {}), '200 401 401', 'a limiter\'s 401 is not outvoted in either phase');
 is(charges(), 'access=2 precontent=1', 'charged: the same');
 is(statuses('/any/403', {}, {}, {%right}), '200 403 403', 'nor its 403');
+is(statuses('/any/delayed', ({}) x 3), '403 403 403', 'satisfy any, deny all: a request that was held back is not let in');
+for (['none', 'no rule'], ['off', 'redis_rate_limit off'], ['empty', 'rules whose key is empty']) {
+    my ($location, $what) = @$_;
+    is($nginx->get("/any/$location/deny")->{status},  403, "satisfy any, $what: deny all closes");
+    is($nginx->get("/any/$location/basic")->{status}, 401, "satisfy any, $what: auth_basic closes");
+    is($nginx->get("/any/$location/basic", headers => {%right})->{status}, 200, 'and the right password opens');
+}
 
 my @me  = ({ 'X-Name' => 'me' }) x 3;
 my @you = ({ 'X-Name' => 'you' }) x 3;
