@@ -4,6 +4,7 @@
 use v5.36;
 use lib 't/lib';
 use List::Util qw(max);
+use RateLimit::Metrics qw(metrics_of);
 use RateLimit::Nginx;
 use RateLimit::Redis;
 use RateLimit::Relay;
@@ -29,6 +30,7 @@ redis_rate_limit_zone \$arg_key zone=closed:1m on_error=closed;
 redis_rate_limit_log_level info;
 server {
     listen %PORT%;
+    location /json { redis_rate_limit_metrics json; }
     $locations
 }
 END
@@ -254,6 +256,25 @@ subtest 'a peer that speaks something else' => sub {
     $relay->replace_next("SSH-2.0-OpenSSH_9.2\r\n") for 1 .. 10;
     $relay->reset_all;
     fails_at_once($nginx, 'SSH', sub { $relay->counts->{accepted} });
+    $nginx->stop;
+};
+
+# A connection that served for a while is replaced at once, but one like this may not be.
+subtest 'a peer that leaves as soon as it has let us in' => sub {
+    my $relay   = RateLimit::Relay->start_new($server->conf->{port});
+    my $nginx   = start_nginx("server 127.0.0.1:${\$relay->port};");
+    my $backend = sub { metrics_of($nginx)->{backends}{default} };
+    ok(wait_until(sub { $backend->()->{state} eq 'up' }), 'connected');
+    $relay->leave_after($relay->counts->{replied}); # nothing but the login
+    $relay->reset_all;
+    ok(wait_until(sub { $backend->()->{reconnects} > 0 }), 'it lets us in again');
+    my $before = $relay->counts->{accepted};
+    sleep 2;
+    my $attempts = $relay->counts->{accepted} - $before;
+    cmp_ok($attempts, '<=', 7, "$attempts attempts in 2 s, no loop");
+    cmp_ok($attempts, '>=', 1, 'not given up');
+    $relay->leave_after(0);
+    works($nginx, 'when it stays');
     $nginx->stop;
 };
 

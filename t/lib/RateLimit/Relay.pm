@@ -16,7 +16,7 @@ sub start_new ($class, $to) {
         my $relay = {
             to => $to, listener => $listener, select => IO::Select->new($listener, $control), control => $control,
             pairs => {}, accepted => 0, reads => 0, requested => 0, replied => 0, hold => 0, split => 0, next => [],
-            others => ['pass'],
+            others => ['pass'], leave_after => 0,
         };
         1 while turn($relay);
     });
@@ -43,6 +43,9 @@ sub replace_all ($self, $bytes) { $self->command('replace_all', $bytes) }
 
 # Of the next reply only so many bytes come, then the connection closes.
 sub cut_next ($self, $size) { $self->command('cut', $size) }
+
+# Each connection closes when so many bytes of replies have passed; 0: none does.
+sub leave_after ($self, $size) { $self->command('leave_after', $size) }
 
 # Bytes that nothing asked for.
 sub inject ($self, $bytes) { $self->command('inject', $bytes) }
@@ -80,7 +83,7 @@ sub accept_pair ($relay) {
     ++$relay->{accepted};
     my $server = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $relay->{to}) or return;
     setsockopt $_, IPPROTO_TCP, TCP_NODELAY, 1 for $client, $server;
-    my $pair = { client => $client, server => $server, held => '' };
+    my $pair = { client => $client, server => $server, held => '', replied => 0 };
     $relay->{pairs}{$_} = $pair for $client, $server;
     $relay->{select}->add($client, $server);
 }
@@ -110,9 +113,10 @@ sub reply ($relay, $pair, $bytes) {
     $bytes = $argument                    if $what eq 'replace';
     $bytes = substr $bytes, 0, $argument  if $what eq 'cut';
     $pair->{held} .= $bytes;
-    $relay->{replied} += length $bytes;
+    $_->{replied} += length $bytes for $relay, $pair;
     send_held($relay, $pair)  if !$relay->{hold};
-    close_pair($relay, $pair) if $what eq 'cut';
+    my $is_enough = $relay->{leave_after} && $pair->{replied} >= $relay->{leave_after};
+    close_pair($relay, $pair) if $what eq 'cut' || $is_enough;
 }
 
 sub send_held ($relay, $pair) {
@@ -140,6 +144,8 @@ sub obey ($relay, $name, $argument) {
         send_held($relay, $_) for values %pairs;
     } elsif ($name eq 'split') {
         $relay->{split} = $argument;
+    } elsif ($name eq 'leave_after') {
+        $relay->{leave_after} = $argument;
     } elsif ($name eq 'replace' || $name eq 'cut') {
         push $relay->{next}->@*, [ $name, $argument ];
     } elsif ($name eq 'replace_all') {
