@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace model {
 namespace {
@@ -44,6 +45,16 @@ class RefundTest : public testing::TestWithParam<Algorithm> {
 
     void random_time() {
         clock_.set(1'700'000'000'000'000 + traffic_.between(0, 1'000'000'000'000));
+    }
+
+    /// With a window of 10 s and a burst of 20.
+    static Quota bucket_of(uint64_t limit) {
+        Quota quota;
+        quota.algorithm = GetParam();
+        quota.limit = limit;
+        quota.window = milliseconds(10'000);
+        quota.burst = 20;
+        return quota;
     }
 
     static bool is_near(microseconds one, microseconds other) {
@@ -198,28 +209,65 @@ TEST_P(RefundTest, OfASmallRuleLeavesTheStateOfALargeOneItsLife) {
     EXPECT_GE(redis_.time_to_live_ms("k"), after.reset.count() / 1000 + 5000);
 }
 
-// What refunds move is counted up to 2^51, and then from 0.
-TEST_P(RefundTest, OfABucketGoOnWhereTheirCountBeginsAnew) {
+// A reload, or a rule of another location, may change the limit between a charge and its refund.
+TEST_P(RefundTest, OfABucketAfterAnotherLimitIsRightToMicroseconds) {
     if (!rate_limit::is_bucket(GetParam())) {
-        GTEST_SKIP() << "only buckets count it";
+        GTEST_SKIP() << "only buckets keep fractions of a microsecond";
+    }
+    const Quota sevenths = bucket_of(7); // a unit each 1,428,571 3/7 microseconds
+    const Quota thirds = bucket_of(3);   // a unit each 3,333,333 1/3 microseconds
+    ask(sevenths, 1, "k");
+    const Charge charge = ask(sevenths, 2, "k");
+    ask(thirds, 1, "k");
+    refund(charge);
+    const microseconds reset = ask(thirds, 0, "k").verdict.reset;
+    EXPECT_GE(reset.count(), 4'761'905);
+    EXPECT_LE(reset.count(), 4'761'908);
+}
+
+TEST_P(RefundTest, MayComeInTheNextWindow) {
+    if (GetParam() != Algorithm::sliding_window) {
+        GTEST_SKIP() << "the others forget a window that has ended";
     }
     Quota quota;
     quota.algorithm = GetParam();
     quota.limit = 10;
     quota.window = milliseconds(10'000);
-    quota.burst = 20;
-    const double state[] = {static_cast<double>(clock_.now()), 0, 1, 2251799813685247, 0};
-    redis_.command(
-        {"SET", "k", {reinterpret_cast<const char *>(state), sizeof(state)}, "EX", "60"});
-    const Charge first = ask(quota, 4, "k");
-    const Charge second = ask(quota, 4, "k");
-    const Charge kept = ask(quota, 4, "k");
+    clock_.set(1'700'000'000'000'000); // where a window begins
+    const Charge charge = ask(quota, 6, "k");
+    const Charge kept = ask(quota, 2, "k");
     ASSERT_TRUE(kept.is_charged);
-    refund(first);
-    EXPECT_EQ(ask(quota, 0, "k").verdict.reset.count(), 8'000'000);
-    clock_.move(1'000'000); // of the second's 4, one has come back
-    refund(second);
-    EXPECT_EQ(ask(quota, 0, "k").verdict.reset.count(), 4'000'000);
+    clock_.move(10'000'000);
+    EXPECT_EQ(ask(quota, 1, "k").verdict.remaining, 1U); // of 10, 8 and 1 are taken
+    refund(charge);
+    EXPECT_EQ(ask(quota, 0, "k").verdict.remaining, 7U);
+    refund(kept);
+    EXPECT_EQ(ask(quota, 0, "k").verdict.remaining, 9U);
+}
+
+// What refunds move is counted up to 2^51, and then from 0.
+TEST_P(RefundTest, OfABucketGoOnWhereTheirCountBeginsAnew) {
+    if (!rate_limit::is_bucket(GetParam())) {
+        GTEST_SKIP() << "only buckets count it";
+    }
+    const Quota quota = bucket_of(10);
+    // The seconds until the second of three charges is refunded, and what then stays taken of it.
+    // Its refund finds that the first one has moved it by 4 seconds.
+    for (const auto &[elapsed, stays] : {std::pair{1, 1}, {3, 3}, {5, 4}}) {
+        const double state[] = {static_cast<double>(clock_.now()), 0, 1, 2251799813685247, 0};
+        redis_.command(
+            {"SET", "k", {reinterpret_cast<const char *>(state), sizeof(state)}, "EX", "60"});
+        const Charge first = ask(quota, 4, "k");
+        const Charge second = ask(quota, 4, "k");
+        const Charge kept = ask(quota, 4, "k");
+        ASSERT_TRUE(kept.is_charged);
+        refund(first);
+        EXPECT_EQ(ask(quota, 0, "k").verdict.reset.count(), 8'000'000);
+        clock_.move(elapsed * 1'000'000);
+        refund(second);
+        EXPECT_EQ(ask(quota, 0, "k").verdict.reset.count(), (4 + stays - elapsed) * 1'000'000)
+            << "after " << elapsed << " s";
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, RefundTest, testing::ValuesIn(rate_limit::all_but_concurrency),
