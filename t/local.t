@@ -5,6 +5,7 @@ use v5.36;
 use lib 't/lib';
 use RateLimit::Client;
 use RateLimit::Load qw(start_requests);
+use RateLimit::Metrics qw(metrics_of outcomes pending);
 use RateLimit::Nginx;
 use RateLimit::Redis;
 use RateLimit::Upstream;
@@ -30,7 +31,9 @@ sub start_nginx (%options) {
     return RateLimit::Nginx->start_new(<<"END", workers => 2, %options);
 redis_rate_limit_backend default { server ${\$redis->address}; }
 redis_rate_limit_backend other   { server ${\$other->address}; }
+redis_rate_limit_backend patient { server ${\$redis->address}; timeout 1s; }
 redis_rate_limit_zone \$arg_key zone=z:1m;
+redis_rate_limit_zone \$arg_key zone=p:1m backend=patient;
 redis_rate_limit_zone \$arg_key zone=half:1m on_error=local local_limit=50%;
 redis_rate_limit_zone \$arg_key zone=open:1m on_error=open;
 redis_rate_limit_zone \$arg_key zone=closed:1m on_error=closed;
@@ -40,6 +43,7 @@ add_header X-Status \$redis_rate_limit_status always;
 redis_rate_limit_log_level info;
 server {
     listen %PORT% reuseport;
+    location /json { redis_rate_limit_metrics json; }
     @{[ map { "location /$_ { redis_rate_limit zone=z $rule{$_} name=$_; empty_gif; }" } @names ]}
     location /half   { redis_rate_limit zone=half algorithm=sliding_log limit=5 window=600; empty_gif; }
     location /all    { redis_rate_limit zone=z algorithm=fixed_window limit=1000 window=600 name=all; empty_gif; }
@@ -65,6 +69,13 @@ server {
         redis_rate_limit zone=o algorithm=fixed_window limit=5 window=600;
         empty_gif;
     }
+    location /given-back {
+        redis_rate_limit zone=z algorithm=token_bucket limit=5 window=600 name=given-back;
+        redis_rate_limit zone=o algorithm=fixed_window limit=1 window=600 name=once;
+        empty_gif;
+    }
+    location /bucket { redis_rate_limit zone=z algorithm=token_bucket limit=5 window=600 name=given-back; empty_gif; }
+    location /slot   { redis_rate_limit zone=p algorithm=concurrency limit=1; empty_gif; }
     location /slots  { redis_rate_limit zone=z algorithm=concurrency limit=3; proxy_pass ${\$upstream->url}; }
     location /paced  { redis_rate_limit zone=z algorithm=leaky_bucket limit=2 window=1 burst=5; empty_gif; }
 }
@@ -84,11 +95,25 @@ sub told_all ($nginx, $path, $count) {
 }
 
 my $nginx = start_nginx();
-ok(wait_until(sub { $redis->nginx_clients == 2 && $other->nginx_clients == 2 }), 'Redis is there');
+ok(wait_until(sub { $redis->nginx_clients == 4 && $other->nginx_clients == 2 }), 'Redis is there');
 for my $name (@names) {
     is(told_all($nginx, "/$name?key=known", 2), '200 redis 4, 200 redis 3', "$name: Redis grants");
 }
 is(told($nginx, '/half?key=known'), '200 redis 4', 'half: Redis grants one of 5');
+is($nginx->statuses('/given-back?key=given', 2), '200 429', 'a charge is given back where the other backend denies');
+
+subtest 'a client that left' => sub {
+    $redis->freeze;
+    my $client = RateLimit::Client->new($nginx)->send("GET /slot?key=left HTTP/1.1\r\nHost: a\r\n\r\n");
+    ok(wait_until(sub { pending($nginx, 'patient') == 1 }), 'its check is on its way');
+    $client->reset;
+    ok(wait_until(sub { $nginx->access_log =~ /key=left HTTP\S*" 499 / }), 'it leaves');
+    ok(wait_until(sub { pending($nginx, 'patient') == 0 }), 'the check gets no answer');
+    is(outcomes(metrics_of($nginx), 'p', 'p/concurrency')->{local_passed}, 1, 'this host grants it');
+    like(told($nginx, '/slot?key=left'), qr/^200 local/, 'but keeps no slot for it');
+    $redis->thaw;
+    ok(wait_until(sub { told($nginx, '/log?key=thawed' . rand) =~ /redis/ }), 'Redis decides again');
+};
 
 $redis->kill_now;
 for my $name (@names) {
@@ -105,6 +130,8 @@ for my $name (@names) {
         like(told($nginx, "/$name?key=known"), qr/^429 local 0$/, 'nobody gets a fresh quota');
     };
 }
+
+is(told($nginx, '/bucket?key=given'), '200 local 3', 'what Redis granted and got back is not taken');
 
 subtest 'both workers count together' => sub {
     my $result = start_requests($nginx->url('/all?key=workers'), 1500, connections => 32)->finish;
@@ -134,7 +161,7 @@ subtest 'beside other policies' => sub {
 
 subtest 'beside another backend' => sub {
     is(told_all($nginx, '/backends?key=b', 3), '200 local 1, 200 local 0, 429 local 0', 'the one that has no Redis denies');
-    is($other->client->keys('*'), 1, 'the other Redis was asked');
+    is($other->client->keys('rl:{o:b}*'), 1, 'the other Redis was asked');
     my ($key) = $other->keys;
     is($nginx->get('/backends?key=b')->{status}, 429, 'again');
     like($nginx->get('/backends?key=b')->{headers}{ratelimit}, qr/"o\/600s";r=3/, 'what it had granted was given back');
@@ -165,7 +192,7 @@ subtest 'reload' => sub {
 
 subtest 'Redis comes back' => sub {
     $redis->restart;
-    ok(wait_until(sub { $redis->nginx_clients == 2 && !grep { !/redis/ } map { told($nginx, "/log?key=back$_") } 1 .. 16 }), 'and is asked');
+    ok(wait_until(sub { $redis->nginx_clients == 4 && !grep { !/redis/ } map { told($nginx, "/log?key=back$_") } 1 .. 16 }), 'and is asked');
     is(told_all($nginx, '/log?key=again', 10) =~ s/ \d+(?=,|$)//gr, join(', ', ('200 redis') x 5, '429 redis', ('429 deny_cache') x 4), 'local verdicts end');
 };
 

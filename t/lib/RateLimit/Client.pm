@@ -5,6 +5,7 @@ package RateLimit::Client;
 use v5.36;
 use IO::Select;
 use IO::Socket::INET;
+use Socket qw(SOL_SOCKET SO_LINGER);
 
 sub new ($class, $nginx, $host = '127.0.0.1') {
     my $socket = IO::Socket::INET->new(PeerAddr => $host, PeerPort => $nginx->port) or die "connect: $@";
@@ -56,5 +57,11 @@ sub response ($self, $method = 'GET') {
 }
 
 sub close ($self) { close $self->{socket} }
+
+# Ends the connection for both directions, and says so to nginx at once.
+sub reset ($self) {
+    setsockopt $self->{socket}, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0);
+    $self->close;
+}
 
 1;
