@@ -74,6 +74,20 @@ TEST_F(SessionSlotsTest, OfACheckThatFailedAreReleasedOnce) {
     EXPECT_EQ(sent(), Commands{});
 }
 
+// Redis may well take what else there is to release.
+TEST_F(SessionSlotsTest, OfACheckThatFailedDoNotKeepAWorkerFromWaitingForOthers) {
+    log_in();
+    take_slot(a_);
+    ask_for_slot(b_);
+    receive("-MISCONF Errors writing to the disk\r\n");
+    release(a_);
+    receive("-MISCONF Errors writing to the disk\r\n"); // to the release of b's
+    EXPECT_TRUE(session_->has_errands());
+    EXPECT_TRUE(session_->takes_errands());
+    receive(done);
+    EXPECT_FALSE(session_->has_errands());
+}
+
 TEST_F(SessionSlotsTest, OfACheckThatFailedAreLeftWhereTheConnectionBreaks) {
     log_in();
     ask_for_slot(a_);
