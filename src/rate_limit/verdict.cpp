@@ -246,7 +246,6 @@ Verdict verdict_after_refund(const Quota &quota, Verdict verdict) {
     if (verdict.remaining == quota.capacity()) {
         verdict.next_unit = verdict.reset = microseconds{0};
     }
-    verdict.delay = microseconds{0};
     return verdict;
 }
 

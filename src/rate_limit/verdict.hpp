@@ -41,7 +41,8 @@ bool is_granted(RuleReply reply);
 std::optional<Verdict> verdict_of_reply(const Quota &quota, RuleReply reply, bool charged);
 
 /// The verdict after its charge was refunded. Until when units are missing is then told for those
-/// that were charged, too, unless none are missing.
+/// that were charged, too, unless none are missing. `delay` stays as it was: what is refunded was
+/// charged to a request that is rejected, and nobody holds that back.
 Verdict verdict_after_refund(const Quota &quota, Verdict verdict);
 
 /// What a refund of a charge refers to, as the `-- refund` part of lua/<algorithm>.lua says; `now`
