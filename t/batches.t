@@ -118,6 +118,16 @@ subtest 'of one client' => sub {
     is(join(' ', sort { $b cmp $a } together(map { "/all?key=all-@{[ $_ % 2 ]}" } 1 .. 20)), join(' ', map { ("200 $_") x 2 } reverse 90 .. 99), 'so it is with all algorithms at once');
 };
 
+subtest 'a denial among others' => sub {
+    is($nginx->get('/cost/gcra?key=denied-1&cost=100')->{status}, 200, 'one client has used up its limit');
+    my @paths = map { "/gcra?key=denied-$_" } 1 .. 16;
+    calls();
+    for my $round (1 .. 3) {
+        is(join(', ', together(@paths)), join(', ', '429 0', ('200 ' . (100 - $round)) x 15), "round $round: the others are charged");
+    }
+    cmp_ok(calls(), '<=', 3 * 2, 'by few calls');
+};
+
 subtest 'a key of another type' => sub {
     $client->rpush("rl:{z:type-$_}:gcra:600000:gcra", 'x') for 5, 9;
     $client->set('rl:{z:type-12}:sliding_log:600000:two-7', 'x');
