@@ -42,6 +42,7 @@ server {
         redis_rate_limit zone=ours algorithm=leaky_bucket limit=10 window=1 burst=5 name=shorter;
         redis_rate_limit zone=ours algorithm=leaky_bucket limit=4 window=1 burst=5 name=longer;
     }
+    location = /short { redis_rate_limit zone=ours algorithm=leaky_bucket limit=10 window=19ms burst=1 cost=2 name=short; }
     location = /body {
         redis_rate_limit zone=ours algorithm=leaky_bucket limit=20 window=1 burst=9 name=body;
         proxy_pass http://unix:%DIR%/upstream.sock;
@@ -54,7 +55,7 @@ server {
     location / { return 200 "\$request_method \$arg_n"; }
 }
 END
-    $nginx->add_page($_, '') for qw(slow info notice two);
+    $nginx->add_page($_, '') for qw(slow info notice two short);
     for my $side (qw(theirs ours)) {
         mkdir $nginx->dir . "/html/$side";
         $nginx->add_page("$side/$_", "held\n") for keys %pairs;
@@ -119,6 +120,20 @@ subtest 'the longest of several delays' => sub {
     cmp_ok($logged[2][1], '>=', 0.4, "the third was held for $logged[2][1] s");
     like($nginx->error_log, qr/\[warn\] .*delaying request, rule "longer", key "two", by 0\.[45]\d\ds, client/, 'and is logged');
     unlike($nginx->error_log, qr/delaying request, rule "shorter"/, 'once');
+};
+
+# Each is held back for 1.9 ms. nginx sleeps for whole milliseconds, 2 here, unless something else
+# wakes it meanwhile: its clock may have been up to a millisecond late when the timer was set.
+subtest 'a delay that is no whole number of milliseconds' => sub {
+    my $count  = 200;
+    my $client = RateLimit::Client->new($nginx);
+    for my $n (0 .. $count - 1) {
+        $client->send("GET /short?key=short-$n&n=$n HTTP/1.1\r\nHost: a\r\n\r\n")->response->{status} == 200 or die 'not served';
+    }
+    my @logged = map { (logged($nginx, '/short', "short-$_"))[$_] } 0 .. $count - 1;
+    is(scalar(grep { $_->[2] eq 'DELAYED' } @logged), $count, 'each request is delayed');
+    my $too_short = grep { $_->[1] < 0.002 } @logged;
+    cmp_ok($too_short, '<=', $count / 10, "for no less than that, but $too_short");
 };
 
 subtest 'log levels' => sub {
