@@ -11,9 +11,12 @@ use RateLimit::Liar;
 use RateLimit::Load qw(start_load);
 use RateLimit::Nginx;
 use RateLimit::Port qw(empty_port);
+use RateLimit::Redis;
+use RateLimit::Relay;
 use RateLimit::Sentinels;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
+use Time::HiRes qw(time);
 
 my $sentinels = RateLimit::Sentinels->start_new;
 
@@ -105,7 +108,9 @@ subtest 'Sentinels that are not there, or do not answer' => sub {
     $nginx->stop;
 };
 
-sub told ($host, $port) { return "*2\r\n" . join '', map { '$' . length($_) . "\r\n$_\r\n" } $host, $port }
+sub list (@words) { return '*' . @words . "\r\n" . join '', map { '$' . length($_) . "\r\n$_\r\n" } @words }
+
+sub told ($host, $port) { return list($host, $port) }
 
 subtest 'a Sentinel that lies' => sub {
     my $master    = $sentinels->master;
@@ -148,6 +153,31 @@ subtest 'Sentinels that leave when they have told a name' => sub {
     my @liars = map { RateLimit::Liar->start_new($told, leaves => 1) } 1, 2;
     my $nginx = start_nginx(join(' ', map { $_->server } @liars) . ' connect_timeout 3s; timeout 3s;', http => $dns->resolver);
     ok(works($nginx), 'the name that they told counts');
+    $nginx->stop;
+};
+
+# A new master may take a moment to come: what was waited for the old one says nothing of that.
+subtest 'a master that was hard to reach, and moves' => sub {
+    my $subscribed = "*3\r\n\$9\r\nsubscribe\r\n\$14\r\n+switch-master\r\n:1\r\n";
+    my $redis      = RateLimit::Redis->start_new;
+    my $old        = RateLimit::Relay->start_new($redis->conf->{port});
+    my $new        = RateLimit::Relay->start_new(empty_port());
+    my $says       = sub ($relay) { told('127.0.0.1', $relay->port) . $subscribed };
+    my $liar       = RateLimit::Liar->start_new($says->($old));
+    my $sentinel   = RateLimit::Relay->start_new($liar->port);
+    $old->replace_all("-LOADING Redis is loading the dataset in memory\r\n");
+    my $nginx = start_nginx("server 127.0.0.1:${\$sentinel->port};");
+    ok(wait_until(sub { $old->counts->{accepted} >= 7 }), 'after some attempts there is a second between them');
+    $old->replace_all('');
+    ok(works($nginx), 'it lets us in');
+
+    $sentinel->replace_all($says->($new));
+    $sentinel->inject(list('message', '+switch-master', join ' ', 'limits', map { ('127.0.0.1', $_->port) } $old, $new));
+    ok(wait_until(sub { $new->counts->{accepted} >= 1 }), 'the new one is tried');
+    my $began = time;
+    ok(wait_until(sub { $new->counts->{accepted} >= 4 }), 'and tried again');
+    my $lasts = time - $began;
+    cmp_ok($lasts, '<', 1, sprintf 'soon: three times in %.2f s', $lasts); # 0.35 s at most, of waiting
     $nginx->stop;
 };
 

@@ -21,6 +21,8 @@ sub start_new ($class, $says, %options) {
     return bless { port => $listener->sockport, process => $process }, $class;
 }
 
+sub port ($self) { return $self->{port} }
+
 # For a backend's block.
 sub server ($self) { return "server 127.0.0.1:$self->{port};" }
 
