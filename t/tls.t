@@ -10,6 +10,7 @@ use RateLimit::Nginx;
 use RateLimit::Port qw(empty_port);
 use RateLimit::Redis;
 use RateLimit::Relay;
+use RateLimit::TlsRelay;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
 
@@ -110,6 +111,15 @@ subtest 'a client that shows a certificate' => sub {
     my $counts = $relay->counts;
     is($counts->{accepted}, 2, 'which is one');
     cmp_ok($counts->{replied} - $full, '<', $full - 500, 'that resumes the session: no certificate is shown again');
+    $nginx->stop;
+};
+
+# By TLS 1.2, for by TLS 1.3 no session comes about where the client leaves at once.
+subtest 'a certificate that is renewed' => sub {
+    my $relay = RateLimit::TlsRelay->start_new($with{address}{redis}->conf->{port}, $certificates, 'expired', 'address');
+    my $nginx = start_nginx($relay->server . " $trusted ssl_protocols TLSv1.2;");
+    ok($nginx->wait_for_log(qr/fails: TLS verification failed: certificate has expired,/), 'is not trusted while it has expired');
+    ok(wait_until(sub { $nginx->get('/closed?key=' . rand)->{status} == 200 }), 'and is afterwards, though the server would resume the session');
     $nginx->stop;
 };
 
