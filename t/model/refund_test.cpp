@@ -225,6 +225,19 @@ TEST_P(RefundTest, OfABucketAfterAnotherLimitIsRightToMicroseconds) {
     EXPECT_LE(reset.count(), 4'761'908);
 }
 
+TEST_P(RefundTest, OfABucketIsRoundedAgainstTheClient) {
+    if (!rate_limit::is_bucket(GetParam())) {
+        GTEST_SKIP() << "only buckets keep fractions of a microsecond";
+    }
+    const Quota sevenths = bucket_of(7);
+    ask(sevenths, 6, "k");
+    const Charge charge = ask(sevenths, 1, "k"); // which leads to 10 s, without a fraction
+    ask(sevenths, 1, "k");
+    clock_.move(9'000'000); // so that a second of it is still taken, and 1,428,571 3/7 of the last
+    refund(charge);
+    EXPECT_EQ(ask(sevenths, 0, "k").verdict.reset.count(), 1'428'572);
+}
+
 TEST_P(RefundTest, MayComeInTheNextWindow) {
     if (GetParam() != Algorithm::sliding_window) {
         GTEST_SKIP() << "the others forget a window that has ended";
@@ -263,6 +276,9 @@ TEST_P(RefundTest, OfABucketGoOnWhereTheirCountBeginsAnew) {
         ASSERT_TRUE(kept.is_charged);
         refund(first);
         EXPECT_EQ(ask(quota, 0, "k").verdict.reset.count(), 8'000'000);
+        double after[5];
+        redis_.command({"GET", "k"}).text.copy(reinterpret_cast<char *>(after), sizeof(after));
+        EXPECT_EQ(after[3], 4'000'000 - 1);
         clock_.move(elapsed * 1'000'000);
         refund(second);
         EXPECT_EQ(ask(quota, 0, "k").verdict.reset.count(), (4 + stays - elapsed) * 1'000'000)
