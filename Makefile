@@ -6,6 +6,7 @@ MODULES_DIR ?= /usr/lib/nginx/modules
 PORT ?= 8080
 MINUTES ?= 30
 SEED ?= 1
+MUTANTS ?= 20
 export PORT MINUTES SEED
 
 MODULE = build/ngx_http_redis_rate_limit_module.so
@@ -17,7 +18,7 @@ SECONDS ?= 60
 # For commands that do all there is to do; `make` itself does as it is told by -j.
 ON_ALL_CORES = --jobs=$$(nproc)
 
-.PHONY: all run test test-asan fuzz soak bench install lint format clean help FORCE
+.PHONY: all run test test-asan fuzz soak mutants bench install lint format clean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(MODULE)
@@ -29,6 +30,8 @@ help:
 	@echo 'make test-asan  the same with AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make fuzz       runs each fuzz target for SECONDS=$(SECONDS)'
 	@echo 'make soak       faults of all kinds under load for MINUTES=$(MINUTES), by chance from SEED=$(SEED)'
+	@echo 'make mutants    puts MUTANTS=$(MUTANTS) small mistakes into the code by chance from SEED=$(SEED), tells which no test'
+	@echo '                notices (FILES= some sources, CHANGE= a commit: only lines changed since, TESTS= some of t/)'
 	@echo 'make bench      measures against nginx alone and limit_req, writes docs/benchmark.md'
 	@echo 'make install    puts the module into MODULES_DIR=$(MODULES_DIR)'
 	@echo 'make lint       checks layout, names and usual mistakes'
@@ -96,6 +99,10 @@ soak:
 	tools/install-packages test
 	$(MAKE) all
 	tools/run-tests t/soak/soak.t
+
+mutants:
+	tools/install-packages test
+	tools/run-mutants --count=$(MUTANTS) --seed=$(SEED) --change='$(CHANGE)' --tests='$(TESTS)' $(FILES)
 
 bench:
 	tools/install-packages bench
