@@ -22,6 +22,12 @@ sub module () { return $module }
 # What never may stand in error.log.
 my $bad = qr/\[(?:alert|emerg)\]|AddressSanitizer|LeakSanitizer|runtime error:|exited on signal/;
 
+# Not from the variable NGINX, in which nginx looks for sockets to inherit.
+sub binary () { return $ENV{RATE_LIMIT_NGINX} // '/usr/sbin/nginx' }
+
+# What is logged before the configuration is read; nginx before 1.19.5 has one place for it.
+my @early_log = qx(@{[ binary ]} -h 2>&1) =~ /^ +-e /m ? qw(-e error.log) : ();
+
 # A new master is started in an environment of only what `env` names.
 my $as_daemon = join ' ', 'daemon on;', map { "env $_;" } qw(LD_PRELOAD ASAN_OPTIONS LSAN_OPTIONS);
 
@@ -37,6 +43,7 @@ sub new ($class, $http, %options) {
         owner   => $$,
     }, $class;
     chmod 0755, $self->{dir};
+    mkdir "$self->{dir}/logs" if !@early_log; # that one's usual place
     $self->configure($http);
     return $self;
 }
@@ -78,11 +85,8 @@ END
     write_file("$self->{dir}/nginx.conf", $text);
 }
 
-# Not from the variable NGINX, in which nginx looks for sockets to inherit.
-sub binary () { return $ENV{RATE_LIMIT_NGINX} // '/usr/sbin/nginx' }
-
 # To be run in its directory.
-sub command ($self, @more) { return (binary, qw(-p ./ -e error.log -c nginx.conf), @more) }
+sub command ($self, @more) { return (binary, qw(-p ./), @early_log, qw(-c nginx.conf), @more) }
 
 # The runtime of a sanitizer that the module was built with comes before nginx.
 sub preload () { return $ENV{RATE_LIMIT_PRELOAD} // '' }
