@@ -79,7 +79,10 @@ subtest 'nodes that do not know their address, and names' => sub {
     ok(wait_until(sub { !grep { $_->[2][0] ne 'node.test' } map { $_->client->cluster('slots')->@* } $cluster->nodes }), 'all nodes know their names');
     limits('a name without a resolver', $cluster, $cluster->servers);
 
-    my $dns = RateLimit::Dns->start_new('node.test' => '127.0.0.1');
+    my $dns = RateLimit::Dns->start_new;
+    limits('a name that the resolver does not know', $cluster, $cluster->servers, $dns->resolver);
+
+    $dns->answer('node.test' => '127.0.0.1');
     limits('a name', $cluster, $cluster->servers, $dns->resolver);
     my ($port) = $cluster->servers =~ /:(\d+)/;
     limits('a name of the configuration', $cluster, "server node.test:$port;", $dns->resolver);

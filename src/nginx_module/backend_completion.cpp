@@ -1,10 +1,13 @@
 #include "backend_completion.hpp"
 
 #include "parameters.hpp"
+#include "resolver.hpp"
 
 #include <algorithm>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace nginx_module {
 
@@ -98,6 +101,29 @@ char *set_up_tls(ngx_conf_t *cf, BackendConf &backend) {
     return backend.tls != nullptr ? NGX_CONF_OK : static_cast<char *>(NGX_CONF_ERROR);
 }
 
+/// The addresses of a name; where there are none, it is told why.
+std::vector<Address> look_up(ngx_conf_t *cf, const BackendConf &backend, const HostName &server) {
+    ngx_url_t url{};
+    url.url = to_ngx(server.host);
+    url.default_port = server.port;
+    if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
+        const bool is_refused = backend.resolver == nullptr;
+        const ngx_uint_t level = is_refused ? NGX_LOG_EMERG : NGX_LOG_WARN;
+        ngx_log_error(level, cf->log, 0,
+                      "%s: invalid server \"%V\" of \"%s\" (%s), expected a host that "
+                      "resolves, or %s",
+                      directive, &url.url, backend.name.c_str(),
+                      url.err != nullptr ? url.err : "no memory",
+                      is_refused ? "a resolver" : "that the resolver knows later");
+        return {};
+    }
+    std::vector<Address> addresses;
+    for (const ngx_addr_t &found : std::span(url.addrs, url.naddrs)) {
+        addresses.emplace_back(found.sockaddr, found.socklen);
+    }
+    return addresses;
+}
+
 } // namespace
 
 char *complete_backend(ngx_conf_t *cf, BackendConf &backend) {
@@ -110,24 +136,18 @@ char *complete_backend(ngx_conf_t *cf, BackendConf &backend) {
 
 bool look_up_servers(ngx_conf_t *cf, BackendConf &backend, ngx_resolver_t *resolver) {
     backend.resolver = resolver;
+    if (resolver != nullptr && !may_be_implied(*resolver)) {
+        return true;
+    }
     for (HostName &server : backend.servers) {
-        if (resolver != nullptr || !server.addresses.empty()) {
+        if (!server.addresses.empty()) {
             continue;
         }
-        ngx_url_t url{};
-        url.url = to_ngx(server.host);
-        url.default_port = server.port;
-        if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
-            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                          "%s: invalid server \"%V\" of \"%s\" (%s), expected a host that "
-                          "resolves, or a resolver",
-                          directive, &url.url, backend.name.c_str(),
-                          url.err != nullptr ? url.err : "no memory");
+        std::vector<Address> found = look_up(cf, backend, server);
+        if (found.empty() && resolver == nullptr) {
             return false;
         }
-        for (const ngx_addr_t &found : std::span(url.addrs, url.naddrs)) {
-            server.addresses.emplace_back(found.sockaddr, found.socklen);
-        }
+        (resolver != nullptr ? server.spare : server.addresses) = std::move(found);
     }
     return true;
 }

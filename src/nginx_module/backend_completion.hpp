@@ -15,8 +15,8 @@ char *complete_backend(ngx_conf_t *cf, BackendConf &backend);
 /// The one that zones use where none is defined.
 BackendConf &add_default_backend(MainConf &main);
 
-/// Looks the names of servers up, unless `resolver` does so later, for each connection. False: told
-/// and refused.
+/// Looks the names of servers up, unless `resolver` does so later, for each connection. Where the
+/// resolver may be nobody's, both do. False: told and refused.
 bool look_up_servers(ngx_conf_t *cf, BackendConf &backend, ngx_resolver_t *resolver);
 
 } // namespace nginx_module

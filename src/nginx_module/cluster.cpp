@@ -119,20 +119,22 @@ Node &Cluster::node_of(Master &master) {
     return *master.node;
 }
 
-/// Without a resolver, names have the addresses that the configuration or the cluster knows.
+/// Unless a resolver finds others, names have the addresses that the configuration or the cluster
+/// knows.
 HostName Cluster::name_of(std::string_view host, in_port_t port, std::string_view address) const {
     HostName name{
         .host = std::string(host), .port = port, .addresses = literal_address(host, port)};
-    if (!name.addresses.empty() || conf_.resolver != nullptr) {
+    if (!name.addresses.empty()) {
         return name;
     }
+    auto &addresses = conf_.resolver != nullptr ? name.spare : name.addresses;
     const auto server = std::ranges::find(conf_.servers, host, &HostName::host);
     if (server != conf_.servers.end()) {
-        for (const Address &known : server->addresses) {
-            name.addresses.push_back(with_port(known, port));
+        for (const Address &known : server->known()) {
+            addresses.push_back(with_port(known, port));
         }
     } else {
-        name.addresses = literal_address(address, port);
+        addresses = literal_address(address, port);
     }
     return name;
 }

@@ -4,6 +4,7 @@
 #include "../redis_client/arguments.hpp"
 #include "backend.hpp"
 #include "backend_completion.hpp"
+#include "resolver.hpp"
 #include "shared_memory.hpp"
 #include "util.hpp"
 
@@ -74,14 +75,6 @@ bool add_memory(ngx_conf_t *cf, BackendConf &backend) {
             ->memory.attach(memory, running != nullptr ? &running->memory : nullptr);
     };
     return true;
-}
-
-/// That of the http level; null where none is configured.
-ngx_resolver_t *resolver_of(ngx_conf_t *cf) {
-    const auto *core = static_cast<const ngx_http_core_loc_conf_t *>(
-        ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
-    const bool is_configured = core->resolver != nullptr && core->resolver->connections.nelts > 0;
-    return is_configured ? core->resolver : nullptr;
 }
 
 void set_arguments(RuleConf &conf) {

@@ -29,7 +29,7 @@ std::vector<Address> literal_address(std::string_view host, in_port_t port) {
 }
 
 Host::Host(Owner &owner, ngx_resolver_t *resolver, HostName name)
-    : owner_(owner), resolver_(resolver), name_(std::move(name)), addresses_(name_.addresses) {}
+    : owner_(owner), resolver_(resolver), name_(std::move(name)), addresses_(name_.known()) {}
 
 std::string_view Host::text() const {
     return addresses_.empty() ? std::string_view(name_.host) : address().text();

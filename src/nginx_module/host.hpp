@@ -16,8 +16,10 @@ struct HostName {
     std::string host; // a name, or an address without brackets; empty for a unix socket
     in_port_t port = 0;
     std::vector<Address> addresses = {}; // where it is fixed: in the order in which they are tried
+    std::vector<Address> spare = {};     // of a name, as long as the resolver has found none
 
     bool is_local() const { return host.empty(); }
+    const std::vector<Address> &known() const { return addresses.empty() ? spare : addresses; }
 };
 
 /// The address that a text is; none where it is a name.
@@ -31,7 +33,8 @@ class Host final : public Locator {
     Host(const Host &) = delete;
     Host &operator=(const Host &) = delete;
 
-    /// A name that is not found within the time keeps the addresses that it had.
+    /// A name that is not found within the time keeps the addresses that it had, at first the
+    /// spare ones.
     void locate(std::chrono::milliseconds timeout) override;
     void give_up() override;
 
