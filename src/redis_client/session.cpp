@@ -11,6 +11,14 @@ namespace redis_client {
 
 namespace {
 
+/// Errors that only a cluster's node has: it may refuse one key and serve another.
+bool is_of_cluster(std::string_view error) {
+    constexpr std::string_view words[] = {"MOVED ", "ASK ", "TRYAGAIN ", "CROSSSLOT ",
+                                          "CLUSTERDOWN "};
+    return std::ranges::any_of(words,
+                               [&](std::string_view word) { return error.starts_with(word); });
+}
+
 size_t run_length(const Call &first) {
     size_t length = 0;
     for (const Call *check = &first; check != nullptr; check = check->next_in_run) {
@@ -189,10 +197,12 @@ Session::Progress Session::take_error(Call &call, std::string_view error, Time n
         send_apart(call, now);
         return Progress::more;
     }
-    if (is_error_of_keys(error)) {
-        note_problem_of_keys(call, "error reply", error);
+    const bool lacks_mode = redirects_ == nullptr && is_of_cluster(error);
+    const char *what = lacks_mode ? "a node of a cluster, use mode cluster" : "error reply";
+    if (names_keys(error)) {
+        note_problem_of_keys(call, what, error);
     } else {
-        note_problem("error reply", error);
+        note_problem(what, error);
     }
     note_refusal(call);
     fail(call, Failure::reply, now);
@@ -343,6 +353,14 @@ void Session::tell(CheckListener *listener, std::optional<Failure> failure, Time
     if (listener != nullptr) {
         listener->on_answer(failure);
     }
+}
+
+/// Whether an error is about the keys of its check, so that others may have verdicts. Where the whole
+/// cluster is down, none has.
+bool Session::names_keys(std::string_view error) const {
+    const bool is_of_hash_slot = redirects_ == nullptr && is_of_cluster(error) &&
+                                 !error.starts_with("CLUSTERDOWN The cluster is down");
+    return is_of_hash_slot || is_error_of_keys(error);
 }
 
 void Session::count(std::optional<Failure> failure, Time now) {

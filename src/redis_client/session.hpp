@@ -30,7 +30,7 @@ namespace redis_client {
 struct Counters {
     uint64_t verdicts = 0;
     uint64_t failures = 0;
-    uint64_t key_failures = 0; // of these: by what a key holds, which is no fault of Redis
+    uint64_t key_failures = 0; // of these: by their keys, which is no fault of Redis
     uint64_t not_asked = 0;    // since too many had failed before
     uint64_t scripts_sent = 0; // with checks or releases, since Redis did not know them
 };
@@ -171,6 +171,7 @@ class Session {
     std::optional<Time> given_up_at() const;
     void log_in();
     Failure refuse(Failure failure, Time now);
+    bool names_keys(std::string_view error) const;
     void count(std::optional<Failure> failure, Time now);
 
     Progress take_login_reply(const Reply &reply, Time now);

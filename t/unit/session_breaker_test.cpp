@@ -140,6 +140,34 @@ TEST_F(SessionBreakerTest, TakesNoKeyOfAnotherTypeForAFaultOfRedis) {
     expect_to_grant("b");
 }
 
+TEST_F(SessionBreakerTest, TakesNoHashSlotForAFaultOfRedis) {
+    for (const std::string_view error :
+         {"MOVED 1 node:2", "ASK 1 node:2", "TRYAGAIN Multiple keys request during rehashing",
+          "CROSSSLOT Keys in request don't hash to the same slot",
+          "CLUSTERDOWN Hash slot not served"}) {
+        const uint64_t key_failures = session_->counters().key_failures;
+        for (int i = 0; i < 4; ++i) {
+            ask(a_, "a");
+            receive("-" + std::string(error) + "\r\n");
+            EXPECT_EQ(a_.results.back(), Result(Failure::reply)) << error;
+        }
+        EXPECT_EQ(session_->problem().what, "a node of a cluster, use mode cluster") << error;
+        EXPECT_EQ(session_->problem().redis_said, error);
+        EXPECT_EQ(session_->counters().key_failures, key_failures + 4);
+        expect_to_grant("b");
+    }
+}
+
+TEST_F(SessionBreakerTest, AsksNoNodeWhoseClusterIsDown) {
+    for (int i = 0; i < 3; ++i) {
+        ask(a_, "a");
+        receive("-CLUSTERDOWN The cluster is down\r\n");
+    }
+    EXPECT_EQ(session_->problem().what, "a node of a cluster, use mode cluster");
+    EXPECT_EQ(session_->counters().key_failures, 0u);
+    EXPECT_EQ(refusal(), Failure::breaker);
+}
+
 TEST_F(SessionBreakerTest, TakesNoOverloadForAFaultOfRedis) {
     std::string answers;
     for (int i = 0; i < 5; ++i) {
