@@ -163,7 +163,7 @@ for my $flushed (0, 1) {
         $client->script_flush if $flushed;
         $redis->freeze;
         ask_together(\@connections, @paths);
-        $_->close for @leaving;
+        $_->reset for @leaving;
         ok(wait_until(sub { 8 == (() = $nginx->access_log =~ /key=left-$flushed-\S+ HTTP\S*" 499 /g) }), 'they are gone');
         $redis->thaw;
         is(join(', ', answers(@staying)), join(', ', ('200 99') x 8), 'the others are answered');

@@ -97,7 +97,7 @@ subtest 'nor is a script that it has forgotten, when nobody waits for it any mor
     $redis->freeze;
     my @leaving = map { RateLimit::Client->new($nginx)->send("GET /?key=left HTTP/1.1\r\nHost: a\r\n\r\n") } 1 .. 3;
     ok(wait_until(sub { pending($nginx, 'default') == 3 }), 'requests wait');
-    $_->close for @leaving;
+    $_->reset for @leaving;
     ok(wait_until(sub { 3 == (() = $nginx->access_log =~ / 499 /g) }), 'their clients leave');
     $redis->thaw;
     ok(wait_until(sub { pending($nginx, 'default') == 0 }), 'Redis knows no script');

@@ -177,7 +177,7 @@ sub left ($pattern) { return scalar(() = $nginx->access_log =~ /"GET \S*$pattern
     ok(all_pending(), 'as many checks as may be pending');
     my $one_more = RateLimit::Client->new($nginx)->send(message(GET => '/left?key=left'));
     is($one_more->response->{status}, 503, 'one more than may be pending is refused at once');
-    $_->close for @leaving, $one_more;
+    $_->reset for @leaving, $one_more;
     ok(wait_until(sub { left('key=left') == $most_pending }), 'those that left are noticed while Redis is stopped');
     ok(no_connection_left(), 'their connections are closed');
     thaw();
@@ -185,7 +185,7 @@ sub left ($pattern) { return scalar(() = $nginx->access_log =~ /"GET \S*$pattern
 
     $redis->freeze;
     freeze($worker);
-    RateLimit::Client->new($nginx)->send(message(GET => '/left?key=gone'))->close for 1 .. 5;
+    RateLimit::Client->new($nginx)->send(message(GET => '/left?key=gone'))->reset for 1 .. 5;
     kill CONT => $worker;
     ok(wait_until(sub { left('key=gone') == 5 }), 'clients that are gone before nginx reads their requests');
     thaw();
@@ -208,7 +208,7 @@ for my $path ('/after-free', '/after-limited', '/after-same') {
     $redis->freeze;
     my $leaving = RateLimit::Client->new($nginx)->send(message(GET => "$path?key=led"));
     ok(connections_show(qr/Writing: 2 /), "$path: suspended");
-    $leaving->close;
+    $leaving->reset;
     ok($nginx->wait_for_log(qr/prematurely closed connection.*GET \Q$path\E/), "$path: the client leaves");
     thaw();
     ok(no_connection_left(), "$path: the request ends");

@@ -192,7 +192,7 @@ subtest 'clients that leave before the verdict' => sub {
     $relay->hold;
     my @leaving = map { RateLimit::Client->new($nginx)->send("GET /2?key=early HTTP/1.1\r\nHost: a\r\n\r\n") } 1 .. 3;
     holds(2, 'early', 'as verdicts are on their way');
-    $_->close for @leaving;
+    $_->reset for @leaving;
     ok(wait_until(sub { 3 == (() = $nginx->access_log =~ /key=early\S* HTTP\S*" 499 /g) }), 'all leave');
     holds(0, 'early', 'released before the verdicts came');
     $relay->release;

@@ -39,7 +39,7 @@ sub not_charged ($redis, $when, %options) {
             $connections[$client - 1]->send("GET /many?key=$round-$client HTTP/1.1\r\nHost: localhost\r\n\r\n");
         }
         $when->($now);
-        $_->close for reverse @connections; # first those that may not have been sent
+        $_->reset for reverse @connections; # first those that may not have been sent
         wait_until(sub { @clients == (() = $nginx->access_log =~ /key=$round-\d+ HTTP\S*" 499 /g) }) or die 'they have not left';
         $redis->thaw;
         is($nginx->get("/many?key=$round-last")->{status}, 200, "round $round: a verdict after those of theirs");

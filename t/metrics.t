@@ -99,7 +99,7 @@ sub leave ($nginx, $backend, $path, $count = 1) {
     my @clients = map { RateLimit::Client->new($nginx)->send("GET $path HTTP/1.1\r\nHost: a\r\n\r\n") } 1 .. $count;
     wait_until(sub { pending($nginx, $backend) == $pending + $count && pending($nginx, 'default') == 0 })
         or die 'not all are asked';
-    $_->close for @clients;
+    $_->reset for @clients;
     wait_until(sub { logged($nginx) == $logged + $count }) or die 'nobody noticed that they left';
     is(pending($nginx, $backend), $pending + $count, 'their answers are still to come');
 }

@@ -223,7 +223,7 @@ subtest 'the second answer does not come in time' => sub {
     my $client = RateLimit::Client->new($nginx)->send("GET /relay?key=r&left HTTP/1.1\r\nHost: a\r\n\r\n");
     my $asked  = answer_once(0);
     ok(wait_until(sub { $relay->counts->{requested} > $asked }), 'the other one is asked');
-    $client->close;
+    $client->reset;
     ok(wait_until(sub { $nginx->access_log =~ /key=r&left HTTP\S*" 499 / }), 'a client may leave meanwhile');
 };
 
@@ -255,9 +255,9 @@ END
     my $metrics = sub { decode_json($nginx->get('/metrics')->{content}) };
     ok(wait_until(sub { $metrics->()->{backends}{default}{state} eq 'up' }), 'Redis is there');
     $redis->freeze;
-    my $request = $nginx->get_later('/?key=' . 'k' x 100);
+    my $leaving = RateLimit::Client->new($nginx)->send('GET /?key=' . 'k' x 100 . " HTTP/1.1\r\nHost: a\r\n\r\n");
     ok(wait_until(sub { $metrics->()->{backends}{default}{pending} == 1 }), 'a check is on its way');
-    undef $request;
+    $leaving->reset;
     ok(wait_until(sub { $nginx->access_log =~ m{GET /\?key=k+ \S+ 499} }), 'its client leaves');
     ok(wait_until(sub { $metrics->()->{zones}{local}{rules}{'local/3600s'}{local_passed} == 1 }), 'this host decides');
     $redis->thaw;

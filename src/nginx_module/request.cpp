@@ -4,6 +4,8 @@
 #include "timer.hpp"
 #include "util.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <type_traits>
 #include <utility>
@@ -27,6 +29,40 @@ void stay_suspended(ngx_http_request_t *r) noexcept {
         ngx_log_error(NGX_LOG_INFO, r->connection->log, 0, "client cancelled the request");
         ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
     }
+}
+
+/// True if the connection takes no answer any more: it was reset, or its other end is closed, which
+/// shows so only where both are on this host. A client that has ended its sending side (FIN) can
+/// still read. The system is asked by poll(), for that works with each event method of nginx, and
+/// takes no error away that nginx is still to read.
+bool is_dead(const ngx_connection_t &connection) {
+    pollfd socket{.fd = connection.fd, .events = 0, .revents = 0};
+    return poll(&socket, 1, 0) == 1 && (socket.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+/// HTTP/2 and HTTP/3: the request is a stream of a connection that others share, and the end of
+/// what the client sends is no event of the stream.
+bool is_stream(const ngx_http_request_t &r) {
+    return r.http_version >= NGX_HTTP_VERSION_20;
+}
+
+/// Reads the events of a request that waits for a verdict.
+void watch_for_reset(ngx_http_request_t *r) noexcept {
+    if (is_stream(*r)) {
+        ngx_http_test_reading(r);
+        return;
+    }
+    ngx_connection_t *connection = r->connection;
+    if (is_dead(*connection)) {
+        connection->read->eof = connection->read->error = connection->error = 1;
+        ngx_log_error(NGX_LOG_INFO, connection->log, 0, "client prematurely closed connection");
+        ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
+        return;
+    }
+    if (RequestState *state = RequestState::find(r)) {
+        state->keep_read_event();
+    }
+    ngx_http_block_reading(r);
 }
 
 RequestState *find_in_pool(ngx_http_request_t *r) {
@@ -102,7 +138,7 @@ ngx_int_t RequestState::wait_for(Question *questions, std::chrono::microseconds 
     if (unanswered_ == 0) {
         return NGX_OK;
     }
-    if (!suspend()) {
+    if (!suspend(watch_for_reset)) {
         forget();
         return NGX_ERROR;
     }
@@ -126,7 +162,7 @@ void RequestState::end_asking(std::chrono::microseconds now) {
 }
 
 ngx_int_t RequestState::delay(std::chrono::microseconds time) {
-    if (!suspend()) {
+    if (!suspend(ngx_http_test_reading)) { // as limit_req does
         return NGX_ERROR;
     }
     was_delayed_ = true;
@@ -143,9 +179,9 @@ void RequestState::settle() {
     }
 }
 
-/// From here to resume() the request only waits, and nginx notices a client that leaves, as in
-/// limit_req. False without memory.
-bool RequestState::suspend() {
+/// From here to resume() the request only waits, and `watch` handles the events of its client's
+/// connection. Returns false if memory ran out.
+bool RequestState::suspend(ngx_http_event_handler_pt watch) {
     if (!cleans_up_) {
         ngx_http_cleanup_t *cleanup = ngx_http_cleanup_add(r_, 0);
         if (cleanup == nullptr) {
@@ -158,15 +194,26 @@ bool RequestState::suspend() {
         cleans_up_ = true;
     }
     if (!r_->post_action) { // which runs though its client may have left
-        ngx_event_t *read = r_->connection->read;
-        if (read->ready) {
-            ngx_post_event(read, &ngx_posted_events);
-        } else if (ngx_handle_read_event(read, 0) != NGX_OK) {
+        if (!look_at_client(watch)) {
             return false;
         }
-        r_->read_event_handler = ngx_http_test_reading;
+        r_->read_event_handler = watch;
     }
     r_->write_event_handler = stay_suspended;
+    return true;
+}
+
+/// Posts the event of what came before `watch` was there, as nothing will tell of it again, or
+/// makes sure that there will be one. Only a reset matters to watch_for_reset(): the event of
+/// anything else is not posted, for nginx would not have had it either.
+bool RequestState::look_at_client(ngx_http_event_handler_pt watch) {
+    ngx_event_t *read = r_->connection->read;
+    if (!read->ready) {
+        return ngx_handle_read_event(read, 0) == NGX_OK;
+    }
+    if (watch != watch_for_reset || is_stream(*r_) || is_dead(*r_->connection)) {
+        ngx_post_event(read, &ngx_posted_events);
+    }
     return true;
 }
 
@@ -190,6 +237,9 @@ void RequestState::resume() {
     ngx_http_set_log_request(connection->log, r_);
     r_->read_event_handler = ngx_http_block_reading;
     r_->write_event_handler = ngx_http_core_run_phases;
+    if (std::exchange(has_read_event_, false)) {
+        ngx_post_event(connection->read, &ngx_posted_events);
+    }
     ngx_http_core_run_phases(r_);
     ngx_http_run_posted_requests(connection);
 }

@@ -45,6 +45,10 @@ class RequestState {
     /// Suspends the request for a time. NGX_AGAIN or NGX_ERROR.
     ngx_int_t delay(std::chrono::microseconds time);
 
+    /// The client has sent more, or ended its sending side, while a verdict is waited for. Whoever
+    /// handles the request's events after that is to be told, as the event method tells it once.
+    void keep_read_event() { has_read_event_ = true; }
+
     /// What was asked no longer matters: the request ends, or nginx has led it elsewhere while it
     /// was suspended, as to a post_action.
     void forget();
@@ -89,7 +93,8 @@ class RequestState {
     void on_answer(std::chrono::microseconds now);
     void end_asking(std::chrono::microseconds now);
     void give_up_questions();
-    bool suspend();
+    bool suspend(ngx_http_event_handler_pt watch);
+    bool look_at_client(ngx_http_event_handler_pt watch);
     void resume();
 
     ngx_http_request_t *r_;
@@ -100,6 +105,7 @@ class RequestState {
     size_t unanswered_ = 0;
     ngx_event_t resume_{}; // posted, or on a timer
     bool cleans_up_ = false;
+    bool has_read_event_ = false;
     bool is_rejected_ = false;
     bool was_delayed_ = false;
     std::chrono::microseconds first_asked_{0};

@@ -5,7 +5,8 @@ package RateLimit::Client;
 use v5.36;
 use IO::Select;
 use IO::Socket::INET;
-use Socket qw(SOL_SOCKET SO_LINGER);
+use IO::Socket::SSL;
+use Socket qw(SHUT_WR SOL_SOCKET SO_LINGER);
 
 sub new ($class, $nginx, $host = '127.0.0.1') {
     my $socket = IO::Socket::INET->new(PeerAddr => $host, PeerPort => $nginx->port) or die "connect: $@";
@@ -56,12 +57,30 @@ sub response ($self, $method = 'GET') {
     return defined $body ? { status => $status, headers => \%headers, body => $body } : $none;
 }
 
-sub close ($self) { close $self->{socket} }
+# From here on over TLS. Nobody asks who the server is.
+sub start_tls ($self) {
+    IO::Socket::SSL->start_SSL($self->{socket}, SSL_verify_mode => SSL_VERIFY_NONE) or die "TLS: $SSL_ERROR";
+    return $self;
+}
 
-# Ends the connection for both directions, and says so to nginx at once.
+# Nothing more is sent, but answers are read: a FIN, and over TLS perhaps a close_notify before it.
+sub end_sending ($self) {
+    shutdown $self->{socket}, SHUT_WR or die "shutdown: $!";
+    return $self;
+}
+
+sub notify_of_close ($self) {
+    Net::SSLeay::shutdown($self->{socket}->_get_ssl_object);
+    return $self;
+}
+
+# To nginx this looks like end_sending(), until it answers.
+sub close ($self) { CORE::close $self->{socket} }
+
+# Leaves, and nginx is told so.
 sub reset ($self) {
-    setsockopt $self->{socket}, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0);
-    $self->close;
+    setsockopt $self->{socket}, SOL_SOCKET, SO_LINGER, pack 'ii', 1, 0 or die "setsockopt: $!";
+    CORE::close $self->{socket};
 }
 
 1;
