@@ -3,6 +3,7 @@
 
 use v5.36;
 use lib 't/lib';
+use JSON::PP qw(decode_json);
 use RateLimit::Client;
 use RateLimit::Nginx;
 use RateLimit::Processes qw(freeze);
@@ -52,6 +53,7 @@ server {
         proxy_pass http://unix:%DIR%/after.sock;
     }
     location /connections { stub_status; }
+    location = /metrics { redis_rate_limit_metrics json; }
 }
 server {
     # answers when Redis does, so that the request before it waits here, too
@@ -66,6 +68,12 @@ server {
     listen 127.0.0.2:%PORT% http2;
     location / {
         redis_rate_limit zone=z algorithm=sliding_log limit=50 window=60;
+        empty_gif;
+    }
+    location /flood {
+        redis_rate_limit zone=z algorithm=sliding_log limit=60 window=60 name=flood;
+        redis_rate_limit zone=z algorithm=concurrency limit=1000 name=permits;
+        redis_rate_limit zone=z algorithm=gcra limit=\$arg_limit window=60 burst=200 name=variable;
         empty_gif;
     }
 }
@@ -226,6 +234,10 @@ like(
     'as many of the streams of four connections pass as may'
 );
 
+sub metrics ()   { return decode_json($nginx->get('/metrics')->{content}) }
+sub rules ()     { return metrics()->{zones}{z}{rules} }
+sub pending ()   { return metrics()->{backends}{default}{pending} }
+
 # A frame, and the header block of a GET out of HPACK's static table and literals.
 sub frame ($type, $flags, $stream, $payload = '') {
     return substr(pack('N', length $payload), 1) . pack('CCN', $type, $flags, $stream) . $payload;
@@ -262,8 +274,29 @@ sub answer_on_stream ($client, $wanted) {
     $client->send(get_on_stream(101, '/?key=reset'));
     is(answer_on_stream($client, 101), 0x88, 'the next stream of the connection is answered');
 
+    # Each stream ends in the turn of nginx's event loop in which it has begun.
+    my $flood = '/flood?key=flood&limit=100';
+    my $key   = 'rl:{z:flood}:sliding_log:60000:flood';
+    for my $flushed (0, 1) {
+        $redis->client->flushall;
+        $redis->client->script_flush if $flushed;
+        my $before = rules()->{flood};
+        my $first  = 201 + 200 * $flushed;
+        for my $batch (0 .. 9) { # nginx closes a connection with too many at once
+            $client->send(map { get_on_stream($_, $flood), reset_stream($_) } map { $first + 20 * $batch + 2 * $_ } 0 .. 9);
+            ok(wait_until(sub { left('key=flood&limit=100') == 100 * $flushed + 10 * $batch + 10 }), 'streams that are reset at once');
+        }
+        my $counted = sub ($outcome) { rules()->{flood}{$outcome} - $before->{$outcome} };
+        ok(wait_until(sub { $counted->('passed') + $counted->('rejected') == 100 }), '100 are counted');
+        is($counted->('passed'),   60, 'of which 60 passed');
+        is($counted->('rejected'), 40, 'and 40 were rejected');
+        is($redis->taken($key), 60, 'and charged to Redis');
+        ok(wait_until(sub { !$redis->client->exists('rl:{z:flood}:concurrency:60000:permits') }), 'their permits are given back');
+        is(pending(), 0, 'and nothing is left');
+    }
+
     $redis->freeze;
-    $client->send(map { get_on_stream($_, '/?key=closed') } 103, 105, 107);
+    $client->send(map { get_on_stream($_, '/?key=closed') } 603, 605, 607);
     $client->close;
     ok(wait_until(sub { left('key=closed') == 3 }), 'streams of a connection that is closed');
     $redis->thaw;

@@ -5,6 +5,7 @@
 #include "reports.hpp"
 #include "util.hpp"
 
+#include <algorithm>
 #include <new>
 
 namespace nginx_module {
@@ -16,6 +17,22 @@ bool copy_key(ngx_pool_t *pool, std::string_view &key) {
     ngx_str_t text = to_ngx(key);
     key = view({text.len, ngx_pstrdup(pool, &text)});
     return key.data() != nullptr;
+}
+
+/// The arguments that a rule has for all its checks stay where they are, so that checks still share
+/// them; a check's own are in the request's memory. Returns false if memory ran out.
+bool copy_arguments(ngx_pool_t *pool, const RuleConf &rule, redis_client::Charge &charge) {
+    const auto &shared = rule.arguments;
+    if (std::ranges::any_of(shared, [&](const auto &one) { return &one == charge.arguments; })) {
+        return true;
+    }
+    auto *own = pool_array<redis_client::WireWords>(pool, 1);
+    if (own == nullptr) {
+        return false;
+    }
+    *own = *charge.arguments;
+    charge.arguments = own;
+    return true;
 }
 
 } // namespace
@@ -35,7 +52,8 @@ AbandonedCheck *AbandonedCheck::make(std::span<const Applied> rules,
         charges[i] = *rules[i].charge;
         applied[i] = rules[i];
         applied[i].charge = &charges[i];
-        has_memory = copy_key(pool, charges[i].redis_key) && copy_key(pool, applied[i].key);
+        has_memory = copy_key(pool, charges[i].redis_key) && copy_key(pool, applied[i].key) &&
+                     copy_arguments(pool, *applied[i].rule, charges[i]);
     }
     if (!has_memory) {
         ngx_destroy_pool(pool);

@@ -1,4 +1,5 @@
-// A check whose request has gone before its answer: Redis may have charged it, so it counts.
+// A check whose request has gone before its answer, and before it was sent perhaps: it is charged
+// and counted all the same, so that who asks and leaves at once does not pass unseen.
 #pragma once
 
 #include "ngx.hpp"

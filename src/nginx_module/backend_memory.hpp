@@ -21,7 +21,7 @@ class BackendMemory {
     void release_gauges();
 
     void check_asked() const { gauges_->check_asked(); }
-    void check_abandoned() const { gauges_->check_ended(); } // before it was sent
+    void check_abandoned() const { gauges_->check_ended(); } // and nobody hears its answer
     /// It was asked at that precise_now().
     void check_answered(std::optional<rate_limit::Failure> failure, std::chrono::microseconds asked,
                         std::chrono::microseconds now) const;

@@ -46,6 +46,7 @@ Cluster::Cluster(const BackendConf &conf, ngx_log_t *log)
 Cluster::~Cluster() {
     stop_timer(deadline_timer_);
     stop_timer(map_timer_);
+    waiting_.disconnected(Session::Lost::unreachable, now()); // whoever still waits is told
 }
 
 std::variant<Call *, redis_client::Failure> Cluster::ask(std::span<redis_client::Charge> charges,
@@ -80,6 +81,8 @@ void Cluster::hand_over(Call &check, std::span<redis_client::Charge> charges,
                         redis_client::CheckListener &listener) {
     if (Node *node = node_that_has(check)) {
         node->hand_over(check, charges, listener);
+    } else {
+        waiting_.hand_over(check, charges, listener, now());
     }
 }
 

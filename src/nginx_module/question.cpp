@@ -46,9 +46,7 @@ void Question::abandon() {
         return;
     }
     redis_client::Call &call = *std::exchange(call_, nullptr);
-    AbandonedCheck *heir =
-        call.is_sent ? AbandonedCheck::make(rules_, state_.times().asked) : nullptr;
-    if (heir != nullptr) {
+    if (AbandonedCheck *heir = AbandonedCheck::make(rules_, state_.times().asked)) {
         backend_.hand_over(call, heir->charges(), *heir);
     } else {
         memory().check_abandoned();

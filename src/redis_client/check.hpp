@@ -75,17 +75,18 @@ struct Call : Pooled<Call> {
     Time sent{0};
     bool is_to_send = false;
     bool is_sent = false;
-    uint64_t end_of_command = 0; // where it ends in the session's output
-    bool sent_in_full = false;   // with EVAL, not by its script's name
-    uint16_t hash_slot = 0;      // of all keys
-    int redirects = 0;           // so far
-    bool needs_asking = false;   // before it
-    bool is_handed_over = false; // to a listener that only wants to know
-    bool timed_out = false;      // and was counted as that: a late reply changes nothing
+    uint64_t end_of_command = 0;   // where it ends in the session's output
+    bool sent_in_full = false;     // with EVAL, not by its script's name
+    uint16_t hash_slot = 0;        // of all keys
+    int redirects = 0;             // so far
+    bool needs_asking = false;     // before it
+    bool is_handed_over = false;   // its request is gone, but it counts: see Session::hand_over()
+    bool is_sent_for_good = false; // its slots are released, so that it cannot be sent again
+    bool timed_out = false;        // and was counted as that: a late reply changes nothing
 
-    /// Whether a request waits for it, or Redis has to know.
+    /// Whether it is to be sent again if Redis did not run it.
     bool is_wanted() const {
-        return (listener != nullptr && !is_handed_over) || kind == Kind::release;
+        return (listener != nullptr && !is_sent_for_good) || kind == Kind::release;
     }
 
     ListHook<Call> waiting_hook; // those with a listener, in the order of asking

@@ -90,9 +90,12 @@ void Session::abandon(Call &check, Time now) {
 }
 
 void Session::hand_over(Call &check, std::span<Charge> charges, CheckListener &listener, Time now) {
-    leave_slots(check, now);
-    for (Charge &charge : charges) {
-        charge.slot = nullptr;
+    if (check.is_sent) {
+        check.is_sent_for_good = std::ranges::any_of(check.charges, &Charge::slot);
+        leave_slots(check, now);
+    }
+    for (size_t i = 0; i < charges.size(); ++i) {
+        charges[i].slot = std::exchange(check.charges[i].slot, nullptr);
     }
     check.charges = charges;
     check.listener = &listener;
@@ -175,7 +178,7 @@ Session::Progress Session::take_verdicts(Call &first, const Reply &reply, Time n
         if (answered.has_failed) {
             leave_slots(answered, now);
         } else {
-            settle_slots(answered);
+            settle_slots(answered, now);
         }
         finish(answered, answered.has_failed ? std::optional(Failure::reply) : std::nullopt, now);
     }
@@ -386,7 +389,7 @@ Call *Session::new_call(Call::Kind kind) {
         call->slot = nullptr;
         call->next_in_run = nullptr;
         call->is_to_send = call->is_sent = call->sent_in_full = call->timed_out = false;
-        call->is_handed_over = false;
+        call->is_handed_over = call->is_sent_for_good = false;
         call->has_failed = false;
         call->hash_slot = 0;
         call->redirects = 0;

@@ -66,8 +66,9 @@ class Session {
     /// The check's listener, and its charges, are no longer there.
     void abandon(Call &check, Time now);
 
-    /// The same, but another listener, with copies of the charges, wants to know what became of a
-    /// check that was sent. It gets no slots, and the check is not sent again.
+    /// Another listener, with copies of the charges and of all that they refer to, waits for the
+    /// answer from now on. The slots are given back: at once if the check was sent, else when it is
+    /// answered.
     void hand_over(Call &check, std::span<Charge> charges, CheckListener &listener, Time now);
 
     /// Gives back what an answered check has charged. Lost where the connection breaks before Redis
@@ -213,7 +214,7 @@ class Session {
     void wait(Call &check);
 
     // session_errands.cpp
-    void settle_slots(const Call &check);
+    void settle_slots(const Call &check, Time now);
     void note_refusal(const Call &call);
     void leave_slots(const Call &check, Time now);
     void send_refund(const Charge &charge, Time now);

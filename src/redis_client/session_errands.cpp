@@ -14,14 +14,18 @@ constexpr size_t most_renewed_at_once = 64; // a script run is to stay short
 
 } // namespace
 
-/// What was charged holds its slot; of the rest Redis knows none.
-void Session::settle_slots(const Call &check) {
+/// What was charged holds its slot, while there is a request to hold it; of the rest Redis knows
+/// none.
+void Session::settle_slots(const Call &check, Time now) {
     for (Charge &charge : check.charges) {
         if (charge.slot == nullptr) {
             continue;
         }
         if (charge.is_charged && charge.quota.charges()) {
             slots_.hold(*charge.slot, check.sent);
+            if (check.is_handed_over) {
+                release(*std::exchange(charge.slot, nullptr), now);
+            }
         } else {
             slots_.drop(*std::exchange(charge.slot, nullptr));
         }

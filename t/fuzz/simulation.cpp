@@ -179,7 +179,7 @@ void Simulation::abandon() {
         return;
     }
     Session &session = *check->call->session;
-    if (check->call->is_sent && check->number % 2 == 1) { // somebody still wants to know
+    if (check->number % 2 == 1) { // somebody still wants to know
         std::vector<Charge> copies = check->charges;
         session.hand_over(*check->call, copies, *check, now_);
         check->charges = std::move(copies);

@@ -211,16 +211,15 @@ TEST_F(SessionRedirectsTest, DoNotFollowWhatIsAbandoned) {
     EXPECT_EQ(redirects_.size(), 1u); // the map is wrong all the same
 }
 
-TEST_F(SessionRedirectsTest, DoNotFollowWhatIsHandedOverAndSaySo) {
+TEST_F(SessionRedirectsTest, AreFollowedByWhatIsHandedOver) {
     Call *call = ask(a_, "a");
-    sent(old_());
-    b_.all_charges.push_back(a_.charges());
-    old_().hand_over(*call, b_.charges(), b_, now_);
+    const Commands commands = sent(old_());
+    old_().hand_over(*call, b_.copy_charges(a_.charges()), b_, now_);
     receive(old_(), moved_to_new);
-    EXPECT_TRUE(sent(new_()).empty());
+    EXPECT_EQ(sent(new_()), commands);
+    receive(new_(), grant(7));
     EXPECT_TRUE(a_.results.empty());
-    EXPECT_EQ(b_.results, (Results{Failure::reply}));
-    EXPECT_EQ(old_().counters().failures, 0u);
+    EXPECT_EQ(b_.results, (Results{granted(7)}));
 }
 
 TEST_F(SessionRedirectsTest, AbandonWhereTheCheckIs) {

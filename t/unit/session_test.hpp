@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -61,6 +62,15 @@ struct Listener final : CheckListener {
                 charges[i].arguments =
                     &arguments.emplace_back(check_arguments(asked[i].quota, false));
             }
+        }
+        return charges;
+    }
+    /// With copies of all that they refer to.
+    std::span<Charge> copy_charges(const std::vector<Charge> &others) {
+        std::vector<Charge> &charges = all_charges.emplace_back(others);
+        for (Charge &charge : charges) {
+            charge.redis_key = keys.emplace_back(charge.redis_key);
+            charge.arguments = &arguments.emplace_back(*charge.arguments);
         }
         return charges;
     }

@@ -206,12 +206,13 @@ class SessionWalkTest : public SessionTest, public testing::WithParamInterface<b
 
     void abandon_one() {
         if (Client *client = first(&Client::is_waiting)) {
-            ++(client->check->is_sent ? abandoned_ : never_sent_);
-            if (client->check->is_sent && random_() % 2 == 0) {
+            if (random_() % 2 == 0) {
+                ++abandoned_;
                 Listener &heir = heirs_.emplace_back();
-                heir.all_charges.push_back(client->listener->charges());
-                session_->hand_over(*client->check, heir.charges(), heir, now_);
+                session_->hand_over(*client->check, heir.copy_charges(client->listener->charges()),
+                                    heir, now_);
             } else {
+                ++(client->check->is_sent ? abandoned_ : never_sent_);
                 session_->abandon(*client->check, now_);
             }
             client->is_gone = true;

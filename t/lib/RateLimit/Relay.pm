@@ -11,7 +11,7 @@ use Socket qw(IPPROTO_TCP SOL_SOCKET SO_LINGER TCP_NODELAY);
 use Time::HiRes qw(sleep);
 
 # `to` is the port of a Redis.
-sub start_new ($class, $to) {
+sub start_new ($class, $to, @host) {
     return $class->start(sub ($listener, $control) {
         my $relay = {
             to => $to, listener => $listener, select => IO::Select->new($listener, $control), control => $control,
@@ -19,7 +19,7 @@ sub start_new ($class, $to) {
             others => ['pass'], leave_after => 0,
         };
         1 while turn($relay);
-    });
+    }, @host);
 }
 
 # --- the test's side
