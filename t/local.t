@@ -35,6 +35,7 @@ redis_rate_limit_backend patient { server ${\$redis->address}; timeout 1s; }
 redis_rate_limit_zone \$arg_key zone=z:1m;
 redis_rate_limit_zone \$arg_key zone=p:1m backend=patient;
 redis_rate_limit_zone \$arg_key zone=half:1m on_error=local local_limit=50%;
+redis_rate_limit_zone \$arg_key zone=part:1m local_limit=1%;
 redis_rate_limit_zone \$arg_key zone=open:1m on_error=open;
 redis_rate_limit_zone \$arg_key zone=closed:1m on_error=closed;
 redis_rate_limit_zone \$arg_key zone=o:1m backend=other;
@@ -46,6 +47,7 @@ server {
     location /json { redis_rate_limit_metrics json; }
     @{[ map { "location /$_ { redis_rate_limit zone=z $rule{$_} name=$_; empty_gif; }" } @names ]}
     location /half   { redis_rate_limit zone=half algorithm=sliding_log limit=5 window=600; empty_gif; }
+    location /years  { redis_rate_limit zone=part algorithm=token_bucket limit=100 window=366d burst=900 cost=900 name=years; empty_gif; }
     location /all    { redis_rate_limit zone=z algorithm=fixed_window limit=1000 window=600 name=all; empty_gif; }
     location /two {
         redis_rate_limit zone=z    algorithm=fixed_window limit=3 window=600 name=two-3;
@@ -142,6 +144,11 @@ subtest 'a part of the limit' => sub {
     is(told_all($nginx, '/half?key=new', 3), '200 local 1, 200 local 0, 429 local 0', 'half of 5, rounded down');
     is($nginx->get('/half?key=new')->{headers}{'x-ratelimit-limit'}, 2, 'is told');
     is(told_all($nginx, '/half?key=known', 2), '200 local 0, 429 local 0', 'half of what Redis granted, rounded up, is known');
+};
+
+# A part of the limit alone would take 900 years to fill it.
+subtest 'a bucket that takes years to fill' => sub {
+    is(told_all($nginx, '/years?key=new', 3), '200 local 0, 429 local 0, 429 local 0', 'is emptied once');
 };
 
 subtest 'several rules' => sub {

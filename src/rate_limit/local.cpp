@@ -14,6 +14,13 @@ uint64_t part_of(uint64_t number, uint64_t percent) {
     return number == 0 ? 0 : std::max<uint64_t>(number * percent / 100, 1);
 }
 
+/// The least limit with which the bucket fills in the longest time that a rule may take.
+uint64_t least_limit(const Quota &bucket) {
+    const Wide time_at_limit_one = Wide{bucket.capacity()} * microseconds(bucket.window).count();
+    return static_cast<uint64_t>((time_at_limit_one + longest_refill.count() - 1) /
+                                 longest_refill.count());
+}
+
 /// In flight, since when there is nothing of them that was forgotten, and when one last began or
 /// ended.
 struct Slots {
@@ -52,9 +59,11 @@ std::optional<Record> note_slots(const std::optional<Record> &known, const Quota
 LocalDecision decision_of(const Quota &quota, RuleReply reply, microseconds now,
                           const Values &values) {
     const bool granted = is_granted(reply);
-    LocalDecision decision{
-        .verdict = verdict_of_reply(quota, reply, granted).value_or(Verdict{}), // always one
-        .after = std::nullopt};
+    const auto verdict = verdict_of_reply(quota, reply, granted);
+    if (!verdict) { // numbers that no rule and no record should lead to: nobody passes by them
+        return {.verdict = {.decision = Decision::never}, .after = std::nullopt};
+    }
+    LocalDecision decision{.verdict = *verdict, .after = std::nullopt};
     if (granted && quota.charges()) {
         decision.after = {.time = now, .holds_for = decision.verdict.reset, .values = values};
     }
@@ -107,6 +116,9 @@ Quota scaled(const Quota &quota, uint64_t percent) {
         part.burst = room(quota.capacity()) - 1;
     } else {
         part.limit = room(quota.limit);
+    }
+    if (is_bucket(quota.algorithm)) {
+        part.limit = std::max(part.limit, least_limit(part));
     }
     return part;
 }

@@ -48,7 +48,8 @@ LocalDecision decide_locally(const std::optional<Record> &known, const Quota &qu
 
 /// The numbers of a rule on one of several hosts: the limit and the capacity times percent / 100,
 /// rounded down, but at least 1 where they were, and at least what the request costs where the
-/// whole could grant it; `percent` is from 1 to 100.
+/// whole could grant it; `percent` is from 1 to 100. A bucket is full again within longest_refill,
+/// as the whole is.
 Quota scaled(const Quota &quota, uint64_t percent);
 
 /// What is to be known after a verdict of Redis that was asked for at `asked`, so that an outage

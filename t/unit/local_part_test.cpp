@@ -67,5 +67,44 @@ TEST(LocalPart, LeavesABurstUndelayedThatWas) {
     }
 }
 
+// As a whole it may not take longer, and the part of the limit alone would.
+TEST(LocalPart, FillsABucketInTheLongestTimeThereIs) {
+    for (const Algorithm algorithm :
+         {Algorithm::token_bucket, Algorithm::gcra, Algorithm::leaky_bucket}) {
+        for (const uint64_t burst : {899, 900}) {
+            const Quota whole{.algorithm = algorithm,
+                              .window = longest_window,
+                              .limit = 100,
+                              .burst = burst,
+                              .cost = 899};
+            ASSERT_LE(whole.refill(), longest_refill);
+            for (const uint64_t percent : {1, 2, 50, 89, 90, 99, 100}) {
+                const Quota part = scaled(whole, percent);
+                EXPECT_LE(part.refill(), longest_refill) << to_string(algorithm) << percent;
+                EXPECT_GE(part.limit, percent);
+                EXPECT_LE(part.limit, whole.limit);
+                EXPECT_GE(part.capacity(), whole.cost);
+                const LocalDecision first = decide_locally(std::nullopt, part, false, {});
+                EXPECT_EQ(first.verdict.decision, Decision::granted);
+                ASSERT_TRUE(first.after);
+                EXPECT_EQ(decide_locally(first.after, part, false, {}).verdict.decision,
+                          Decision::denied);
+            }
+        }
+    }
+}
+
+// Where numbers do not fit, nobody is let through.
+TEST(LocalPart, IsNeverGrantedWithoutAVerdict) {
+    const Quota impossible{.algorithm = Algorithm::token_bucket,
+                           .window = longest_window,
+                           .limit = 1,
+                           .burst = 900,
+                           .cost = 900};
+    const LocalDecision decision = decide_locally(std::nullopt, impossible, false, {});
+    EXPECT_EQ(decision.verdict, Verdict{.decision = Decision::never});
+    EXPECT_FALSE(decision.after);
+}
+
 } // namespace
 } // namespace rate_limit
