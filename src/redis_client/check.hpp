@@ -68,6 +68,7 @@ struct Call : Pooled<Call> {
     CheckListener *listener = nullptr; // null: nobody waits, or nobody any more
     std::span<Charge> charges;         // only while there is a listener
     Slot *slot = nullptr;              // that is released
+    uint64_t renewal = 0;              // its number: see Slot::renewal
     size_t reply_size = 0;             // that a check will have
     bool has_failed = false;           // alone of its run
 

@@ -153,31 +153,37 @@ void Session::renew_slots(Time now) {
 }
 
 void Session::send_renewal(std::span<Slot *const> slots, Time now) {
+    const uint64_t number = ++group_.renewals;
+    for (Slot *slot : slots) {
+        slot->renewal = number;
+    }
     Call *errand = new_call(Call::Kind::renewal);
     if (errand == nullptr) {
+        slots_.doubt_renewal(number);
         return;
     }
+    errand->renewal = number;
     if (!write_renewal(output_, group_.scripts.renew(), slots)) {
-        recycle(*errand);
+        finish_errand(*errand, false);
         return;
     }
     errand->hash_slot = slots.front()->hash_slot;
-    for (Slot *slot : slots) {
-        slot->renewal = errand;
-    }
     queue(*errand, now);
 }
 
-/// Another session's, whose slots are still held there.
+/// Another session's, whose slots are still held there. That one does not hear what becomes of it,
+/// and tries again soon.
 void Session::resend_renewal(Call &renewal, Session &from, Time now) {
     std::array<Slot *, most_renewed_at_once> due;
     size_t count = 0;
     for (Slot *slot = from.slots_.held().front(); slot != nullptr; slot = slot->hook.next) {
-        const bool is_of_it = slot->renewal == &renewal && slot->hash_slot == renewal.hash_slot;
+        const bool is_of_it =
+            slot->renewal == renewal.renewal && slot->hash_slot == renewal.hash_slot;
         if (is_of_it && count < due.size()) {
             due[count++] = slot;
         }
     }
+    from.slots_.doubt_renewal(renewal.renewal);
     const std::span<Slot *const> slots(due.data(), count);
     if (count > 0 && state_ == State::ready && send_asking(now) &&
         write_renewal(output_, group_.scripts.renew(), slots)) {
@@ -196,6 +202,8 @@ void Session::finish_errand(Call &errand, bool done) {
         if (done || (errand.slot->is_unlikely && has(*errand.slot))) {
             errand.slot->home->drop(*errand.slot);
         }
+    } else if (errand.kind == Call::Kind::renewal && !done) {
+        slots_.doubt_renewal(errand.renewal);
     }
     recycle(errand);
 }

@@ -44,6 +44,7 @@ struct SessionGroup {
     ObjectPool<Call> calls;
     size_t errands = 0; // of the calls
     ObjectPool<Slot> slots;
+    uint64_t renewals = 0; // so far, which are numbered
 };
 
 } // namespace redis_client

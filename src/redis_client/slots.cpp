@@ -43,7 +43,7 @@ Slot *Slots::make(std::string_view redis_key, uint64_t units, std::chrono::milli
     slot->hash_slot = 0;
     slot->is_release_sent = false;
     slot->is_doubtful = false;
-    slot->renewal = nullptr;
+    slot->renewal = 0;
     slot->is_unlikely = false;
     slot->window = window;
     rate_limit::append(slot->redis_key_bytes.data(), redis_key);
@@ -126,19 +126,35 @@ void Slots::doubt_renewals() {
     }
 }
 
+void Slots::doubt_renewal(uint64_t number) {
+    for (Slot *slot = held_.front(); slot != nullptr; slot = slot->hook.next) {
+        if (slot->renewal == number) {
+            slot->is_doubtful = true;
+            has_failed_renewal_ = true;
+        }
+    }
+}
+
 std::optional<Time> Slots::next_look() const {
     if (empty()) {
         return std::nullopt;
     }
     // Not at once: nodes that each say that the other one has a key hand its slots to and fro.
-    constexpr Time soonest{100};
-    const Time usual = std::max<Time>(shortest_window_ / 6, Time{1});
-    return last_look_ + (has_adopted_ ? std::min(usual, soonest) : usual);
+    constexpr Time after_adoption{100};
+    constexpr Time after_failure{1000}; // what fails may fail for long, and be of many slots
+    Time wait = std::max<Time>(shortest_window_ / 6, Time{1});
+    if (has_failed_renewal_) {
+        wait = std::min(wait, after_failure);
+    }
+    if (has_adopted_) {
+        wait = std::min(wait, after_adoption);
+    }
+    return last_look_ + wait;
 }
 
 void Slots::looked(Time now) {
     last_look_ = now;
-    has_adopted_ = false;
+    has_adopted_ = has_failed_renewal_ = false;
 }
 
 } // namespace redis_client

@@ -39,9 +39,9 @@ struct Slot : Pooled<Slot> {
     std::chrono::milliseconds window{0};
     Time renewed{0}; // when it was last asked for
     bool is_release_sent = false;
-    bool is_doubtful = false;      // whether it was renewed
-    const void *renewal = nullptr; // the call by which that was tried last, for comparison
-    bool is_unlikely = false;      // that Redis has it: its release is tried once
+    bool is_doubtful = false; // whether it was renewed
+    uint64_t renewal = 0;     // the number of the last one that was tried; 0: there was none
+    bool is_unlikely = false; // that Redis has it: its release is tried once
     ListHook<Slot> hook;
 
     rate_limit::RedisKeyBuffer redis_key_bytes;
@@ -81,6 +81,9 @@ class Slots {
 
     /// The connection broke, and with it perhaps renewals: all are to be renewed.
     void doubt_renewals();
+    /// The renewal of that number failed, or nobody will say whether it did: its slots are to be
+    /// renewed soon.
+    void doubt_renewal(uint64_t number);
 
     /// When to look at the slots next, if ever.
     std::optional<Time> next_look() const;
@@ -94,7 +97,8 @@ class Slots {
     SlotList returning_;
     std::chrono::milliseconds shortest_window_ = rate_limit::longest_window; // seen so far
     Time last_look_{0};
-    bool has_adopted_ = false; // since then
+    bool has_adopted_ = false;        // since then
+    bool has_failed_renewal_ = false; // since then
 };
 
 } // namespace redis_client

@@ -129,13 +129,68 @@ TEST_F(SessionRedirectsTest, RenewSlotsWithAskingWhileTheirHashSlotMoves) {
     EXPECT_EQ(sent(old_()).back().back(), returned);
     receive(old_(), done);
 
-    wait_until(Time{41'000}); // and again, until it has moved
-    EXPECT_EQ(sent(old_()).size(), 2u);
+    wait_until(Time{22'000}); // and again, until it has moved
+    const Commands again = sent(old_());
+    ASSERT_EQ(again.size(), 1u);
+    EXPECT_EQ(again[0].back(), name);
     receive(old_(), ask_new);
     EXPECT_EQ(sent(new_()).size(), 2u);
     new_().disconnected(Lost::in_use, now_);
-    receive(old_(), done);
     release_all(old_(), {&a_, &c_});
+}
+
+// The same object may stand for a renewal that is over, and for a later one.
+TEST_F(SessionRedirectsTest, RenewThoseWithAskingThatTheRenewalWasOf) {
+    std::vector<Listener> early(64);
+    std::vector<Listener> late(64);
+    for (Listener &listener : early) {
+        take_slot(old_(), listener);
+    }
+    wait_until(Time{11'000}); // when all were looked at
+    std::vector<std::string> names;
+    for (Listener &listener : late) {
+        names.push_back(take_slot(old_(), listener));
+    }
+    wait_until(Time{21'000});
+    EXPECT_EQ(sent(old_()).size(), 1u) << "of the early ones";
+    receive(old_(), done);
+    wait_until(Time{31'000});
+    const Commands of_late = sent(old_());
+    ASSERT_EQ(of_late.size(), 1u);
+    EXPECT_EQ(of_late[0].back(), names.back());
+    receive(old_(), ask_new);
+    const Commands again = sent(new_());
+    ASSERT_EQ(again.size(), 2u);
+    EXPECT_EQ(again[0], asking);
+    EXPECT_EQ(again[1], of_late[0]);
+    receive(new_(), "+OK\r\n" + std::string(done));
+    for (std::vector<Listener> *listeners : {&early, &late}) {
+        for (Listener &listener : *listeners) {
+            release_all(old_(), {&listener});
+        }
+    }
+}
+
+// The other node may refuse it, and tells this one nothing.
+TEST_F(SessionRedirectsTest, RenewASlotAgainWhileItsHashSlotMoves) {
+    const std::string name = take_slot(old_(), a_);
+    wait_until(Time{21'000});
+    for (const std::string_view reply : {tryagain, done}) {
+        const Commands here = sent(old_());
+        ASSERT_EQ(here.size(), 1u);
+        EXPECT_EQ(here[0].back(), name);
+        receive(old_(), ask_new);
+        EXPECT_EQ(sent(new_()).back().back(), name);
+        receive(new_(), "+OK\r\n" + std::string(reply));
+        wait_until(now_ + 999ms);
+        EXPECT_TRUE(sent(old_()).empty());
+        wait_until(now_ + 1ms);
+    }
+    EXPECT_EQ(sent(old_()).size(), 1u);
+    receive(old_(), done);
+    wait_until(now_ + 10s);
+    EXPECT_TRUE(sent(old_()).empty());
+    release_all(old_(), {&a_});
 }
 
 TEST_F(SessionRedirectsTest, RenewNothingInALoop) {

@@ -119,18 +119,49 @@ TEST_F(SessionSlotsTest, AreRenewedAtOnceOnTheNextConnection) {
     receive(done);
 }
 
-TEST_F(SessionSlotsTest, AreRenewedAThirdLaterWhereRedisReportedAnError) {
+TEST_F(SessionSlotsTest, AreRenewedSoonWhereRedisReportedAnError) {
     log_in();
     const std::string name = take_slot(a_);
-    for (const std::string_view reply : {std::string_view("-BUSY Redis is busy\r\n"), noscript}) {
-        wait_until(now_ + 20s);
+    wait_until(now_ + 20s);
+    for (const std::string_view reply :
+         {std::string_view("-BUSY Redis is busy\r\n"),
+          std::string_view("-OOM command not allowed\r\n"),
+          std::string_view("-TRYAGAIN Multiple keys request\r\n"), noscript}) {
         EXPECT_EQ(sent(), Commands{renewal_of({name})});
         EXPECT_EQ(receive(reply), Progress::more);
-        EXPECT_EQ(sent(), Commands{});
+        EXPECT_EQ(sent(), Commands{}) << "not in a loop";
         EXPECT_EQ(session_->pending(), 0u);
+        wait_until(now_ + 999ms);
+        EXPECT_EQ(sent(), Commands{});
+        wait_until(now_ + 1ms);
     }
+    EXPECT_EQ(sent(), Commands{renewal_of({name})});
+    receive(done);
+    wait_until(now_ + 19'999ms);
+    EXPECT_EQ(sent(), Commands{}) << "as it was renewed";
+    wait_until(now_ + 1ms);
+    EXPECT_EQ(sent(), Commands{renewal_of({name})});
+    receive(done);
     release(a_);
     receive(done);
+}
+
+TEST_F(SessionSlotsTest, AreRenewedSoonWhereOnlyTheirsWasRefused) {
+    log_in();
+    std::vector<Listener> listeners(70);
+    std::vector<std::string> names;
+    for (Listener &listener : listeners) {
+        names.push_back(take_slot(listener));
+    }
+    wait_until(now_ + 20s);
+    EXPECT_EQ(sent().size(), 2u);
+    receive(std::string(done) + "-BUSY Redis is busy\r\n");
+    wait_until(now_ + 1s);
+    EXPECT_EQ(sent(), Commands{renewal_of({names.begin() + 64, names.end()})});
+    receive(done);
+    wait_until(now_ + 10s);
+    EXPECT_EQ(sent(), Commands{});
+    release_all(listeners);
 }
 
 TEST_F(SessionSlotsTest, GiveUpAConnectionThatDoesNotAnswerARenewal) {
