@@ -11,7 +11,7 @@ export PORT MINUTES SEED
 
 MODULE = build/ngx_http_redis_rate_limit_module.so
 NAME = $(notdir $(MODULE))
-SOURCES = $(wildcard src/*/*.cpp src/*/*.hpp lua/*.lua dashboard/*)
+SOURCES = $(wildcard src/*/*.cpp src/*/*.hpp src/*/*.map lua/*.lua dashboard/*)
 CONFIGURED_BY = config config.make tools/configure-nginx build/configured.sum
 TESTS ?= $(wildcard t/*.t)
 SECONDS ?= 60

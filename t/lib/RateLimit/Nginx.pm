@@ -34,7 +34,8 @@ my $as_daemon = join ' ', 'daemon on;', map { "env $_;" } qw(LD_PRELOAD ASAN_OPT
 # The configuration of `http` is a text in which %PORT% stands for this nginx's port, and %DIR%
 # for its directory, in which it runs: relative, for its workers may have no way from the root to it. Options: workers (1), main and events (more text on those levels),
 # connections (1024, of each worker), log_level (info), daemon (0; nginx can be upgraded only where it is
-# one), module (the file, if it is not the one that was built).
+# one), module (the file, if it is not the one that was built), before (text in front of the line that
+# loads it).
 sub new ($class, $http, %options) {
     my $self = bless {
         dir     => tempdir('nginx-XXXXXXXX', TMPDIR => 1, CLEANUP => 1),
@@ -57,11 +58,12 @@ sub start_new ($class, @arguments) {
 # Writes a new configuration, for the next start or reload.
 sub configure ($self, $http) {
     my %options =
-        (workers => 1, main => '', events => '', connections => 1024, log_level => 'info', daemon => 0, $self->{options}->%*);
+        (workers => 1, before => '', main => '', events => '', connections => 1024, log_level => 'info', daemon => 0, $self->{options}->%*);
     my $user    = $> == 0 ? 'user nobody nogroup;' : '';
     my $path    = abs_path($options{module} // $module);
     my $daemon  = $options{daemon} ? $as_daemon : 'daemon off;';
     my $text    = <<"END";
+$options{before}
 load_module $path;
 $user
 $daemon
