@@ -3,6 +3,7 @@
 
 #include "../rate_limit/parse.hpp"
 #include "../rate_limit/shards.hpp"
+#include "../redis_client/lua_source.hpp"
 #include "conf.hpp"
 #include "parameters.hpp"
 
@@ -54,6 +55,10 @@ const Parameter<RuleConf> rule_parameters[] = {
      [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
          const auto algorithm = rate_limit::algorithm_named(value);
          conf.rule.quota.algorithm = algorithm.value_or(rate_limit::Algorithm{});
+         if (algorithm && !redis_client::has_script(*algorithm)) {
+             return "a module that has its script; in this one it is empty, the compiler has not "
+                    "embedded it";
+         }
          return algorithm ? nullptr
                           : "fixed_window, sliding_log, sliding_window, token_bucket, gcra, "
                             "leaky_bucket or concurrency";

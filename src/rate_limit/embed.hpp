@@ -8,16 +8,23 @@
 
 #define CONTENTS(file) ".incbin \"" RATE_LIMIT_DIR "/" file "\"\n"
 
+#define EMBEDDED_LABEL(name) ".globl " name "\n.hidden " name "\n" name ":\n"
+
 #define EMBED(symbol, file) EMBED_ALL(symbol, CONTENTS(file))
 
 // Several, one after the other: CONTENTS(...) CONTENTS(...)
+//
+// The two labels are global in the assembler and hidden in the program. A declaration that is not
+// hidden is reached through the global offset table in position-independent code, and there the
+// assembler for arm64 puts the beginning of the section in the place of a local label: all files
+// would be empty.
 // NOLINTBEGIN(bugprone-macro-parentheses): a name that is declared takes none.
 #define EMBED_ALL(symbol, contents)                                                                \
-    asm(".pushsection .rodata\n" #symbol ":\n" contents #symbol "_end:\n"                          \
-        ".byte 0\n"                                                                                \
-        ".popsection\n");                                                                          \
-    extern "C" const char symbol[];                                                                \
-    extern "C" const char symbol##_end[]
+    asm(".pushsection .rodata\n" EMBEDDED_LABEL(#symbol)                                           \
+            contents EMBEDDED_LABEL(#symbol "_end") ".byte 0\n"                                    \
+                                                    ".popsection\n");                              \
+    extern "C" __attribute__((visibility("hidden"))) const char symbol[];                          \
+    extern "C" __attribute__((visibility("hidden"))) const char symbol##_end[]
 // NOLINTEND(bugprone-macro-parentheses)
 
 namespace rate_limit {

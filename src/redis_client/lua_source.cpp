@@ -76,4 +76,9 @@ LuaFrame lua_any() {
     return cut_frame(embedded(redis_rate_limit_lua_any_rules, redis_rate_limit_lua_any_rules_end));
 }
 
+bool has_script(rate_limit::Algorithm algorithm) {
+    return !lua_frame().head.empty() && !lua_run().head.empty() && !lua_any().head.empty() &&
+           !file_of(algorithm).empty();
+}
+
 } // namespace redis_client

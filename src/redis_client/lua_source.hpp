@@ -28,4 +28,8 @@ LuaFrame lua_frame(); // lua/frame.lua, of one check
 LuaFrame lua_run();   // lua/run.lua, of many
 LuaFrame lua_any();   // lua/any_rules.lua, of one check of any rules
 
+/// Returns false if one of the files that make up the script of a rule has no text. A compiler that
+/// embeds files wrongly gives no error.
+bool has_script(rate_limit::Algorithm algorithm);
+
 } // namespace redis_client
