@@ -220,7 +220,9 @@ std::unique_ptr<TlsContext> make_tls_context(ngx_conf_t *cf, TlsSettings setting
     }
 #else
     (void)settings;
-    refuse(cf, directive, "ssl", "on", "off, for this nginx was built without OpenSSL");
+    refuse(cf, directive, "ssl", "on",
+           "off, for this module was built without TLS; configure the build as its nginx, with "
+           "--with-http_ssl_module");
 #endif
     return nullptr;
 }

@@ -1,0 +1,91 @@
+# What the build says where something is missing, and a module that was built without it.
+
+use v5.36;
+use lib 't/lib';
+use Cwd qw(abs_path);
+use File::Copy qw(copy);
+use File::Temp qw(tempdir);
+use RateLimit::Nginx;
+use Test::More;
+
+my $source = $ENV{NGINX_SOURCE} // '/usr/share/nginx/src';
+my $built  = abs_path('build/nginx');
+my $dir    = tempdir(CLEANUP => 1);
+
+# Configures a build with a compiler that runs these lines of shell first. Returns the code of
+# configure, what it said, and the Makefile.
+sub configure ($lines) {
+    RateLimit::Nginx::write_file("$dir/cc", "#!/bin/sh\n$lines\nexec cc \"\$@\"\n");
+    chmod 0755, "$dir/cc";
+    local $ENV{CC} = "$dir/cc";
+    my $said = qx{tools/configure-nginx $source $dir/configured 2>&1};
+    my $code = $? >> 8;
+    return ($code, $said . RateLimit::Nginx::slurp("$dir/configured/configure.log"), RateLimit::Nginx::slurp("$dir/configured/Makefile"));
+}
+
+subtest 'a machine of 32 bits' => sub {
+    my ($code, $said) = configure('set -- -D__int128=none -U__SIZEOF_INT128__ "$@"');
+    is($code, 1, 'is refused');
+    like($said, qr/error: redis_rate_limit needs a compiler that has the type __int128\.\n.*64-bit machines only/, 'in words');
+};
+
+subtest 'hiredis' => sub {
+    my ($code, $said, $makefile) = configure('case "$*" in *libhiredis.a*) exit 1 ;; esac');
+    is($code, 0, 'where there is no static one, the build goes on');
+    like($said, qr/warning: redis_rate_limit uses the shared hiredis.*\n.*\nthat brings a hiredis of its own, such as nchan/, 'with a warning');
+    like($makefile, qr/ -lhiredis /, 'and takes the shared one');
+};
+
+# The module with one object that was compiled otherwise: from another tree, with more flags.
+sub rebuild_with ($file, %options) {
+    my $tree    = $options{tree} // abs_path('.');
+    my $file_of = abs_path("src/$file");
+    my $plan    = qx{make -n -C $source -f $built/Makefile -W $file_of modules} =~ s/\\\n//gr;
+    my ($compile) = $plan =~ /^(.* -c .*\Q$file_of\E)$/m   or die "no way to compile $file in: $plan";
+    my ($link)    = $plan =~ /^(.*ngx_http_\S+\.so.*)$/m   or die "no way to link in: $plan";
+    my ($object)  = $compile =~ /-o\s+(\S+)/;
+    my $module    = "$dir/$options{name}.so";
+    $compile =~ s{-o\s+\Q$object\E}{-o $dir/$options{name}.o};
+    $compile =~ s{(-DRATE_LIMIT_DIR=)\S+}{$1'"$tree"'};
+    $link    =~ s{\Q$object\E}{$dir/$options{name}.o};
+    $link    =~ s{-o\s+\S+\.so}{-o $module};
+    system('sh', '-c', "cd $source && $compile " . ($options{flags} // '') . " && $link") == 0 or die "no $options{name}";
+    return $module;
+}
+
+ok(-f rebuild_with('rate_limit/key.cpp', name => 'at_o3', flags => '-O3'), 'no false alarm of the compiler at -O3');
+
+sub said_of ($module, $http) {
+    return RateLimit::Nginx->new("$http server { listen %PORT%; }", module => $module)->test_configuration;
+}
+
+subtest 'a module without TLS' => sub {
+    my $module = rebuild_with('nginx_module/tls.cpp', name => 'no_tls', flags => '-DNGX_SSL=0');
+    my ($said, $is_valid) = said_of($module, <<'END');
+redis_rate_limit_backend b { server 127.0.0.1:6379; ssl on; }
+redis_rate_limit_zone $arg_key zone=z:1m backend=b;
+END
+    ok(!$is_valid, 'does not take `ssl on`');
+    like($said, qr/invalid ssl "on", expected off, for this module was built without TLS; configure the build as its nginx, with --with-http_ssl_module/, 'and says why');
+};
+
+subtest 'a module without its scripts' => sub {
+    for my $empty (qw(gcra frame run)) {
+        my $tree = "$dir/tree-$empty";
+        mkdir $_ or die "$_: $!" for $tree, "$tree/lua";
+        copy($_, "$tree/$_") or die "$_: $!" for glob 'lua/*.lua';
+        RateLimit::Nginx::write_file("$tree/lua/$empty.lua", '');
+        my $module = rebuild_with('redis_client/lua_source.cpp', name => "no_$empty", tree => $tree);
+        my ($said, $is_valid) = said_of($module, <<'END');
+redis_rate_limit_zone $arg_key zone=z:1m;
+redis_rate_limit zone=z algorithm=gcra limit=1 window=60;
+END
+        ok(!$is_valid, "has no rules where $empty.lua is empty");
+        like($said, qr/invalid algorithm "gcra", expected a module that has its script; in this one it is empty/, 'and says why');
+    }
+    my $whole = rebuild_with('redis_client/lua_source.cpp', name => 'whole');
+    my ($said, $is_valid) = said_of($whole, 'redis_rate_limit_zone $arg_key zone=z:1m; redis_rate_limit zone=z algorithm=gcra limit=1 window=60;');
+    ok($is_valid, 'with them it has') or diag $said;
+};
+
+done_testing;
