@@ -358,8 +358,8 @@ void Session::tell(CheckListener *listener, std::optional<Failure> failure, Time
     }
 }
 
-/// Whether an error is about the keys of its check, so that others may have verdicts. Where the whole
-/// cluster is down, none has.
+/// Whether an error is about the keys of its check, so that others may have verdicts. Where the
+/// whole cluster is down, none has.
 bool Session::names_keys(std::string_view error) const {
     const bool is_of_hash_slot = redirects_ == nullptr && is_of_cluster(error) &&
                                  !error.starts_with("CLUSTERDOWN The cluster is down");
