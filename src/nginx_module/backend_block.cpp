@@ -50,11 +50,11 @@ const char *set_timeout(ngx_conf_t *cf, std::string_view value, std::chrono::mil
         return expected_time;
     }
     if (target > longest_usual) {
-        const auto words = words_of(cf);
+        const ngx_str_t *words = words_of(cf).data();
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
                            "%s: %V \"%V\" is %L ms, expected at most 10s, such as 100ms (a time "
                            "without a unit is in seconds)",
-                           directive, &words[0], &words[1], static_cast<int64_t>(target.count()));
+                           directive, words, words + 1, static_cast<int64_t>(target.count()));
     }
     return nullptr;
 }
