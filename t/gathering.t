@@ -26,31 +26,30 @@ END
 }
 
 # How many checks have not been sent, of clients that ask all within a millisecond, mostly, of a
-# Redis that does not answer, when the connection breaks, which it does `when` that says.
+# Redis that does not answer, when the connection breaks, which it does `when` that says. Each round
+# has an nginx of its own: a connection that breaks again and again is not replaced at once.
 sub not_sent ($when, $host = '127.0.0.1', %options) {
     my $redis    = RateLimit::Redis->start_new;
     my $relay    = RateLimit::Relay->start_new($redis->conf->{port}, $host);
-    my $nginx    = start_nginx($relay, %options);
-    my $asker    = RateLimit::Client->new($nginx);
-    my $now      = sub { 0 + $asker->send("GET /now HTTP/1.1\r\nHost: localhost\r\n\r\n")->response->{body} };
     my $not_sent = 0;
-    for my $round (1 .. 50) {
-        ok(wait_until(sub { $nginx->get("/many?key=$round-first")->{status} == 200 }), "round $round: a verdict");
+    for my $round (1 .. 20) {
+        my $nginx = start_nginx($relay, %options);
+        my $asker = RateLimit::Client->new($nginx);
+        my $now   = sub { 0 + $asker->send("GET /now HTTP/1.1\r\nHost: localhost\r\n\r\n")->response->{body} };
+        is($nginx->get('/many?key=first')->{status}, 200, "round $round: a verdict");
         my @clients = map { RateLimit::Client->new($nginx) } 1 .. 5 + $round % 4; # four are asked for at once
         $relay->hold;
         $now->(); # nginx knows the clients' connections
-        for my $number (0 .. $#clients) {
-            $clients[$number]->send("GET /many?key=$round-$number HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        }
+        $_->send("GET /many?key=many HTTP/1.1\r\nHost: localhost\r\n\r\n") for @clients;
         $when->($now);
         $relay->reset_all;
         $relay->release;
         my %statuses;
         ++$statuses{ $_->response->{status} } for @clients;
-        is(join(' ', grep { !/^(?:200|503)$/ } keys %statuses), '', 'all are answered');
+        is(($statuses{200} // 0) + ($statuses{503} // 0), @clients, 'all are answered');
         $not_sent += $statuses{200} // 0;
+        $nginx->stop;
     }
-    $nginx->stop;
     return $not_sent;
 }
 
