@@ -173,6 +173,7 @@ TEST_F(SessionChargesTest, AreNotMadeByAnAnswerOfTheWrongSize) {
 TEST_F(SessionChargesTest, AreNotMadeByAnAnswerThatIsWrongForOneOfThem) {
     log_in();
     ask(a_, log_and_window);
+    sent();
     EXPECT_EQ(receive(answer({99, 0, 0, 0, 100, 1})), Progress::more);
     EXPECT_EQ(a_.results, Results{Failure::reply});
     EXPECT_EQ(session_->counters().key_failures, 1u);

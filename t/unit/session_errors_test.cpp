@@ -138,11 +138,6 @@ TEST_F(SessionTest, BreaksOnAReplyThatIsNoVerdict) {
         bulk_string(packed({0, 1, 2, 3, 4, 5})),
         bulk_string(packed({0, 1, 2, 3, 4}) + "x"),
         bulk_string(std::string(1000, '\0')),
-        answer({100, 0, 0, 0}),
-        answer({0, -1, 0, 0}),
-        answer({0, 0, -1, 0}),
-        answer({0, 0, 0, -1}),
-        answer({INT64_MIN, 0, 0, 0}),
         bulk_string(packed({-1, 0, 0, 0, 0})),
         bulk_string(packed({INT64_MAX, 0, 0, 0, 0})),
         "*1\r\n:0\r\n",
@@ -163,6 +158,23 @@ TEST_F(SessionTest, BreaksOnAReplyThatIsNoVerdict) {
         EXPECT_EQ(b.results, Results{Failure::connect}) << reply;
         EXPECT_EQ(abandoned.results, Results{});
     }
+}
+
+TEST_F(SessionTest, FailsOneCheckByNumbersThatNoStateLeadsTo) {
+    log_in();
+    for (const std::string &reply :
+         {answer({100, 0, 0, 0}), answer({0, -1, 0, 0}), answer({0, 0, -1, 0}),
+          answer({0, 0, 0, -1}), answer({INT64_MIN, 0, 0, 0})}) {
+        Listener a, b;
+        ask(a, "a");
+        ask(b, "b");
+        sent();
+        EXPECT_EQ(receive(reply + grant(7)), Progress::more);
+        EXPECT_EQ(a.results, Results{Failure::reply});
+        EXPECT_EQ(b.results, Results{granted(7)});
+    }
+    EXPECT_EQ(session_->counters().key_failures, 5u);
+    EXPECT_TRUE(session_->is_ready());
 }
 
 TEST_F(SessionTest, BreaksOnAWrongReplyToNobodyToo) {
