@@ -61,7 +61,7 @@ END
     };
 }
 
-my $load_neighbours = join "\n", map { "load_module $_;" } @neighbours;
+my $load_neighbours = join '', map { "load_module $_;\n" } @neighbours;
 limits_beside_neighbours(before => (before => $load_neighbours));
 limits_beside_neighbours(after  => (main   => $load_neighbours));
 

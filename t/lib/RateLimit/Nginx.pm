@@ -34,7 +34,7 @@ my $as_daemon = join ' ', 'daemon on;', map { "env $_;" } qw(LD_PRELOAD ASAN_OPT
 # The configuration of `http` is a text in which %PORT% stands for this nginx's port, and %DIR%
 # for its directory, in which it runs: relative, for its workers may have no way from the root to it. Options: workers (1), main and events (more text on those levels),
 # connections (1024, of each worker), log_level (info), daemon (0; nginx can be upgraded only where it is
-# one), module (the file, if it is not the one that was built), before (text in front of the line that
+# one), module (the file, if it is not the one that was built), before (lines in front of the one that
 # loads it).
 sub new ($class, $http, %options) {
     my $self = bless {
@@ -63,8 +63,7 @@ sub configure ($self, $http) {
     my $path    = abs_path($options{module} // $module);
     my $daemon  = $options{daemon} ? $as_daemon : 'daemon off;';
     my $text    = <<"END";
-$options{before}
-load_module $path;
+$options{before}load_module $path;
 $user
 $daemon
 worker_processes $options{workers};
