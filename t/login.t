@@ -74,6 +74,10 @@ subtest 'what is right' => sub {
     is($redis->llen("test/{closed:$key}:sliding_log:60000"), 2, 'the key is where it was asked for');
     $redis->select(0);
 
+};
+
+subtest 'a unix socket' => sub {
+    plan skip_all => 'workers have no way from the root' if !((stat '/')[2] & 0001);
     my $local = RateLimit::Redis->start_new(unix => 1);
     limits('unix socket', "server ${\$local->address};");
 };

@@ -156,6 +156,10 @@ subtest 'replies that are none' => sub {
         'text of that size'    => "\$40\r\n" . 'x' x 40 . "\r\n",
         'a check before 1970'  => numbers_but(0, -1),
         'a check at no time'   => numbers_but(0, ~0 >> 1),
+        'two replies'          => "$verdict$verdict",
+    );
+    # No state leads to these numbers, so somebody else wrote the key: its own check fails, and no other.
+    my %impossible = (
         'more than the limit'  => numbers_but(1, 3),
         'numbers beyond 2^53'  => numbers_but(1, -2**53 - 2),
         'the least number'     => numbers_but(1, -2**63),
@@ -163,13 +167,16 @@ subtest 'replies that are none' => sub {
         'resets below 0'       => numbers_but(3, -1),
         'waits below 0'        => numbers_but(4, -1),
         'times beyond 2^53'    => numbers_but(4, 2**53 + 2),
-        'two replies'          => "$verdict$verdict",
     );
     my $recovers = sub ($place) {
         my ($said, $connections) = $place->@{qw(said connections)};
         works($place->{nginx}, "after $said");
         $place->{connections} = $place->{relay}->counts->{accepted};
-        cmp_ok($place->{connections}, '>', $connections, "$said: a new connection");
+        if ($impossible{$said}) {
+            is($place->{connections}, $connections, "$said: the same connection");
+        } else {
+            cmp_ok($place->{connections}, '>', $connections, "$said: a new connection");
+        }
         $place->{rss} //= rss($place->{nginx});
     };
     # While one waits before it connects again, others go on.
@@ -177,11 +184,11 @@ subtest 'replies that are none' => sub {
         my ($relay, $nginx) = start_relayed;
         +{ relay => $relay, nginx => $nginx, worker => ($nginx->workers)[0], connections => 1 }
     } 1 .. 6;
-    for my $name (('garbage') x 6, sort keys %replies) {
+    for my $name (('garbage') x 6, sort keys(%replies), keys(%impossible)) {
         push @places, my $place = shift @places;
         $recovers->($place) if $place->{said};
         $place->{said} = $name;
-        $place->{relay}->replace_next($replies{$name});
+        $place->{relay}->replace_next($replies{$name} // $impossible{$name});
         my $policy = $name eq 'two replies' ? 200 : 503; # the first of two is as good as any
         is($place->{nginx}->get('/closed?key=' . fresh_key)->{status}, $policy, "$name: $policy");
     }
