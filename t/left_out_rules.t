@@ -54,7 +54,8 @@ subtest 'each subset of twelve rules' => sub {
     }
     is_deeply(\%statuses, { 200 => 2**$rules - 1 }, 'passes');
     is(scripts(), $scripts, 'without more scripts in Redis');
-    cmp_ok(memory_kb() - $memory, '<', 2048, 'nor more memory of the worker');
+    # a sanitizer keeps what is freed for a while
+    cmp_ok(memory_kb() - $memory, '<', 2048, 'nor more memory of the worker') if !RateLimit::Nginx::preload();
     is($redis->client->llen("rl:{$headers[1]:me}:sliding_log:600000"), 2**($rules - 1), 'and is charged where it applies');
 };
 
