@@ -7,8 +7,8 @@
 -- parameter, ARGV[n] becomes ARGV[argument + n], and REPLY[n] becomes replies[reply + n].
 --
 -- KEYS     the rules' keys
--- ARGV[1]  a letter for each rule, the first one of its file's name; a capital letter if the rule is
---          in dry run, which takes no part in `granted`
+-- ARGV[1]  a letter for each rule, that of its function; a capital letter if the rule is in dry run,
+--          which takes no part in `granted`
 -- ARGV     then those of each rule, one after another
 --
 -- Returns what a script made for the rules returns: see frame.lua.

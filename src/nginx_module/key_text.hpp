@@ -15,9 +15,9 @@ namespace nginx_module {
 
 using KeyTextBuffer = std::array<char, INET6_ADDRSTRLEN>;
 
-/// The first 12 hex digits of the SHA-256 of the whole key, however long; of what the zone writes
-/// as
-/// `$binary_remote_addr`, of the address as text. Returns its part of `out`.
+/// Returns in its part of `out` the first 12 hex digits of the SHA-256 of the whole key, however
+/// long it is. Of what the zone writes as `$binary_remote_addr` it is the hash of the address as
+/// text.
 std::string_view hash_of_key(const ZoneConf &zone, std::string_view key, KeyTextBuffer &out);
 
 /// A key as its zone shows it: cut and escaped, what the zone writes as `$binary_remote_addr` as an

@@ -249,6 +249,9 @@ ScriptLibrary::ScriptLibrary() : any_rules_(any_rules_script()), renew_(renew_sc
 }
 
 void ScriptLibrary::add(const ScriptShape &shape) {
+    if (scripts_.contains(shape.code())) {
+        return;
+    }
     Scripts scripts{.check = check_script(shape), .run = std::nullopt};
     if (!shape.has(Algorithm::concurrency)) {
         scripts.run = run_script(shape);
