@@ -59,6 +59,17 @@ bool set_shard(ngx_http_request_t *r, const RequestState &state, Applied &applie
 
 } // namespace
 
+uint64_t Applied::charged() const {
+    if (!is_charged) {
+        return 0;
+    }
+    // By now the charge's quota may be the rule's, see tell_of_rule().
+    const rate_limit::Quota asked = source == Source::local
+                                        ? charge->quota
+                                        : rate_limit::share_of(quota, shards_of(*this), shard);
+    return asked.to_charge();
+}
+
 Applied *make_applied(ngx_http_request_t *r, std::span<const Candidate> candidates) {
     auto *applied = pool_array<Applied>(r->pool, candidates.size());
     auto *charges = pool_array<redis_client::Charge>(r->pool, candidates.size());
@@ -76,7 +87,7 @@ Applied *make_applied(ngx_http_request_t *r, std::span<const Candidate> candidat
                       .charge = &charges[i],
                       .shard = 0,
                       .is_other_shard = false,
-                      .charged = 0,
+                      .is_charged = false,
                       .result = result_before_asking(candidate),
                       .source =
                           candidate.is_open() ? Applied::Source::redis : Applied::Source::none,

@@ -34,13 +34,16 @@ struct Applied {
     redis_client::Charge *charge; // of the rule, or of the one of its shards that is asked
     uint64_t shard;               // that one
     bool is_other_shard;          // and not the one that was asked first
-    uint64_t charged;             // what it has charged to its Redis key, in Quota::charged's unit
+    bool is_charged;              // by Redis or by this host
     Result result;
     Source source;      // of a verdict
     bool is_superseded; // by a later rule of its counter, whose verdict is reported for both
     std::chrono::microseconds local_slots_since{0}; // when this host counted them; 0: it did not
     Applied *next;
 
+    /// What the request was charged, in the unit of Quota::charged. Only a rule behind an internal
+    /// redirect asks for it.
+    uint64_t charged() const;
     const rate_limit::Verdict *verdict() const {
         return result == Result::verdict ? &charge->verdict : nullptr;
     }

@@ -118,7 +118,7 @@ LocalRule decide(Applied &applied, const rate_limit::Now &now) {
 
 void charge(const LocalRule &local, const rate_limit::Now &now) {
     store_local(local.applied->rule->zone->memory, local.hash, *local.after);
-    local.applied->charged = local.applied->charge->quota.to_charge();
+    local.applied->is_charged = true;
     if (local.applied->charge->quota.algorithm == Algorithm::concurrency) {
         local.applied->local_slots_since = now.monotonic;
     }

@@ -140,9 +140,8 @@ void take_answer(const Question &question, const rate_limit::DenyTable::CheckTim
         return;
     }
     for (Applied &applied : question.rules()) {
-        const redis_client::Charge &charge = *applied.charge;
         applied.result = Applied::Result::verdict;
-        applied.charged = charge.is_charged ? charge.quota.to_charge() : 0;
+        applied.is_charged = applied.charge->is_charged;
         remember_denial(applied, times);
     }
 }

@@ -334,8 +334,8 @@ bool RequestState::has_covered(const Candidate &candidate) const {
 uint64_t RequestState::charged_to(const ZoneConf &zone, std::string_view redis_key) const {
     uint64_t charged = 0;
     for (const Applied *one = applied_; one != nullptr; one = one->next) {
-        if (one->charged > 0 && one->rule->zone == &zone && one->charge->redis_key == redis_key) {
-            charged += one->charged;
+        if (one->rule->zone == &zone && one->charge->redis_key == redis_key) {
+            charged += one->charged();
         }
     }
     return charged;
@@ -344,7 +344,7 @@ uint64_t RequestState::charged_to(const ZoneConf &zone, std::string_view redis_k
 const Applied *RequestState::last_charge(const RuleConf &rule, std::string_view key) const {
     const Applied *last = nullptr;
     for (const Applied *one = applied_; one != nullptr; one = one->next) {
-        if (one->charged > 0 && one->rule->rule.same_counter(rule.rule) && one->key == key) {
+        if (one->rule->rule.same_counter(rule.rule) && one->key == key && one->charged() > 0) {
             last = one;
         }
     }
