@@ -1,4 +1,4 @@
-# The user of Redis that the README recommends: it may do all that the module does, and nothing that
+# The user of Redis that docs/redis.md recommends: it may do all that the module does, and nothing that
 # the module does not.
 
 use v5.36;
@@ -10,7 +10,7 @@ use RateLimit::Wait qw(wait_until);
 use Test::More;
 use Time::HiRes qw(sleep);
 
-my ($line) = RateLimit::Nginx::slurp('README.md') =~ /^ACL (SETUSER limiter on >secret .+)$/m;
+my ($line) = RateLimit::Nginx::slurp('docs/redis.md') =~ /^ACL (SETUSER limiter on >secret .+)$/m;
 my @words  = split ' ', $line;
 my %redis  = map { $_ => RateLimit::Redis->start_new } qw(a b);
 my %client = map { $_ => $redis{$_}->client } keys %redis;
@@ -49,7 +49,7 @@ for my $algorithm (@algorithms) {
     is($result->{faults}, 0, "$algorithm: many at once");
 }
 my @long = map { $nginx->get_later('/long?key=l') } 1, 2;
-is($_->()->{status}, 200, 'a slot that is held for longer than a window') for @long;
+is($_->()->{status}, 200, 'a permit that is held for longer than a window') for @long;
 
 # Each second one finds what has expired: all of the log, or a part.
 is($nginx->get('/sliding_log?key=log')->{status}, 200, 'a log');
@@ -60,9 +60,9 @@ is($nginx->get('/sliding_log?key=log')->{status}, 200, 'goes on');
 sleep 0.6;
 is($nginx->get('/sliding_log?key=log')->{status}, 200, 'and has expired in part');
 
-my $slots = 'rl:{a:dead}:concurrency:1000';
+my $permits = 'rl:{a:dead}:concurrency:1000';
 my $dead  = $nginx->get_later('/long?key=dead');
-ok(wait_until(sub { $client{a}->exists($slots) }), 'a slot');
+ok(wait_until(sub { $client{a}->exists($permits) }), 'a permit');
 kill KILL => $nginx->workers;
 ok(wait_until(sub { ($nginx->get('/long?key=other')->{status} // 0) == 200 }), 'of a worker that is killed');
 sleep 1;

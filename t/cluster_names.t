@@ -49,11 +49,11 @@ subtest 'TLS and a password' => sub {
     my $backend = "${\$cluster->servers} $trusted password correct-horse;";
     limits('TLS', $cluster, $backend);
 
-    my $readme = RateLimit::Nginx::slurp('README.md');
-    my ($user) = $readme =~ /^ACL (SETUSER limiter on >secret .+)$/m;
-    my ($more) = $readme =~ /and `(\+\S+ \+\S+)` with `mode cluster`/;
+    my $page   = RateLimit::Nginx::slurp('docs/redis.md');
+    my ($user) = $page =~ /^ACL (SETUSER limiter on >secret .+)$/m;
+    my ($more) = $page =~ /and `(\+\S+ \+\S+)` with `mode cluster`/;
     $_->client->acl(split ' ', "$user $more") for $cluster->nodes;
-    limits('the user of the README', $cluster, "${\$cluster->servers} $trusted username limiter; password secret;");
+    limits('the user of docs/redis.md', $cluster, "${\$cluster->servers} $trusted username limiter; password secret;");
 
     my $nginx = start_nginx("${\$cluster->servers} $trusted password wrong-horse;");
     ok($nginx->wait_for_log(qr/fails: no node tells who serves the keys: WRONGPASS,/), 'a wrong password is told');

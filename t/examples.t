@@ -5,17 +5,20 @@ use v5.36;
 use lib 't/lib';
 use File::Temp qw(tempdir);
 use HTTP::Tiny;
+use IO::Select;
 use JSON::PP qw(decode_json);
 use MIME::Base64 qw(encode_base64);
 use RateLimit::Client;
 use RateLimit::Documentation qw(example_with examples_of http_level);
 use RateLimit::Nginx;
 use RateLimit::Redis;
+use RateLimit::Server;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
 
 my $readme    = 'README.md';
 my $deploying = 'docs/deploying.md';
+my $recipes   = 'docs/recipes.md';
 my $redis     = RateLimit::Redis->start_new;
 my $backend   = "redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }\n";
 
@@ -71,7 +74,7 @@ subtest 'servers for operators' => sub {
 my $limited = 'redis_rate_limit zone=%s algorithm=sliding_log limit=1 window=60; empty_gif;';
 
 subtest 'exceptions by address' => sub {
-    my $zones = change(example_with($readme, 'geo $is_our_own'), '10.0.0.0/8', '127.0.0.2');
+    my $zones = change(example_with($recipes, 'geo $is_our_own'), '10.0.0.0/8', '127.0.0.2');
     my $nginx = start_nginx("$zones server { listen %PORT%; location / { ${\sprintf $limited, 'per_ip'} } }");
     is(statuses_of($nginx, $_, 2), '200 429', "$_ is limited") for qw(127.0.0.1 127.0.0.3);
     is(statuses_of($nginx, '127.0.0.2', 3), '200 200 200', 'our own host is not');
@@ -79,7 +82,7 @@ subtest 'exceptions by address' => sub {
 };
 
 subtest 'plans and costs' => sub {
-    my $example = change(example_with($readme, 'requests_per_hour'), 'http://127.0.0.1:8081', 'http://unix:%DIR%/auth.sock:');
+    my $example = change(example_with($recipes, 'requests_per_hour'), 'http://127.0.0.1:8081', 'http://unix:%DIR%/auth.sock:');
     my $nginx   = start_nginx(<<"END");
 $example
 server {
@@ -118,7 +121,7 @@ subtest 'a limit that is tried first' => sub {
 };
 
 subtest 'behind a balancer' => sub {
-    my $zone  = change(example_with($deploying, 'set_real_ip_from'), '10.0.0.0/8', '127.0.0.1');
+    my $zone  = change(example_with($recipes, 'set_real_ip_from'), '10.0.0.0/8', '127.0.0.1');
     my $nginx = start_nginx("$zone server { listen %PORT%; location / { ${\sprintf $limited, 'per_client'} } }");
     my $from  = sub ($address) { $nginx->get('/', headers => { 'X-Forwarded-For' => $address })->{status} };
     is(join(' ', map { $from->($_) } qw(192.0.2.1 192.0.2.2 192.0.2.1)), '200 200 429', 'clients are told apart');
@@ -130,7 +133,7 @@ subtest 'behind a balancer' => sub {
 };
 
 subtest 'a translator of its own' => sub {
-    my $zone  = example_with($deploying, '$is_translated');
+    my $zone  = example_with($recipes, '$is_translated');
     my $nginx = start_nginx("set_real_ip_from 127.0.0.1; $zone server { listen %PORT%; location / { ${\sprintf $limited, 'per_client'} } }");
     my $from  = sub ($address) { $nginx->get('/', headers => { 'X-Real-IP' => $address })->{status} };
     is(join(' ', map { $from->("2001:db8:64::$_") } qw(192.0.2.1 192.0.2.2 192.0.2.1)), '200 200 429', 'its clients are told apart');
@@ -184,7 +187,7 @@ END
 };
 
 subtest 'an answer of its own' => sub {
-    my $nginx = start_nginx(change(example_with($deploying, 'error_page 429'), 'limit=100', 'limit=1'));
+    my $nginx = start_nginx(change(example_with($recipes, 'error_page 429 @limited'), 'limit=100', 'limit=1'));
     $nginx->get('/');
     my $response = $nginx->get('/');
     is("$response->{status} $response->{headers}{'content-type'}", '429 application/json', 'with the status');
@@ -192,24 +195,167 @@ subtest 'an answer of its own' => sub {
     $nginx->stop;
 };
 
+# A server that answers each request with the `X-Rate-Limit` that it got, and its own name.
+sub application ($name) { return "server { listen unix:%DIR%/$name.sock; location / { return 200 '$name \$http_x_rate_limit'; } }" }
+
+subtest 'plans by API key' => sub {
+    my $nginx = start_nginx(change(example_with($recipes, 'map $http_x_api_key $customer'), 'limit=600', 'limit=2'));
+    my $ask   = sub (@key) { $nginx->get('/api/', headers => { @key ? ('X-API-Key' => $key[0]) : () }) };
+    my $told  = sub (@key) { $ask->(@key)->{headers}{'ratelimit-policy'} };
+    is($told->('k-3f0c9a1d'), '"per_customer/60s";q=6000;w=60, "per_client/60s";q=2;w=60', 'a plan of its own');
+    $redis->client->flushall;
+    is($told->('k-77b2e4d0'), '"per_customer/60s";q=60;w=60, "per_client/60s";q=2;w=60', 'the usual plan');
+    $redis->client->flushall;
+    is(join(' ', map { $ask->("made-up-$_")->{status} } 1 .. 3), '404 404 429', 'keys that are made up are counted by address');
+    is(join(' ', $redis->keys), 'rl:{per_client:127.0.0.1}:token_bucket:60000', 'and have no counter');
+    $nginx->stop;
+};
+
+subtest 'logins' => sub {
+    my $nginx = start_nginx(
+        change(example_with($recipes, '$who_logs_in'), 'http://127.0.0.1:8081', 'http://unix:%DIR%/usual.sock:') . application('usual'));
+    my $attempts = sub ($count) { join ' ', map { $nginx->get('/login', method => 'POST')->{status} } 1 .. $count };
+    is($nginx->statuses('/login', 20), join(' ', (200) x 20), 'the form is not counted');
+    is($attempts->(6), '200 200 200 200 200 429', 'attempts are');
+    is($redis->taken('rl:{login:127.0.0.1}:sliding_log:86400000'), 5, 'and the rejected one takes nothing of the day');
+    $nginx->stop;
+};
+
+subtest 'crawlers' => sub {
+    my $nginx = start_nginx(change(example_with($recipes, '$crawler_pace'), 'burst=20', 'burst=1', 'window=1 ', 'window=1h '));
+    my $from = sub ($address, $agent, $path = '/') {
+        return HTTP::Tiny->new(local_address => $address, agent => $agent)->get($nginx->url($path))->{status};
+    };
+    my @google = map { "Mozilla/5.0 (compatible; $_/2.1)" } 'Googlebot', 'GOOGLEBOT', 'googlebot';
+    is(join(' ', map { $from->("127.0.0.$_", $google[$_ - 1]) } 1 .. 3), '404 404 429', 'one limit for all addresses and ways to write its name');
+    is($from->('127.0.0.1', 'bingbot'), 404, 'another crawler has its own');
+    is(join(' ', map { $from->('127.0.0.1', $_) } 'GPTBot', 'CCBot', 'ClaudeBot'), '404 404 429', 'some share one');
+    is(join(' ', map { $from->('127.0.0.1', 'Firefox') } 1 .. 5), join(' ', (404) x 5), 'who is no crawler has none');
+    is($from->('127.0.0.1', 'GPTBot', '/robots.txt'), 404, 'robots.txt can always be read');
+    is_deeply([ sort map { /^rl:\{crawlers:(.*)\}/ } $redis->keys ], [qw(bingbot googlebot training)], 'three keys');
+    $nginx->stop;
+};
+
+subtest 'soft limits' => sub {
+    my $example = change(example_with($recipes, 'name=soft'),
+        'http://127.0.0.1:8081', 'http://unix:%DIR%/usual.sock:', 'limit=600', 'limit=3', 'limit=300', 'limit=1');
+    my $nginx = start_nginx($example . application('usual'));
+    my @responses = map { $nginx->get('/', headers => { 'X-Rate-Limit' => 'forged' }) } 1 .. 4;
+    is(join(', ', map { $_->{content} } @responses[0 .. 2]), 'usual PASSED, usual REJECTED_DRY_RUN, usual REJECTED_DRY_RUN', 'the application is told');
+    is($responses[3]{status}, 429, 'until the hard limit');
+    $nginx->stop;
+
+    $example = change(example_with($recipes, '$application'), 'burst=50', 'burst=1', 'window=1 ', 'window=1h ',
+        map { ("127.0.0.1:808$_->[0]" => "unix:%DIR%/$_->[1].sock") } [ 1, 'usual' ], [ 2, 'spare' ]);
+    $nginx = start_nginx($example . application('usual') . application('spare'));
+    is(join(' ', map { $nginx->get('/')->{content} =~ s/ //r } 1 .. 4), 'usual usual spare spare', 'or other servers answer');
+    $nginx->stop;
+};
+
+# What a client of HTTP/2 gets, frame by frame.
+sub frames ($nginx) {
+    my $url = $nginx->url('/service/Method');
+    return qx{nghttp -v -H 'content-type: application/grpc' -H 'te: trailers' -H ':method: POST' $url 2>&1};
+}
+
+subtest 'gRPC' => sub {
+    my $example = change(example_with($recipes, 'grpc_pass'),
+        'listen 8080', 'listen %PORT%', 'burst=200', 'burst=1', 'window=1 ', 'window=1h ', 'grpc://127.0.0.1:50051', 'grpc://unix:%DIR%/grpc.sock');
+    my $nginx = start_nginx($example . "server { listen unix:%DIR%/grpc.sock http2; location / { return 204; } }");
+    like(frames($nginx), qr/:status: 204$/m, 'a call passes');
+    my $rejected = frames($nginx);
+    my ($head, @trailers) = $rejected =~ /^\[[^\n]*\] recv \(stream_id=\d+\) (\S+: [^\n]*)$/mg;
+    is($head, ':status: 200', 'the next one has the status that gRPC expects');
+    my @frames = $rejected =~ /recv (HEADERS|DATA) frame <length=\d+, flags=0x(\w+)/g;
+    my ($last_type, $last_flags) = @frames[-2, -1];
+    is($last_type, 'HEADERS', 'and trailers') or diag($rejected);
+    ok(hex($last_flags) & 1, 'which end it');
+    my %told = map { split /: /, $_, 2 } @trailers;
+    is("$told{'content-type'} $told{'grpc-status'} $told{'grpc-message'}", 'application/grpc 8 rate limit exceeded', 'that say RESOURCE_EXHAUSTED');
+    is(join(' ', map { /^(?:content-type|grpc-status)/ ? /^([^:]+)/ : () } @trailers), 'content-type grpc-status', 'in this order');
+    ok($told{'retry-after'}, 'with the headers of the module as metadata');
+    $nginx->stop;
+};
+
+# Accepts each request to become a WebSocket, and keeps it open until the test says `drop`.
+sub start_websockets () {
+    return RateLimit::Server->start(sub ($listener, $control) {
+        my $select = IO::Select->new($listener, $control);
+        my @sockets;
+        while (my @ready = $select->can_read) {
+            for my $socket (@ready) {
+                if ($socket == $listener) {
+                    my $client = $listener->accept or next;
+                    sysread $client, my $request, 65536;
+                    syswrite $client, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n";
+                    push @sockets, $client;
+                } else {
+                    readline $control // return;
+                    @sockets = ();
+                    syswrite $control, "open=0\n";
+                }
+            }
+        }
+    });
+}
+
+subtest 'WebSockets' => sub {
+    my $server  = start_websockets;
+    my $example = change(example_with($recipes, '$connection_header'), '127.0.0.1:8081', $server->address, 'limit=10', 'limit=2');
+    my $nginx   = start_nginx($example);
+    my $open    = sub {
+        my $client = RateLimit::Client->new($nginx);
+        my $status = $client->send("GET /ws/ HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")->response->{status};
+        return ($client, $status);
+    };
+    my ($first, $status_of_first) = $open->();
+    my ($second, $status_of_second) = $open->();
+    is("$status_of_first $status_of_second", '101 101', 'two are open');
+    is(($open->())[1], 429, 'a third is not opened');
+    $first->close;
+    ok(wait_until(sub { ($open->())[1] == 101 }), 'until a client closes one');
+    $server->command('drop');
+    ok(wait_until(sub { !grep { /:concurrency:/ } $redis->keys or $redis->client->zcard('rl:{sockets:127.0.0.1}:concurrency:60000') == 0 }),
+        'and when the server closes them all permits are free');
+    $nginx->stop;
+};
+
+# nginx-otel reads the variables of a span when the request ends: as a log does.
+subtest 'attributes of spans' => sub {
+    my $example    = example_with($recipes, 'otel_span_attr');
+    my %attribute  = $example =~ /^ *otel_span_attr (\S+) +(\S+);$/mg;
+    my @names      = sort keys %attribute;
+    is("@names", join(' ', map { "redis_rate_limit.$_" } qw(rule source status time)), 'four of them');
+    $example =~ s/^ *otel_exporter \{.*?^ *\}\n|^ *otel_[^\n]*\n//msg;
+    my $nginx = start_nginx("log_format span '${\join ' ', map { \"$_=$attribute{$_}\" } @names}'; access_log span.log span;" . change($example, 'limit=100', 'limit=1'));
+    $nginx->get('/') for 1, 2;
+    my $end = 'redis_rate_limit.time=0\.\d{6}\n';
+    my @spans = map { qr/redis_rate_limit.rule=per_client\/60s redis_rate_limit.source=redis redis_rate_limit.status=$_ $end/ } qw(PASSED REJECTED);
+    ok(wait_until(sub { RateLimit::Nginx::slurp($nginx->dir . '/span.log') =~ /\A$spans[0]$spans[1]\z/ }), 'hold what happened')
+        or diag(RateLimit::Nginx::slurp($nginx->dir . '/span.log'));
+    $nginx->stop;
+};
+
 subtest 'a new module' => sub {
     my $module = RateLimit::Nginx::slurp(RateLimit::Nginx::module);
+    my $built  = RateLimit::Nginx::slurp('VERSION') =~ s/\n//r;
+    my $next   = $built =~ s/\d$/x/r;
     my $dir    = tempdir('module-XXXXXXXX', TMPDIR => 1, CLEANUP => 1);
     my $put    = sub ($version) { # as install does: another file under the same name
-        RateLimit::Nginx::write_file("$dir/new.so", $module =~ s/\0\K0\.1\.0(?=\0)/$version/gr);
+        RateLimit::Nginx::write_file("$dir/new.so", $module =~ s/\0\K\Q$built\E(?=\0)/$version/gr);
         rename "$dir/new.so", "$dir/module.so" or die "module.so: $!";
     };
-    $put->('0.1.0');
+    $put->($built);
     my $nginx = RateLimit::Nginx->start_new(<<'END', module => "$dir/module.so", daemon => 1);
 redis_rate_limit_zone $remote_addr zone=z:1m;
 server { listen %PORT%; location /json { redis_rate_limit_metrics json; } }
 END
     my $version = sub { decode_json($nginx->get('/json')->{content})->{version} };
-    $put->('0.1.1');
+    $put->($next);
     $nginx->reload;
-    is($version->(), '0.1.0', 'is not taken by a reload');
+    is($version->(), $built, 'is not taken by a reload');
     $nginx->upgrade;
-    is($version->(), '0.1.1', 'but by a new process');
+    is($version->(), $next, 'but by a new process');
     $nginx->stop;
 };
 

@@ -58,7 +58,7 @@ server {
 END
 my $client = $redis->client;
 
-# As the README says of keys, written anew.
+# As docs/redis.md says of keys, written anew.
 sub encoded ($key) {
     my $encoded = $key =~ s/([^!-~]|[{}%])/sprintf '%%%02X', ord $1/ger;
     return length $encoded > 128 || $encoded =~ /^%[0-9a-f]{64}$/ ? '%' . sha256_hex($key) : $encoded;

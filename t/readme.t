@@ -1,28 +1,41 @@
 # The examples of the documentation are what they say: configurations that nginx takes. What they do
-# is in t/examples.t.
+# is in t/examples.t. And the pages lead to each other, and agree about the version.
 
 use v5.36;
 use lib 't/lib';
+use JSON::PP qw(decode_json);
 use RateLimit::Certificates;
 use RateLimit::Documentation qw(examples_of http_level);
 use RateLimit::Nginx;
 use Test::More;
 
 my $authority = RateLimit::Nginx::slurp(RateLimit::Certificates->new->certificate('authority'));
+my $otel      = '/usr/lib/nginx/modules/ngx_otel_module.so'; # is not in Debian
 
 for my $example (map { examples_of($_) } 'README.md', glob 'docs/*.md') {
-    my $nginx = RateLimit::Nginx->new(http_level($example->{text}));
-    RateLimit::Nginx::write_file($nginx->dir . '/redis.password', "secret\n");
-    RateLimit::Nginx::write_file($nginx->dir . '/redis-ca.pem', $authority);
-    my ($said, $accepted) = $nginx->test_configuration;
-    ok($accepted, $example->{place}) or diag($said);
+    my $needs_otel = $example->{text} =~ /^ *otel_/m;
+    SKIP: {
+        skip "$example->{place}: no nginx-otel here", 1 if $needs_otel && !-f $otel;
+        my $nginx = RateLimit::Nginx->new(http_level($example->{text}), $needs_otel ? (before => "load_module $otel;\n") : ());
+        RateLimit::Nginx::write_file($nginx->dir . '/redis.password', "secret\n");
+        RateLimit::Nginx::write_file($nginx->dir . '/redis-ca.pem', $authority);
+        my ($said, $accepted) = $nginx->test_configuration;
+        ok($accepted, $example->{place}) or diag($said);
+    }
 }
+
+# The tables of migrating.md have rules, too, most of them without the zone.
+my @rules = RateLimit::Nginx::slurp('docs/migrating.md') =~ /`[^`]*?(algorithm=[^`;]+)/g;
+cmp_ok(scalar @rules, '>=', 10, 'rules in tables');
+my $locations = join "\n", map { "location /$_ { redis_rate_limit zone=z $rules[$_] name=rule-$_; }" } 0 .. $#rules;
+my ($said, $accepted) = RateLimit::Nginx->new("redis_rate_limit_zone \$remote_addr zone=z:1m; server { listen %PORT%; $locations }")->test_configuration;
+ok($accepted, 'which nginx takes') or diag($said);
 
 # Links between pages, and to their headings as GitHub names them.
 sub anchors ($page) {
     return map { lc =~ s/[^\w\- ]//gr =~ s/ /-/gr } RateLimit::Nginx::slurp($page) =~ /^#+ (.+)$/mg;
 }
-for my $page ('README.md', glob 'docs/*.md') {
+for my $page (glob '*.md docs/*.md') {
     my $dir = $page =~ m{/} ? 'docs/' : '';
     my @broken;
     for my $target (RateLimit::Nginx::slurp($page) =~ /\]\((?!https?:)([^)]+)\)/g) {
@@ -32,5 +45,19 @@ for my $page ('README.md', glob 'docs/*.md') {
     }
     is("@broken", '', "$page: each link leads somewhere");
 }
+
+my ($index) = RateLimit::Nginx::slurp('README.md') =~ /^## Where to read on\n(.*)/ms;
+is(join(' ', sort $index =~ m{^\| \[(docs/\w+\.md)\]}mg), join(' ', glob 'docs/*.md'), 'the README has an index of all pages');
+
+# --- the version
+
+my $version = RateLimit::Nginx::slurp('VERSION');
+like($version, qr/\A\d+\.\d+\.\d+\n\z/, 'VERSION is one line');
+my ($newest) = RateLimit::Nginx::slurp('CHANGELOG.md') =~ /^## \[(\d[^\]]*)\] - \d{4}-\d\d-\d\d$/m;
+is("$newest\n", $version, 'the newest release of the changelog is this version');
+
+my $nginx = RateLimit::Nginx->start_new('server { listen %PORT%; location / { redis_rate_limit_metrics json; } }');
+is(decode_json($nginx->get('/')->{content})->{version} . "\n", $version, 'and so is the module');
+$nginx->stop;
 
 done_testing;

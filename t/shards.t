@@ -100,7 +100,7 @@ subtest 'shares' => sub {
     is(join(' ', shards('u', 4, 'uneven')), '3 3 2 2', 'each has its share');
 };
 
-# By README.md, "Hot keys": of a client that asks for as much as its limit, 1 in 4 * sqrt(limit /
+# By docs/directives.md, "Hot keys": of a client that asks for as much as its limit, 1 in 4 * sqrt(limit /
 # shards) requests is refused on average: here 1 in 16, 1024 of 16384. One shard alone would refuse 1 in 10.
 subtest 'a busy key gets hardly less than its limit, and never more' => sub {
     my $passed = 0;

@@ -1,4 +1,4 @@
-// Each algorithm as README.md defines it, in whole numbers of 128 bits.
+// Each algorithm as docs/directives.md defines it, in whole numbers of 128 bits.
 //
 // The models share no formula with the scripts and with verdict.cpp. A model knows one thing:
 // whether so many units fit at some time. What remains, and how long to wait for what, is found by
