@@ -33,7 +33,7 @@ help:
 	@echo 'make soak       faults of all kinds under load for MINUTES=$(MINUTES), by chance from SEED=$(SEED)'
 	@echo 'make mutants    puts MUTANTS=$(MUTANTS) small mistakes into the code by chance from SEED=$(SEED), tells which no test'
 	@echo '                notices (FILES= some sources, CHANGE= a commit: only lines changed since, TESTS= some of t/)'
-	@echo 'make bench      measures against nginx alone and limit_req, writes docs/benchmark.md'
+	@echo 'make bench      measures against nginx alone and limit_req, writes docs/benchmark.md and a part of README.md'
 	@echo 'make install    puts the module into MODULES_DIR=$(MODULES_DIR)'
 	@echo 'make lint       checks layout, names and usual mistakes'
 	@echo 'make format     lays out the C++ sources'

@@ -1,6 +1,6 @@
 'use strict';
 
-// The table of rules, and what rules on trial would do.
+// The table of rules, and what dry-run rules would do.
 
 const columns = [
   { label: 'Checked', of: all },

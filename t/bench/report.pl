@@ -123,8 +123,8 @@ took $ping{held} us@{[ pings_added_on_one_core() ]}.
 Figures are medians of @{[ plural($rounds, 'round') ]}; a round measures each cell once, for @{[ plural($seconds, 'second') ]}. Ratios are the
 medians of the rounds' ratios: `of bare` to the same nginx without a limiter, `of limit_req` to
 `limit_req` allowing or denying the same load. CPU is that of all workers, and of Redis, for one
-request. `Redis calls` are runs of scripts for one request; checks of one turn of nginx's event loop
-share a run.
+request. `Redis calls` are calls of scripts for one request; checks of one turn of nginx's event loop
+share a call.
 
 ## Requests
 

@@ -25,12 +25,12 @@ my %sha        = map { $_ => $client->script_load(source($_)) } @algorithms;
 
 sub number ($number) { return sprintf('%.0f', $number) =~ s/(?<=\d)(?=(?:\d{3})+$)/,/gr }
 
-# As the README has it: of an address, in a zone and with a window of common lengths.
+# As docs/redis.md has it: of an address, in a zone and with a window of common lengths.
 sub key ($algorithm, $number) { return sprintf 'rl:{per_ip:203.0.%d.%d}:%s:3600000', $number >> 8, $number & 255, $algorithm }
 
 # --- memory
 
-# The checks that make a counter: one for each slot, or of many units at once.
+# The checks that make a counter: one for each permit, or of many units at once.
 sub checks_for ($algorithm, $key, $entries) {
     my $at_once = $algorithm eq 'sliding_log' ? 1000 : 1;
     my @checks;
@@ -73,15 +73,15 @@ print_table(['algorithm', 'entries', 'bytes a key', 'MEMORY USAGE', 'bytes an en
 # --- CPU
 
 my $checks = 6_400; # of one round, each of another key
-my %run    = map { $_ => $client->script_load(source('run', $_)) } grep { $_ ne 'concurrency' } @algorithms;
+my %batch  = map { $_ => $client->script_load(source('run', $_)) } grep { $_ ne 'concurrency' } @algorithms;
 my $release = $client->script_load(source('refund', 'concurrency'));
 
 sub checks_alone ($algorithm, @numbers) {
     return map { wire('EVALSHA', $sha{$algorithm}, 1, key($algorithm, $_), arguments($algorithm, $_)) } @numbers;
 }
 
-sub checks_in_a_run ($algorithm, @numbers) {
-    return wire('EVALSHA', $run{$algorithm}, scalar @numbers, (map { key($algorithm, $_) } @numbers), arguments($algorithm, 0));
+sub checks_in_a_batch ($algorithm, @numbers) {
+    return wire('EVALSHA', $batch{$algorithm}, scalar @numbers, (map { key($algorithm, $_) } @numbers), arguments($algorithm, 0));
 }
 
 sub releases ($algorithm, @numbers) {
@@ -98,15 +98,15 @@ sub writes ($make, $algorithm, $size) {
     return \@writes;
 }
 
-my @modes = ([1, \&checks_alone], [8, \&checks_in_a_run], [64, \&checks_in_a_run], [8, \&checks_alone], [64, \&checks_alone]);
+my @modes = ([1, \&checks_alone], [8, \&checks_in_a_batch], [64, \&checks_in_a_batch], [8, \&checks_alone], [64, \&checks_alone]);
 my @cases;
 for my $algorithm (@algorithms) {
-    my $shares_runs = exists $run{$algorithm};
+    my $shares_batches = exists $batch{$algorithm};
     push @cases, {
         algorithm => $algorithm,
-        entries   => $shares_runs && $algorithm ne 'sliding_log' ? 0 : 100,
-        writes    => [map { $_->[1] != \&checks_in_a_run || $shares_runs ? writes($_->[1], $algorithm, $_->[0]) : undef } @modes],
-        releases  => [map { $shares_runs ? [] : writes(\&releases, $algorithm, $_->[0]) } @modes],
+        entries   => $shares_batches && $algorithm ne 'sliding_log' ? 0 : 100,
+        writes    => [map { $_->[1] != \&checks_in_a_batch || $shares_batches ? writes($_->[1], $algorithm, $_->[0]) : undef } @modes],
+        releases  => [map { $shares_batches ? [] : writes(\&releases, $algorithm, $_->[0]) } @modes],
         took      => [],
     };
 }
@@ -145,7 +145,7 @@ sub carried ($case, $masters) {
     return join ' to ', map { number(int($masters * 500 / median($case->{took}[$_]->@*)) * 1000) } 0, 3;
 }
 
-my @heads = ('algorithm', 'live entries', '1 a write', '8, one run', '64, one run', '8, each alone', '64, each alone');
+my @heads = ('algorithm', 'live entries', '1 a write', '8, a batch', '64, a batch', '8, each alone', '64, each alone');
 say "\nCPU microseconds of a check";
 print_table(\@heads, rows(sub ($took) { sprintf '%.2f', $took }));
 say "\nThousands of checks in a second of CPU";
