@@ -12,7 +12,7 @@
 namespace nginx_module {
 
 /// A rule as it is applied to a request, in the request's pool. A rule is applied once, see
-/// "Which requests are counted" in README.md.
+/// "Which requests are counted" in docs/responses.md.
 struct Applied {
     enum class Result {
         verdict,    // in `charge`

@@ -1,4 +1,4 @@
-// The log lines about requests: "What a client sees" in README.md.
+// The log lines about requests: "Log lines" in docs/responses.md.
 #pragma once
 
 #include "ngx.hpp"

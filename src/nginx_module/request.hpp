@@ -59,7 +59,7 @@ class RequestState {
     /// Whether the rule itself was applied, and enforced if it is enforced now.
     bool has_applied(const RuleConf &rule, bool is_dry_run) const;
     /// Whether a rule was applied that covers the candidate: see "Which requests are counted" in
-    /// README.md.
+    /// docs/responses.md.
     bool has_covered(const Candidate &candidate) const;
     /// What the rules that were applied have charged to a Redis key of the zone, in the unit of
     /// Quota::charged.

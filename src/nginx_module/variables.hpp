@@ -1,4 +1,4 @@
-// The variables `$redis_rate_limit_...`: "What a client sees" in README.md.
+// The variables `$redis_rate_limit_...`: "Variables" in docs/responses.md.
 #pragma once
 
 #include "ngx.hpp"

@@ -1,5 +1,5 @@
 // What all workers of a host have counted, as JSON and as Prometheus's text format: see
-// redis_rate_limit_metrics in README.md.
+// docs/metrics.md.
 #pragma once
 
 #include "backend_counters.hpp"

@@ -110,8 +110,8 @@ struct Rule {
     /// The explicit name, else `zone/window`: `per_ip/60s`, `per_ip/500ms`, `per_ip/concurrency`.
     std::string name() const;
 
-    /// Rules whose counters are equal share one, whatever their limits: "Several rules" in
-    /// README.md. Refers to the rule.
+    /// Rules whose counters are equal share one, whatever their limits: "Names and counters"
+    /// in docs/directives.md. Refers to the rule.
     auto counter() const { return std::tie(zone, quota.algorithm, quota.window, explicit_name); }
     bool same_counter(const Rule &other) const { return counter() == other.counter(); }
 };
