@@ -11,7 +11,7 @@ export PORT MINUTES SEED
 
 MODULE = build/ngx_http_redis_rate_limit_module.so
 NAME = $(notdir $(MODULE))
-SOURCES = $(wildcard src/*/*.cpp src/*/*.hpp src/*/*.map lua/*.lua dashboard/*)
+SOURCES = $(wildcard src/*/*.cpp src/*/*.hpp src/*/*.map lua/*.lua dashboard/*) VERSION
 CONFIGURED_BY = config config.make tools/configure-nginx build/configured.sum
 TESTS ?= $(wildcard t/*.t)
 SECONDS ?= 60
@@ -128,7 +128,7 @@ EMPTY_SCRIPT = build/empty_script
 $(EMPTY_SCRIPT)/$(MODULE): $(SOURCES) $(CONFIGURED_BY) t/bench/empty_check.lua
 	mkdir -p $(EMPTY_SCRIPT)
 	rm -rf $(EMPTY_SCRIPT)/src $(EMPTY_SCRIPT)/lua
-	cp -r -p Makefile config config.make src lua dashboard tools $(EMPTY_SCRIPT)
+	cp -r -p Makefile config config.make VERSION src lua dashboard tools $(EMPTY_SCRIPT)
 	cp t/bench/empty_check.lua $(EMPTY_SCRIPT)/lua/gcra.lua
 	$(MAKE) -C $(EMPTY_SCRIPT) all
 	touch $@

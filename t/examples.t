@@ -342,7 +342,7 @@ subtest 'a new module' => sub {
     my $next   = $built =~ s/\d$/x/r;
     my $dir    = tempdir('module-XXXXXXXX', TMPDIR => 1, CLEANUP => 1);
     my $put    = sub ($version) { # as install does: another file under the same name
-        RateLimit::Nginx::write_file("$dir/new.so", $module =~ s/\0\K\Q$built\E(?=\0)/$version/gr);
+        RateLimit::Nginx::write_file("$dir/new.so", $module =~ s/\Q$built\E(?=\n\0)/$version/gr);
         rename "$dir/new.so", "$dir/module.so" or die "module.so: $!";
     };
     $put->($built);

@@ -14,8 +14,6 @@
 
 namespace rate_limit {
 
-inline constexpr std::string_view version = "0.1.0";
-
 struct RuleMetrics {
     std::string_view name;
     Algorithm algorithm;

@@ -1,5 +1,8 @@
+#include "embed.hpp"
 #include "metrics.hpp"
 #include "text_writer.hpp"
+
+EMBED(redis_rate_limit_version, "VERSION");
 
 namespace rate_limit {
 
@@ -97,11 +100,17 @@ void write(TextWriter &out, const ZoneMetrics &zone) {
     out << "}}";
 }
 
+/// This module's version: the only line of the file VERSION.
+std::string_view version() {
+    const std::string_view text = embedded(redis_rate_limit_version, redis_rate_limit_version_end);
+    return text.substr(0, text.find('\n'));
+}
+
 } // namespace
 
 size_t write_json(const Metrics &metrics, std::span<char> out) {
     TextWriter text(out);
-    text << R"({"version": )" << Quoted{version} << R"(, "nginx_version": )"
+    text << R"({"version": )" << Quoted{version()} << R"(, "nginx_version": )"
          << Quoted{metrics.server_version} << R"(, "workers": )" << metrics.workers
          << R"(, "uptime_seconds": )" << static_cast<uint64_t>(metrics.uptime.count())
          << R"(, "backends": {)";
