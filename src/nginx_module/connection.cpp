@@ -16,13 +16,7 @@ Connection &connection_of(const ngx_event_t *event) {
 } // namespace
 
 Connection::Connection(Owner &owner, ngx_log_t *log, const TlsContext *tls)
-    : owner_(owner), log_(*log), tls_context_(tls) {
-    readable_.data = this;
-    readable_.log = log_.log();
-    readable_.handler = [](ngx_event_t *event) noexcept {
-        static_cast<Connection *>(event->data)->write_and_read();
-    };
-}
+    : owner_(owner), log_(*log), tls_context_(tls) {}
 
 void Connection::open(const Address &address, std::string_view host) {
     close();
@@ -69,20 +63,12 @@ void Connection::set_handlers() {
         if (self.stage_ == Stage::connecting) {
             self.finish_connecting();
         }
-        const bool is_open = self.connection_ != nullptr && self.stage_ == Stage::connected;
-        if (is_open && !event->pending_eof && self.owner_.writes_first()) {
-            ngx_post_event(&self.readable_, &ngx_posted_events);
-        } else { // nothing is to be sent to a peer that has closed
-            self.read();
-        }
+        self.read();
     };
     connection_->write->handler = [](ngx_event_t *event) noexcept { connection_of(event).write(); };
 }
 
 void Connection::close() {
-    if (readable_.posted) {
-        ngx_delete_posted_event(&readable_);
-    }
     if (connection_ != nullptr) {
         if (tls_ != nullptr) {
             tls_->shut_down(*connection_);
@@ -143,28 +129,9 @@ void Connection::go_on(TlsPeer::Handshake handshake) {
     begin();
 }
 
-bool Connection::is_on_this_host() const {
-    ngx_sockaddr_t own;
-    ngx_sockaddr_t peer;
-    socklen_t own_size = sizeof(own);
-    socklen_t peer_size = sizeof(peer);
-    return is_local_ ||
-           (getsockname(connection_->fd, &own.sockaddr, &own_size) == 0 &&
-            getpeername(connection_->fd, &peer.sockaddr, &peer_size) == 0 &&
-            ngx_cmp_sockaddr(&own.sockaddr, own_size, &peer.sockaddr, peer_size, 0) == NGX_OK);
-}
-
 void Connection::begin() {
     stage_ = Stage::connected;
     owner_.on_connected();
-}
-
-/// At the end of a turn, when all is asked that will be: nginx goes on with many requests as it
-/// reads their verdicts, and Redis is to have work by then.
-void Connection::write_and_read() {
-    owner_.on_readable();
-    write();
-    read();
 }
 
 void Connection::read_now() {

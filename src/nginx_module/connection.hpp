@@ -26,11 +26,6 @@ class Connection {
     class Owner {
       public:
         virtual void on_connected() = 0;
-        /// Whether bytes that come are read at the end of a turn only, when the output is sent: not
-        /// where nothing is unanswered, lest what nobody asked for answers what is sent then.
-        virtual bool writes_first() const { return false; }
-        /// Such bytes have come: the last word before output() is sent.
-        virtual void on_readable() {}
         virtual void on_bytes(std::string_view bytes) = 0;
         /// The connection is closed by now.
         virtual void on_lost(const Loss &loss) = 0;
@@ -64,9 +59,6 @@ class Connection {
     /// Of an open connection.
     Stage stage() const { return stage_; }
 
-    /// Of an open connection: whether it does not leave this host, as far as its addresses tell.
-    bool is_on_this_host() const;
-
     /// Sends the output at the end of this turn of the event loop, all that was asked by then in
     /// one piece.
     void send_soon();
@@ -86,7 +78,6 @@ class Connection {
     void begin();
     void read();
     void write();
-    void write_and_read();
     Loss broken() const;
     void lose(const Loss &loss);
 
@@ -96,7 +87,6 @@ class Connection {
     std::unique_ptr<TlsPeer> tls_; // of the host that was last connected to
     std::string host_;
     ngx_connection_t *connection_ = nullptr;
-    ngx_event_t readable_{}; // posted where the owner writes first
     Stage stage_ = Stage::connecting;
     bool is_local_ = false; // a unix socket
 };

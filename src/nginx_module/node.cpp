@@ -11,13 +11,6 @@ using redis_client::Session;
 
 namespace {
 
-/// With timer_resolution nginx's clock may stand still for longer than a check is to be held.
-bool has_exact_clock() {
-    const auto *core = reinterpret_cast<const ngx_core_conf_t *>(
-        ngx_get_conf(ngx_cycle->conf_ctx, ngx_core_module));
-    return core->timer_resolution == 0;
-}
-
 bool is_leaving() {
     return ngx_exiting != 0 || ngx_terminate != 0;
 }
@@ -150,22 +143,13 @@ void Node::give_up(const Fault &fault, std::chrono::milliseconds longest_wait) {
 redis_client::ByteQueue &Node::output() {
     if (session_.is_ready()) {
         session_.flush(now());
-        if (session_.is_holding()) {
-            set_deadline_timer();
-        }
     }
     return session_.output();
 }
 
 void Node::on_connected() {
     session_.connected();
-    // from elsewhere answers come so late that waiting for them costs more than it saves
-    session_.set_gathers(connection_.is_on_this_host() && has_exact_clock());
     connection_.send_soon();
-}
-
-void Node::on_readable() {
-    session_.flush_all(now());
 }
 
 void Node::on_bytes(std::string_view bytes) {

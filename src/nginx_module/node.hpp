@@ -65,8 +65,6 @@ class Node final : Connection::Owner, Locator::Owner {
     void on_not_located(std::string_view what, std::string_view detail) override;
     void on_moved() override;
     void on_connected() override;
-    bool writes_first() const override { return session_.is_ready() && session_.has_unanswered(); }
-    void on_readable() override;
     void on_bytes(std::string_view bytes) override;
     void on_lost(const Connection::Loss &loss) override;
     void on_dismissed() override;

@@ -260,7 +260,6 @@ void Session::disconnected(Lost lost, Time now) {
     state_ = State::closed;
     unreachable_ = lost == Lost::unreachable;
     output_.clear();
-    held_until_.reset();
     while (Call *check = to_send_.front()) {
         forget_to_send(*check);
     }
@@ -283,9 +282,6 @@ bool Session::expire(Time now) {
         note_problem(is_ready() ? "no answer in time" : "no connection in time");
         tell(listener, Failure::timeout, now);
     }
-    if (held_until_ && *held_until_ <= now) {
-        held_until_.reset(); // flushed as soon as the transport takes it
-    }
     const auto look = slots_.next_look();
     if (look && *look <= now) {
         tend_slots(now);
@@ -305,12 +301,8 @@ std::optional<Time> Session::overdue_at() const {
 
 std::optional<Time> Session::next_expiry() const {
     std::optional<Time> next = overdue_at();
-    const auto sooner = [&next](Time time) { next = next ? std::min(*next, time) : time; };
-    if (held_until_) {
-        sooner(*held_until_);
-    }
     if (const auto look = slots_.next_look()) {
-        sooner(*look);
+        next = next ? std::min(*next, *look) : *look;
     }
     return next;
 }

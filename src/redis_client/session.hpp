@@ -136,17 +136,10 @@ class Session {
     /// Writes the checks that were asked since the last time to output(): at the end of a turn of
     /// the event loop, so that those of one turn share script runs.
     void flush(Time now);
-    /// A session that gathers makes few large runs of many small ones: flush() holds checks back
-    /// while others are under way, for a millisecond at most.
-    void set_gathers(bool gathers) { gathers_ = gathers; }
-    /// To be called when an answer has come, before it is read: Redis is then at work meanwhile.
-    void flush_all(Time now);
-    bool is_holding() const { return held_until_.has_value(); } // what flush() left
     bool has_output() const { return !output_.empty() || !to_send_.empty(); }
     ByteQueue &output() { return output_; }
 
     bool is_ready() const { return state_ == State::ready; }
-    bool has_unanswered() const { return !to_answer_.empty(); } // of what is in output()
     bool has_waiting() const { return !waiting_.empty(); }
     /// Whether Redis is still to be told of units that were given back, or of slots that are held
     /// for longer.
@@ -197,7 +190,6 @@ class Session {
     void send_later(Call &check);
     void forget_to_send(Call &check);
     void send_waiting();
-    std::optional<Time> gathers_until(Time now) const;
     Call &take_run();
     bool send(Call &first, Time now);
     bool send_asking(Time now);
@@ -244,11 +236,9 @@ class Session {
     size_t pending_ = 0; // of the group's calls
     size_t refunds_ = 0; // of them
     bool refuses_errands_ = false;
-    bool gathers_ = false;
     bool shares_runs_ = true; // Redis takes keys of several checks in one command
     IntrusiveList<Call, &Call::waiting_hook> waiting_;
     IntrusiveList<Call, &Call::sending_hook> to_send_;
-    std::optional<Time> held_until_;                     // what is to be sent
     IntrusiveList<Call, &Call::sending_hook> to_answer_; // the first calls of runs
 };
 

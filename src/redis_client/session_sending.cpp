@@ -81,30 +81,9 @@ void Session::send_waiting() {
 }
 
 void Session::flush(Time now) {
-    held_until_ = gathers_until(now);
-    if (!held_until_) {
-        flush_all(now);
-    }
-}
-
-void Session::flush_all(Time now) {
-    held_until_.reset();
     while (!to_send_.empty()) {
         send_or_fail(take_run(), now);
     }
-}
-
-/// Each run costs, and Redis is at work on those under way: what is asked meanwhile waits for an
-/// answer to them. Where few are pending there is nothing to gather, and a Redis that stands still
-/// is not waited for, so that no check is more than a millisecond late.
-std::optional<Time> Session::gathers_until(Time now) const {
-    constexpr Time longest_hold{1};
-    constexpr size_t few = 4;
-    if (!gathers_ || to_send_.empty() || to_answer_.empty() || pending_ <= few) {
-        return std::nullopt;
-    }
-    const Time end = to_answer_.front()->sent + longest_hold;
-    return now < end ? std::optional(end) : std::nullopt;
 }
 
 void Session::send_or_fail(Call &first, Time now) {

@@ -109,7 +109,6 @@ void Simulation::connect(Node &node) {
         node.redis.connected();
         node.wire.clear();
         node.session.connected();
-        node.session.set_gathers(true);
     }
 }
 
@@ -144,9 +143,6 @@ void Simulation::receive(Node &node, std::string_view bytes, bool is_honest) {
     Progress all = Progress::more;
     const auto is_over = [&] { return all == Progress::broken || all == Progress::refused; };
     receiving_ = &node;
-    if (is_honest && node.session.is_ready()) {
-        node.session.flush_all(now_);
-    }
     for (Pieces pieces(bytes, piece_sizes_); !pieces.empty() && !is_over();) {
         const Progress progress = node.session.received(pieces.take(), now_);
         all = progress == Progress::more ? all : progress;

@@ -176,14 +176,12 @@ struct Client {
     }
 };
 
-/// With and without gathering.
-class SessionWalkTest : public SessionTest, public testing::WithParamInterface<bool> {
+class SessionWalkTest : public SessionTest {
   protected:
     SessionWalkTest() {
         SessionSettings settings = with_max_pending(50);
         settings.shapes = {shape_of(rules_of(Kind::log, 0)), shape_of(rules_of(Kind::slot, 0))};
         start(settings);
-        session_->set_gathers(GetParam());
     }
 
     void ask_one() {
@@ -315,7 +313,7 @@ class SessionWalkTest : public SessionTest, public testing::WithParamInterface<b
     uint64_t asked_ = 0, verdicts_ = 0, never_sent_ = 0, abandoned_ = 0;
 };
 
-TEST_P(SessionWalkTest, TellsEachOnceAndGivesAllBackWhateverHappens) {
+TEST_F(SessionWalkTest, TellsEachOnceAndGivesAllBackWhateverHappens) {
     for (int i = 0; i < 100'000; ++i) {
         ASSERT_NO_FATAL_FAILURE(step()) << i;
         ASSERT_NO_FATAL_FAILURE(look_at_clients()) << i;
@@ -341,8 +339,6 @@ TEST_P(SessionWalkTest, TellsEachOnceAndGivesAllBackWhateverHappens) {
     }
     EXPECT_GT(redis_.failed_alone, 200u);
 }
-
-INSTANTIATE_TEST_SUITE_P(Gathering, SessionWalkTest, testing::Bool());
 
 } // namespace
 } // namespace redis_client
