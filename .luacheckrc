@@ -2,13 +2,13 @@
 std = "lua51"
 read_globals = { "redis", "struct", "KEYS", "ARGV" }
 
--- What lua/frame.lua gives a rule's file; each part of one is a script of its own.
+-- What lua/one_check.lua gives a rule's file; each part of one is a script of its own.
 files["lua"] = {
     globals = { "now", "granted", "call", "pack", "unpack_state", "REPLY", "REPLY_FORMAT" },
     ignore = { "411", "421" }, -- so they may use the same names
 }
-files["lua/frame.lua"] = { ignore = { "211" } } -- what the rules use
-files["lua/run.lua"] = {
+files["lua/one_check.lua"] = { ignore = { "211" } } -- what the rules use
+files["lua/batch_of_checks.lua"] = {
     globals = { "KEY_NAMES", "KEY_COUNT", "KEYS_OF_CHECK", "ANSWER_SIZE", "REPLY", "REPLY_FORMAT" },
     ignore = { "211", "212", "213" },
 }

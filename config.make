@@ -7,11 +7,40 @@ if [ "$NGX_CC_NAME" = gcc ]; then
     redis_rate_limit_warnings=-Wno-restrict
 fi
 
+# nginx names an object by the last folder of its source and by its file. Two add-ons that have both
+# alike would get each other's objects.
+redis_rate_limit_name_of_object() {
+    echo "$1" | sed -e 's|.*/\([^/]*/[^/]*\)\.[^./]*$|\1|'
+}
+
+redis_rate_limit_all_names=$(for redis_rate_limit_source in $NGX_ADDON_SRCS $DYNAMIC_MODULES_SRCS; do
+    redis_rate_limit_name_of_object "$redis_rate_limit_source"
+done)
+
 for redis_rate_limit_source in $redis_rate_limit_sources; do
-    redis_rate_limit_object=$(echo "$redis_rate_limit_source" |
-        sed -e "s|.*/\([^/]*/[^/]*\)\.cpp$|$NGX_OBJS/addon/\1.$ngx_objext|")
+    redis_rate_limit_name=$(redis_rate_limit_name_of_object "$redis_rate_limit_source")
+    if [ "$(echo "$redis_rate_limit_all_names" | grep -cxF "$redis_rate_limit_name")" -gt 1 ]; then
+        cat << END
+
+$0: error: redis_rate_limit and another add-on both have an object addon/$redis_rate_limit_name.
+Configure a build of its own for one of them, as a dynamic module.
+
+END
+        exit 1
+    fi
     cat << END >> "$NGX_MAKEFILE"
 
-$redis_rate_limit_object: CFLAGS += -std=c++20 -fno-exceptions -fno-rtti -fvisibility=hidden -fno-lto $redis_rate_limit_warnings -DRATE_LIMIT_DIR='"$ngx_addon_dir"' \$(REDIS_RATE_LIMIT_CFLAGS)
+$NGX_OBJS/addon/$redis_rate_limit_name.$ngx_objext: CFLAGS += -std=c++20 -fno-exceptions -fno-rtti -fvisibility=hidden -fno-lto $redis_rate_limit_warnings -DRATE_LIMIT_DIR='"$ngx_addon_dir"' \$(REDIS_RATE_LIMIT_CFLAGS)
 END
 done
+
+# Files that are a part of an object.
+redis_rate_limit_embeds() {
+    cat << END >> "$NGX_MAKEFILE"
+
+$NGX_OBJS/addon/$1.$ngx_objext: $2
+END
+}
+redis_rate_limit_embeds redis_client/lua_source "$(echo "$ngx_addon_dir"/lua/*.lua)"
+redis_rate_limit_embeds pages/dashboard_page "$(echo "$ngx_addon_dir"/dashboard/*)"
+redis_rate_limit_embeds rate_limit/metrics_json "$ngx_addon_dir/VERSION"

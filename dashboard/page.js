@@ -34,7 +34,7 @@ function drawOutcomes(axis) {
 
 function showTotals(status, rules, total) {
   const rejected = sum(total, refused);
-  const inForce = rules.filter((rule) => !rule.isOnTrial);
+  const inForce = rules.filter((rule) => !rule.isDryRun);
   const checked = inForce.reduce((checks, { rates }) => checks + sum(rates, all), 0);
   const whose = inForce.length < rules.length ? ' by rules in force' : '';
   const latencies = Object.values(status.backends).map((backend) => backend.latency_seconds.p99);

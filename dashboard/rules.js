@@ -46,14 +46,14 @@ function showRule({ id, counts, rates, history }, axis) {
   tell(inAll, count(sum(counts, refused)));
 }
 
-// Requests that are known to be denied are not asked about, so a trial is not of the same requests
+// Requests that are known to be denied are not asked about, so a dry run is not asked about the same requests
 // as the rules in force.
-function trialText({ zone, name, rates }, rules) {
+function dryRunText({ zone, name, rates }, rules) {
   const reached = sum(rates, all);
   const would = [['reject', rates.dry_run_rejected], ['delay', rates.dry_run_delayed]]
     .filter(([, number]) => number > 0)
     .map(([verb, number]) => `${verb} ${rate(number)} /s (${share(number, reached)})`);
-  const others = rules.filter((rule) => rule.zone === zone && !rule.isOnTrial);
+  const others = rules.filter((rule) => rule.zone === zone && !rule.isDryRun);
   const rejected = others.reduce((total, rule) => total + sum(rule.rates, refused), 0);
   const known = others.reduce((total, rule) => total + rule.rates.rejected_by_deny_cache, 0);
   const beside = others.length === 0 ? 'no rule of its zone is in force'
@@ -65,8 +65,8 @@ function trialText({ zone, name, rates }, rules) {
 
 function showRules(rules, axis) {
   rules.forEach((rule) => showRule(rule, axis));
-  const texts = rules.filter((rule) => rule.isOnTrial).map((rule) => trialText(rule, rules));
-  const place = byId('trials');
+  const texts = rules.filter((rule) => rule.isDryRun).map((rule) => dryRunText(rule, rules));
+  const place = byId('dry-runs');
   arrange(place, texts.map((text, at) => place.children[at] ?? element('p')));
   texts.forEach((text, at) => tell(place.children[at], text));
 }

@@ -146,9 +146,9 @@ function historyOf(id) {
   return outcomes.map((outcome, i) => rates.map((numbers) => numbers?.[i] ?? 0));
 }
 
-// Whether a rule is on trial is not told, and may have changed meanwhile: it is if it would have
+// Whether a rule is a dry run is not told, and may have changed meanwhile: it is one if it would have
 // held requests back in the samples that are kept, and held none back.
-function isOnTrial(history) {
+function isDryRun(history) {
   const occurs = (name) => outcomes.some((outcome, i) => outcome.name === name && Math.max(...history[i]) > 0);
   return occurs('trial') && !occurs('delayed') && !occurs('rejected');
 }
@@ -157,6 +157,6 @@ function isOnTrial(history) {
 function currentRules() {
   return rulesOf(last.status).map((rule) => {
     const history = historyOf(rule.id);
-    return { ...rule, rates: ratesOf(rule.id), history, isOnTrial: isOnTrial(history) };
+    return { ...rule, rates: ratesOf(rule.id), history, isDryRun: isDryRun(history) };
   });
 }

@@ -11,7 +11,7 @@
 --          which takes no part in `granted`
 -- ARGV     then those of each rule, one after another
 --
--- Returns what a script made for the rules returns: see frame.lua.
+-- Returns what a script made for the rules returns: see one_check.lua.
 
 local call, pack, unpack_state = redis.call, struct.pack, struct.unpack
 local time = call('TIME')

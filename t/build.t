@@ -36,6 +36,49 @@ subtest 'hiredis' => sub {
     like($makefile, qr/ -lhiredis /, 'and takes the shared one');
 };
 
+# The code of configure with another add-on beside, which has this source, and what configure said.
+sub configure_beside ($file) {
+    my $addon = "$dir/neighbour";
+    system('mkdir', '-p', "$addon/conf") == 0 or die 'no neighbour';
+    RateLimit::Nginx::write_file("$addon/conf/$file", "int neighbour;\n");
+    RateLimit::Nginx::write_file("$addon/config", <<"END");
+ngx_addon_name=ngx_http_neighbour_module
+ngx_module_type=HTTP
+ngx_module_name=\$ngx_addon_name
+ngx_module_srcs=\$ngx_addon_dir/conf/$file
+. auto/module
+END
+    my $said = qx{tools/configure-nginx $source $dir/beside '' --add-dynamic-module=$addon 2>&1};
+    return ($? >> 8, $said);
+}
+
+# nginx names objects by the last folder and the file.
+subtest 'another add-on with a folder of the same name' => sub {
+    my ($code, $said) = configure_beside('neighbour.c');
+    is($code, 0, 'is built beside this one') or diag $said;
+    ($code, $said) = configure_beside('configuration.c');
+    is($code, 1, 'but not with a file of the same name, too');
+    like($said, qr{error: redis_rate_limit and another add-on both have an object addon/conf/configuration\.\nConfigure a build of its own}, 'and is told why');
+};
+
+# The objects that make would compile, as if these files had changed.
+sub to_compile (@changed) {
+    my $plan = qx{make -n -C $source -f $built/Makefile @{[ map { "-W $_" } @changed ]} modules};
+    return map { $_ => 1 } $plan =~ m{-o\s+\S*/addon/(\S+)\.o}g;
+}
+
+sub rebuilt_for ($file) {
+    my %anyway = to_compile();
+    my %all    = to_compile(abs_path($file));
+    return join ' ', grep { !$anyway{$_} } sort keys %all;
+}
+
+subtest 'what is embedded' => sub {
+    is(rebuilt_for('lua/gcra.lua'), 'redis_client/lua_source', 'a script is a part of one object');
+    is(rebuilt_for('dashboard/page.css'), 'pages/dashboard_page', 'and so is the page');
+    is(rebuilt_for('VERSION'), 'rate_limit/metrics_json', 'and the version');
+};
+
 # The module with one object that was compiled otherwise: from another tree, with more flags.
 sub rebuild_with ($file, %options) {
     my $tree    = $options{tree} // abs_path('.');
@@ -60,7 +103,7 @@ sub said_of ($module, $http) {
 }
 
 subtest 'a module without TLS' => sub {
-    my $module = rebuild_with('nginx_module/tls.cpp', name => 'no_tls', flags => '-DNGX_SSL=0');
+    my $module = rebuild_with('nginx_module/conf/tls_context.cpp', name => 'no_tls', flags => '-DNGX_SSL=0');
     my ($said, $is_valid) = said_of($module, <<'END');
 redis_rate_limit_backend b { server 127.0.0.1:6379; ssl on; }
 redis_rate_limit_zone $arg_key zone=z:1m backend=b;
@@ -70,7 +113,7 @@ END
 };
 
 subtest 'a module without its scripts' => sub {
-    for my $empty (qw(gcra frame run)) {
+    for my $empty (qw(gcra one_check batch_of_checks)) {
         my $tree = "$dir/tree-$empty";
         mkdir $_ or die "$_: $!" for $tree, "$tree/lua";
         copy($_, "$tree/$_") or die "$_: $!" for glob 'lua/*.lua';

@@ -99,7 +99,7 @@ subtest 'in a browser' => sub {
     ok(wait_until(sub { $in_all->() > $before }), 'numbers move under load');
     ok(shows('#outcomes-legend', qr/rejected [1-9]/), 'by outcome');
     ok(shows('#zones', qr/^key-1\t[1-9]/m), 'the key that is rejected most');
-    ok(shows('#trials', qr/^Dry run stricter would reject [1-9].* in force of its zone reject [1-9].* known denials/), 'what a dry run would do');
+    ok(shows('#dry-runs', qr/^Dry run stricter would reject [1-9].* in force of its zone reject [1-9].* known denials/), 'what a dry run would do');
     ok(wait_until(sub { $browser->value('samples.length') >= 3 }), 'each second again');
     screenshots(light => [ 1280, 900, 'light' ], dark => [ 1280, 900, 'dark' ], narrow => [ 390, 844, 'dark' ]);
     is($browser->value('document.documentElement.scrollWidth'), 390, 'fits on a phone');
@@ -199,7 +199,7 @@ subtest 'of statuses that are made up' => sub {
     subtest 'trials' => sub {
         my $beside = sub ($trial, $other) {
             give(rules(in_force => rule, trial => rule(dry_run_rejected => 9)), rules(in_force => $other, trial => $trial));
-            return text('#trials');
+            return text('#dry-runs');
         };
         my $trial = rule(passed => 46, dry_run_rejected => 99, dry_run_delayed => 4);
         is(
@@ -209,7 +209,7 @@ subtest 'of statuses that are made up' => sub {
             'beside a rule in force'
         );
         like($beside->($trial, rule(dry_run_delayed => 1)), qr/^Dry run in_force .*; no rule of its zone is in force\. Dry run trial .*; no rule of its zone is in force\.$/, 'alone');
-        is($beside->(rule(dry_run_rejected => 9,  passed   => 5), rule), '', 'not of what was on trial some time ago');
+        is($beside->(rule(dry_run_rejected => 9,  passed   => 5), rule), '', 'not of what was a dry run some time ago');
         is($beside->(rule(dry_run_rejected => 99, rejected => 5), rule), '', 'or has come into force');
     };
 

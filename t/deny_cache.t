@@ -108,7 +108,7 @@ subtest 'never known' => sub {
         location('/zero',  'zone=z algorithm=gcra limit=0 window=600 name=zero burst=0'),
         "location /slots { redis_rate_limit zone=z algorithm=concurrency limit=1; proxy_pass ${\$upstream->url}; }",
     );
-    is(told($nginx, '/dry?key=k'), '200 redis', 'a rule on trial') for 1 .. 3;
+    is(told($nginx, '/dry?key=k'), '200 redis', 'a dry run') for 1 .. 3;
     is(told($nginx, '/never?key=k'), '429 redis', 'more than there can be') for 1 .. 2;
     is($nginx->get('/never?key=k')->{headers}{'retry-after'}, undef, 'has no Retry-After');
     is(told($nginx, '/zero?key=k'), '429 none', 'a limit of 0 takes nobody to know it') for 1 .. 2;

@@ -1,4 +1,4 @@
-# Rules on trial: they count and tell in the log and in variables, and do nothing to a request.
+# Dry runs: they count and tell in the log and in variables, and do nothing to a request.
 
 use v5.36;
 use lib 't/lib';
@@ -86,7 +86,7 @@ sub lines () {
 
 sub taken ($path, $name, $of = 'rl:{z') { return $redis->taken("$of:$path}:sliding_log:60000:$name") }
 
-subtest 'a rule on trial' => sub {
+subtest 'a dry run' => sub {
     is(passes('/alone', 'passes'),           'PASSED|redis|alone|1|0|', 'and tells');
     is(lines,                                '',                        'no line');
     is(passes('/alone', 'would be refused'), 'REJECTED_DRY_RUN|redis|alone|1|0|60', 'and tells');
@@ -97,7 +97,7 @@ subtest 'a rule on trial' => sub {
     is(lines, 'limiting requests, rule "zero", key "/zero", dry run', 'one line');
 };
 
-subtest 'a delay on trial' => sub {
+subtest 'a delay of a dry run' => sub {
     passes('/delay', 'the first one');
     my $began = time;
     is(passes('/delay', 'would be delayed'), 'DELAYED_DRY_RUN|redis|delay|2|0|', 'and tells');
@@ -127,18 +127,18 @@ subtest 'beside a real rule' => sub {
         ],
         'only the real one is told to clients'
     );
-    is(taken('/beside/', 'trial'), 2, 'the one on trial counts');
+    is(taken('/beside/', 'trial'), 2, 'the dry run counts');
     is(taken('/beside/', 'real'), 3, 'the real one counts what the other would refuse');
     is($nginx->statuses('/beside/', 2), '200 429', 'and refuses');
     is($nginx->get('/beside/')->{headers}{'retry-after'}, 60, 'Retry-After is its own');
 
-    is($nginx->statuses('/beside/zero', 3), '200 200 429', 'a limit of 0 on trial');
-    is($nginx->statuses('/beside/wide', 4), '200 200 429 429', 'a wide limit on trial');
+    is($nginx->statuses('/beside/zero', 3), '200 200 429', 'a limit of 0 in a dry run');
+    is($nginx->statuses('/beside/wide', 4), '200 200 429 429', 'a wide limit in a dry run');
     is(taken('/beside/wide', 'trial'), 2, 'counts nothing that the real one refuses');
 
     lines;
     $nginx->get('/beside/both') for 1 .. 2;
-    is(() = lines =~ /dry run$/mg, 2, 'a line for each of two on trial');
+    is(() = lines =~ /dry run$/mg, 2, 'a line for each of two dry runs');
 };
 
 subtest 'on another Redis than the real rule' => sub {

@@ -157,7 +157,7 @@ subtest 'several rules' => sub {
     is("$denied->{status} $denied->{headers}{ratelimit}", '429 "two-3";r=1;t=' . ($denied->{headers}{ratelimit} =~ /t=(\d+)/)[0] . ', "two-2";r=0;t=' . ($denied->{headers}{ratelimit} =~ /.*t=(\d+)/)[0], 'one denies, the other is not charged');
     $nginx->get('/two?key=two') for 1 .. 3;
     like($nginx->get('/two?key=two')->{headers}{ratelimit}, qr/^"two-3";r=1;/, 'nor later');
-    like($nginx->error_log, qr/limiting requests, rule "trial", key "two".*, dry run/, 'a rule on trial is tried');
+    like($nginx->error_log, qr/limiting requests, rule "trial", key "two".*, dry run/, 'a dry run is tried');
 };
 
 subtest 'beside other policies' => sub {

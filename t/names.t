@@ -77,6 +77,20 @@ subtest 'a name that nobody ever knew' => sub {
     $nginx->stop;
 };
 
+# Its addresses come in any order.
+subtest 'a name of which one address is of no use' => sub {
+    my $dns   = RateLimit::Dns->start_new('redis.test' => '127.0.0.4,127.0.0.3');
+    my $nginx = start_nginx($dns);
+    my @statuses;
+    for my $worker (1 .. 8) {
+        push @statuses, $nginx->get("/closed?key=worker$worker")->{status};
+        $nginx->reload;
+    }
+    is("@statuses", join(' ', (200) x 8), 'each worker turns to the other one before it gives up');
+    unlike($nginx->error_log, qr/ fails: /, 'which is no failure');
+    $nginx->stop;
+};
+
 subtest 'addresses' => sub {
     my $both = RateLimit::Redis->start_new;
     $both->client->config_set('bind', '127.0.0.1 ::1');

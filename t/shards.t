@@ -10,15 +10,13 @@ use RateLimit::Load qw(start_requests);
 use RateLimit::Nginx;
 use RateLimit::Port qw(empty_port);
 use RateLimit::Redis;
-use RateLimit::Relay;
 use RateLimit::Upstream;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(time);
 
 my $redis    = RateLimit::Redis->start_new;
 my $other    = RateLimit::Redis->start_new;
-my $relay    = RateLimit::Relay->start_new($redis->conf->{port});
 my $upstream = RateLimit::Upstream->start_new;
 my $client   = $redis->client;
 my $nobody   = empty_port();
@@ -37,12 +35,10 @@ my $log = 'zone=z algorithm=sliding_log window=1h';
 my $nginx = RateLimit::Nginx->start_new(<<"END", workers => 2);
 redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_backend other   { server ${\$other->address}; connect_timeout 10s; timeout 10s; }
-redis_rate_limit_backend relay   { server 127.0.0.1:${\$relay->port}; connect_timeout 10s; timeout 2s; }
 redis_rate_limit_backend nobody  { server 127.0.0.1:$nobody; }
 redis_rate_limit_zone \$arg_key zone=z:1m on_error=closed;
 redis_rate_limit_zone \$arg_key zone=asks:1m on_error=closed deny_cache=off;
 redis_rate_limit_zone \$arg_key zone=other:1m on_error=closed backend=other;
-redis_rate_limit_zone \$arg_key zone=relay:1m on_error=closed backend=relay deny_cache=off;
 redis_rate_limit_zone \$arg_key zone=nobody:1m backend=nobody;
 add_header X-Source \$redis_rate_limit_source always;
 add_header X-Status \$redis_rate_limit_status always;
@@ -58,8 +54,7 @@ server {
     location /cached   { redis_rate_limit $log limit=20 shards=2 name=cached; empty_gif; }
     location /both     { redis_rate_limit $log limit=4 shards=2 name=both; redis_rate_limit $log limit=\$arg_limit name=beside; empty_gif; }
     location /apart    { redis_rate_limit $log limit=4 shards=2 name=apart; redis_rate_limit zone=other algorithm=sliding_log window=1h limit=100; empty_gif; }
-    location /trial    { redis_rate_limit $log limit=2 shards=2 name=trial dry_run; empty_gif; }
-    location /relay    { redis_rate_limit zone=relay algorithm=sliding_log window=1h limit=4 shards=2; empty_gif; }
+    location /dry    { redis_rate_limit $log limit=2 shards=2 name=dry dry_run; empty_gif; }
     location /wrong    { redis_rate_limit zone=asks algorithm=sliding_log window=1h limit=4 shards=2; empty_gif; }
     location /nobody   { redis_rate_limit zone=nobody algorithm=sliding_log window=1h limit=10 shards=4; empty_gif; }
 }
@@ -74,10 +69,11 @@ sub passed ($path, $count) { return scalar grep { $_ == 200 } split ' ', $nginx-
 # Before the test asks, a shard has taken so many units.
 sub take ($key, $count) { $client->rpush($key, (sprintf '%d', time * 1_000_000) x $count) }
 
-# A second shard is asked where the first is full, so two hold as much as one counter would.
+# A shard that is known to be full is not asked again: after one denial too early at most, the other
+# one grants.
 subtest 'two shards, any algorithm' => sub {
     for my $algorithm (sort keys %two) {
-        is($nginx->statuses("/two-$algorithm?key=$_", 3), '200 200 429', "$algorithm, key $_") for 1 .. 6;
+        is(passed("/two-$algorithm?key=$_", 4), 2, "$algorithm, key $_") for 1 .. 6;
     }
     my @keys = grep { /%#/ } $redis->keys;
     is(scalar(grep { /\{z:\d%#[01]\/2\}/ } @keys), 6 * 2 * 6, 'all in keys of their own');
@@ -87,7 +83,7 @@ subtest 'two shards, any algorithm' => sub {
 
 subtest 'requests in flight' => sub {
     $upstream->hold;
-    my @flights = map { $nginx->get_later('/flight?key=f') } 1 .. 4;
+    my @flights = map { $nginx->get_later('/flight?key=f') } 1 .. 40;
     ok($upstream->wait_for(4), 'four at a time');
     is($nginx->get('/flight?key=f')->{status}, 429, 'and no more');
     $upstream->answer;
@@ -100,8 +96,9 @@ subtest 'shares' => sub {
     is(join(' ', shards('u', 4, 'uneven')), '3 3 2 2', 'each has its share');
 };
 
-# By docs/directives.md, "Hot keys": of a client that asks for as much as its limit, 1 in 4 * sqrt(limit /
-# shards) requests is refused on average: here 1 in 16, 1024 of 16384. One shard alone would refuse 1 in 10.
+# By docs/directives.md, "Hot keys": of a client that asks for as much as its limit, at most 1 in
+# 3 * sqrt(limit / shards) requests is refused on average: here 1 in 12. Without the deny cache it would
+# be 1 in 10.
 subtest 'a busy key gets hardly less than its limit, and never more' => sub {
     my $passed = 0;
     for my $key (1 .. 16) {
@@ -110,7 +107,7 @@ subtest 'a busy key gets hardly less than its limit, and never more' => sub {
         $passed += $result->{passed};
     }
     my $limit = 16 * 1024;
-    cmp_ok($passed, '>=', $limit * 15 / 16, sprintf '%.1f %% of requests are refused too early', 100 - 100 * $passed / $limit);
+    cmp_ok($passed, '>=', $limit * 11 / 12, sprintf '%.1f %% of requests are refused too early', 100 - 100 * $passed / $limit);
     cmp_ok($passed, '<', $limit, 'and some are: the bound is one');
     my $more = start_requests($nginx->url('/busy?key=1'), 10_000, connections => 32)->finish;
     is($more->{faults} + $more->{broken}, 0, 'a key that goes on asking');
@@ -163,7 +160,7 @@ subtest 'headers tell of the rule' => sub {
 subtest 'a full shard denies for itself alone' => sub {
     my $full = key('k', 0, 2, 'cached');
     take($full, 10);
-    is(passed('/cached?key=k', 10), 10, 'the other one grants');
+    is(passed('/cached?key=k', 11), 10, 'the other one grants');
     my @keys = (key('d', 0, 2, 'cached'), key('d', 1, 2, 'cached'));
     take($_, 10) for @keys;
     my $told = sub { my $response = $nginx->get('/cached?key=d'); "$response->{status} $response->{headers}{'x-source'}" };
@@ -177,62 +174,30 @@ subtest 'a full shard denies for itself alone' => sub {
 subtest 'several rules' => sub {
     my $beside = 'rl:{z:%s}:sliding_log:3600000:beside';
     for my $key (1 .. 4) {
-        is($nginx->statuses("/both?key=b$key&limit=100", 5), '200 200 200 200 429', "key $key: one is spread");
+        is(passed("/both?key=b$key&limit=100", 40), 4, "key $key: one is spread");
         is($client->llen(sprintf $beside, "b$key"), 4, 'the other one is charged with what passed');
     }
     is($nginx->statuses('/both?key=n&limit=1', 3), '200 429 429', 'another rule denies');
     is(sum0(shards('n', 2, 'both')), 1, 'and the spread one is not charged');
     for my $key (1 .. 4) {
-        is($nginx->statuses("/apart?key=$key", 5), '200 200 200 200 429', "key $key: the other one has a Redis of its own");
+        is(passed("/apart?key=$key", 40), 4, "key $key: the other one has a Redis of its own");
         ok(wait_until(sub { $other->taken("rl:{other:$key}:sliding_log:3600000") == 4 }), 'and is charged with what passed');
     }
 };
 
-subtest 'on trial' => sub {
+subtest 'dry run' => sub {
     my %seen;
-    ++$seen{ $nginx->get('/trial?key=t')->{headers}{'x-status'} } for 1 .. 20;
+    ++$seen{ $nginx->get('/dry?key=t')->{headers}{'x-status'} } for 1 .. 20;
     is($seen{PASSED},           2,  'it counts up to its limit');
     is($seen{REJECTED_DRY_RUN}, 18, 'and tells the rest');
 };
 
-# The answer of one shard comes after so many seconds, that of the other one not at all. Returns what
-# had been asked until then.
-sub answer_once ($seconds) {
-    ok(wait_until(sub { $relay->counts->{held} > 0 }), 'one shard has answered');
-    sleep $seconds;
-    my $asked = $relay->counts->{requested};
-    $relay->replace_next('');
-    $relay->release;
-    return $asked;
-}
-
-subtest 'the second answer does not come in time' => sub {
-    take(key('r', $_, 2, '', 'relay'), 2) for 0, 1;
-    ok(wait_until(sub { $nginx->get('/relay?key=warm')->{status} == 200 }), 'connected');
-    $relay->hold;
-    my $began  = time;
-    my $answer = $nginx->get_later('/relay?key=r');
-    answer_once(1.2);
-    is($answer->()->{status}, 429, 'what it said stands');
-    cmp_ok(time - $began, '>', 1.9, 'the other one was waited for');
-    cmp_ok(time - $began, '<', 2.8, 'for what was left of the time that one check has');
-    ok(wait_until(sub { $relay->counts->{accepted} > 1 }), 'the connection is given up');
-    ok(wait_until(sub { $nginx->get('/relay?key=after')->{status} == 200 }), 'others are served');
-
-    $relay->hold;
-    my $client = RateLimit::Client->new($nginx)->send("GET /relay?key=r&left HTTP/1.1\r\nHost: a\r\n\r\n");
-    my $asked  = answer_once(0);
-    ok(wait_until(sub { $relay->counts->{requested} > $asked }), 'the other one is asked');
-    $client->reset;
-    ok(wait_until(sub { $nginx->access_log =~ /key=r&left HTTP\S*" 499 / }), 'a client may leave meanwhile');
-};
-
-subtest 'the second answer is an error' => sub {
+subtest 'one shard cannot be read' => sub {
     take(key('e', 0, 2, '', 'asks'), 2);
     $client->set(key('e', 1, 2, '', 'asks'), 'a string');
     my %statuses;
     ++$statuses{ $nginx->get('/wrong?key=e')->{status} } for 1 .. 40;
-    is(join(' ', sort keys %statuses), '429 503', 'the denial stands; where the error comes first there is no verdict');
+    is(join(' ', sort keys %statuses), '429 503', 'each speaks for itself');
 };
 
 subtest 'without Redis' => sub {

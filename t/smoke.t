@@ -42,8 +42,7 @@ like($nginx->get('/metrics')->{content}, qr/^nginx_redis_rate_limit_requests_tot
 like($nginx->get('/limits/')->{content}, qr/<html/, 'the dashboard');
 is($nginx->get('/limits/status.json')->{status}, 200, 'and its data');
 
-# Where localhost is ::1, too, that may be tried first.
-my $log = $nginx->error_log =~ s/^.* at \[::1\]:\d+ (?:fails: connecting failed|works again).*\n//mgr;
-unlike($log, qr/ fails: /, 'Redis was always reached');
+# Where localhost is ::1, too, that may be tried first, which is no failure.
+unlike($nginx->error_log, qr/ fails: /, 'Redis was always reached');
 $nginx->stop;
 done_testing;

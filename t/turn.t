@@ -31,7 +31,6 @@ keepalive_timeout 60s;
 server {
     listen %PORT%;
     location /one  { redis_rate_limit zone=z algorithm=sliding_log limit=10000 window=1h; empty_gif; }
-    location /two  { redis_rate_limit zone=z algorithm=sliding_log limit=2 window=1h shards=2 name=two; empty_gif; }
     location /late { access_log $pipe; empty_gif; }
 }
 END
@@ -56,15 +55,6 @@ sub while_it_stands_still ($happens) {
     kill SIGCONT, $worker;
 }
 
-# The worker is in the middle of a turn, after which it looks at its timers before it reads. `late` is
-# a client.
-sub while_it_logs ($late, $happens) {
-    1 while syswrite $log, 'full';
-    is(ask($late, '/late')->response->{status}, 200, 'answered, but not logged');
-    $happens->();
-    1 while sysread $log, my $bytes, 65536;
-}
-
 subtest 'an answer that comes in time, but is seen after that' => sub {
     my $client = new_client;
     $relay->hold;
@@ -72,29 +62,6 @@ subtest 'an answer that comes in time, but is seen after that' => sub {
     await_answer;
     while_it_stands_still(sub { $relay->release; sleep 1.3 * $timeout });
     is($client->response->{status}, 200, 'counts');
-};
-
-# Which shard is asked first is left to chance: half of the clients have a verdict by then. The second
-# one has only what the first has left of the time, which ends before its own check's would.
-subtest 'the answer of a second shard' => sub {
-    my $seconds = 0;
-    for my $round (1 .. 100) {
-        is($nginx->get("/two?key=$round")->{status}, 200, 'one of two shards is full');
-        my ($client, $late) = map { new_client } 1 .. 2;
-        $relay->hold;
-        ask($client, "/two?key=$round");
-        await_answer;
-        while_it_stands_still(sub { sleep 0.5 * $timeout; $relay->release; $relay->hold });
-        wait_until(sub { $relay->counts->{held} > 0 || $client->has_input }) or die 'nothing comes';
-        if ($client->has_input) {
-            $relay->release;
-        } else {
-            while_it_logs($late, sub { $relay->release; sleep 0.7 * $timeout });
-            is($client->response->{status}, 200, "round $round: counts, too");
-            last if ++$seconds == 3;
-        }
-    }
-    is($seconds, 3, 'was seen three times');
 };
 
 # Of lua/sliding_log.lua, which denies for an hour.

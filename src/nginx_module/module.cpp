@@ -2,13 +2,14 @@
 // worker.
 #include "ngx.hpp"
 
-#include "backend.hpp"
-#include "backend_block.hpp"
-#include "conf.hpp"
-#include "directives.hpp"
-#include "handlers.hpp"
-#include "headers_filter.hpp"
-#include "variables.hpp"
+#include "backend/backend.hpp"
+#include "conf/configuration.hpp"
+#include "conf/directives.hpp"
+#include "conf/linking.hpp"
+#include "pages/page_directives.hpp"
+#include "request/headers_filter.hpp"
+#include "request/phase_handlers.hpp"
+#include "request/variables.hpp"
 
 namespace nginx_module {
 
@@ -49,8 +50,21 @@ bool add_handler(ngx_conf_t *cf, ngx_http_phases phase, ngx_http_handler_pt hand
     return true;
 }
 
+/// Without a master process, a reload ends the configuration before it in the process that serves.
+bool stop_backends_with_configuration(ngx_conf_t *cf) {
+    ngx_pool_cleanup_t *cleanup = ngx_pool_cleanup_add(cf->pool, 0);
+    if (cleanup == nullptr) {
+        return false;
+    }
+    cleanup->handler = [](void *conf) noexcept {
+        stop_backends(*static_cast<const MainConf *>(conf));
+    };
+    cleanup->data = &main_conf(cf);
+    return true;
+}
+
 ngx_int_t postconfiguration(ngx_conf_t *cf) noexcept {
-    if (!link_configuration(cf, main_conf(cf))) {
+    if (!link_configuration(cf, main_conf(cf)) || !stop_backends_with_configuration(cf)) {
         return NGX_ERROR;
     }
     if (!add_handler(cf, NGX_HTTP_ACCESS_PHASE, access_handler) ||
@@ -67,7 +81,6 @@ const MainConf *main_conf_of(ngx_cycle_t *cycle) {
         ngx_http_cycle_get_module_main_conf(cycle, ngx_http_redis_rate_limit_module));
 }
 
-/// Connects at once, so that the first request need not wait for it.
 ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
     const MainConf *conf = main_conf_of(cycle);
     const bool serves = ngx_process == NGX_PROCESS_WORKER || ngx_process == NGX_PROCESS_SINGLE;
@@ -78,21 +91,13 @@ ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
         // a reload may have changed it, while workers from before still answer
         zone->memory.top_keys().set_kept(zone->kept_top_keys());
     }
-    for (const auto &backend : conf->backends) {
-        if (backend->is_used()) {
-            backend->memory.claim_gauges();
-            backend_of(*backend);
-        }
-    }
+    start_backends(*conf);
     return NGX_OK;
 }
 
 void exit_process(ngx_cycle_t *cycle) noexcept {
     if (const MainConf *conf = main_conf_of(cycle)) {
-        for (const auto &backend : conf->backends) {
-            backend->worker.reset();
-            backend->memory.release_gauges();
-        }
+        stop_backends(*conf);
     }
 }
 

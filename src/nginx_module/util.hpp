@@ -36,6 +36,20 @@ inline std::chrono::microseconds precise_now() {
         std::chrono::steady_clock::now().time_since_epoch());
 }
 
+/// Adds a header to the response. Both texts belong to the request's pool or are static. Returns
+/// false if memory ran out.
+inline bool add_header(ngx_http_request_t *r, std::string_view name, std::string_view value) {
+    auto *header = static_cast<ngx_table_elt_t *>(ngx_list_push(&r->headers_out.headers));
+    if (header == nullptr) {
+        return false;
+    }
+    *header = ngx_table_elt_t{};
+    header->hash = 1;
+    header->key = to_ngx(name);
+    header->value = to_ngx(value);
+    return true;
+}
+
 /// Memory of the pool for `count` objects without destructors; null where there is none.
 template <typename T>
 T *pool_array(ngx_pool_t *pool, size_t count) {

@@ -1,4 +1,4 @@
-// Redis's answer to a check: see lua/frame.lua.
+// Redis's answer to a check: see lua/one_check.lua.
 #pragma once
 
 #include "check.hpp"
@@ -11,7 +11,7 @@ namespace redis_client {
 /// How many bytes the answer for these charges has.
 size_t answer_size(std::span<const Charge> charges);
 
-/// Whether a check of a run failed: see lua/run.lua.
+/// Whether a check of a run failed: see lua/batch_of_checks.lua.
 bool is_failure(std::string_view answer);
 
 enum class AnswerState {

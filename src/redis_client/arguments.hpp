@@ -8,7 +8,7 @@
 
 namespace redis_client {
 
-/// For a check. A `concurrency` rule's last argument, the slot, is not among them.
+/// For a check. A `concurrency` rule's last argument, the permit, is not among them.
 WireWords check_arguments(const rate_limit::Quota &quota, bool aligned);
 
 /// For a refund of what a charge by this quota took; `receipt` is receipt_of_reply().

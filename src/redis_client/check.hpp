@@ -6,8 +6,8 @@
 #include "../rate_limit/verdict.hpp"
 #include "intrusive_list.hpp"
 #include "object_pool.hpp"
+#include "permits.hpp"
 #include "resp.hpp"
-#include "slots.hpp"
 
 #include <chrono>
 #include <optional>
@@ -22,7 +22,7 @@ using rate_limit::Failure;
 /// refers to, until the check is answered or abandoned.
 struct Charge {
     rate_limit::Quota quota;
-    bool dry_run = false; // on trial: never keeps the others from being charged
+    bool dry_run = false; // never keeps the others from being charged
     std::string_view redis_key;
     uint16_t hash_slot = 0;               // in a cluster, where all charges of a check are in one
     const WireWords *arguments = nullptr; // check_arguments(); checks that share them go together
@@ -30,12 +30,12 @@ struct Charge {
     // The answer:
     rate_limit::Verdict verdict;
     bool is_charged = false;
-    int64_t receipt = 0;  // for a refund
-    Slot *slot = nullptr; // of a `concurrency` rule that was charged: to be given back
+    int64_t receipt = 0;      // for a refund
+    Permit *permit = nullptr; // of a `concurrency` rule that was charged: to be given back
 };
 
 /// Who waits for a check's answer.
-class CheckListener {
+class CheckCallbacks {
   public:
     /// Called once, unless the check was abandoned; the check is gone by then. Without a failure
     /// the charges hold the answer. Must not call back into the session.
@@ -46,31 +46,31 @@ class CheckListener {
     virtual std::string_view describe(std::span<char> out) const { return {out.data(), 0}; }
 
   protected:
-    ~CheckListener() = default;
+    ~CheckCallbacks() = default;
 };
 
 class Session;
 
-/// A command on its way to Redis and back: a check, or an errand for which nobody waits. Owned by
+/// A command on its way to Redis and back: a check, or an command for which nobody waits. Owned by
 /// the session. A check outlives its listener: when it was sent it stays until its reply came, so
 /// that the reply is taken for nobody else's.
-struct Call : Pooled<Call> {
+struct Command : Pooled<Command> {
     enum class Kind {
         check,
         refund,  // of one charge
-        release, // of one slot
+        release, // of one permit
         renewal, // of many
         asking,  // so that the next command may ask where a hash slot moves to
     };
 
     Kind kind = Kind::check;
-    Session *session = nullptr;        // that has it
-    CheckListener *listener = nullptr; // null: nobody waits, or nobody any more
-    std::span<Charge> charges;         // only while there is a listener
-    Slot *slot = nullptr;              // that is released
-    uint64_t renewal = 0;              // its number: see Slot::renewal
-    size_t reply_size = 0;             // that a check will have
-    bool has_failed = false;           // alone of its run
+    Session *session = nullptr;         // that has it
+    CheckCallbacks *listener = nullptr; // null: nobody waits, or nobody any more
+    std::span<Charge> charges;          // only while there is a listener
+    Permit *permit = nullptr;           // that is released
+    uint64_t renewal = 0;               // its number: see Permit::renewal
+    size_t reply_size = 0;              // that a check will have
+    bool has_failed = false;            // alone of its run
 
     Time asked{0};
     Time sent{0};
@@ -82,7 +82,7 @@ struct Call : Pooled<Call> {
     int redirects = 0;             // so far
     bool needs_asking = false;     // before it
     bool is_handed_over = false;   // its request is gone, but it counts: see Session::hand_over()
-    bool is_sent_for_good = false; // its slots are released, so that it cannot be sent again
+    bool is_sent_for_good = false; // its permits are released, so that it cannot be sent again
     bool timed_out = false;        // and was counted as that: a late reply changes nothing
 
     /// Whether it is to be sent again if Redis did not run it.
@@ -90,9 +90,9 @@ struct Call : Pooled<Call> {
         return (listener != nullptr && !is_sent_for_good) || kind == Kind::release;
     }
 
-    ListHook<Call> waiting_hook; // those with a listener, in the order of asking
-    ListHook<Call> sending_hook; // those to be sent, or the first of each run sent, in order
-    Call *next_in_run = nullptr; // checks that one script run decides
+    ListHook<Command> waiting_hook;   // those with a listener, in the order of asking
+    ListHook<Command> sending_hook;   // those to be sent, or the first of each run sent, in order
+    Command *next_in_batch = nullptr; // checks that one script run decides
 };
 
 } // namespace redis_client

@@ -21,8 +21,8 @@ class ScriptCommand : public CommandWriter {
     }
 };
 
-std::string_view slot_name(const Charge &charge) {
-    return charge.slot != nullptr ? charge.slot->name : std::string_view();
+std::string_view permit_name(const Charge &charge) {
+    return charge.permit != nullptr ? charge.permit->name : std::string_view();
 }
 
 } // namespace
@@ -35,19 +35,19 @@ ScriptShape shape_of(std::span<const Charge> charges) {
     return shape;
 }
 
-bool write_checks(ByteQueue &out, const Script &script, Sending sending, const Call &first) {
+bool write_checks(ByteQueue &out, const Script &script, Sending sending, const Command &first) {
     size_t keys = 0;
     size_t words = 0;
     size_t bytes = 0;
-    for (const Call *check = &first; check != nullptr; check = check->next_in_run) {
+    for (const Command *check = &first; check != nullptr; check = check->next_in_batch) {
         for (const Charge &charge : check->charges) {
             ++keys;
             bytes += charge.redis_key.size();
         }
     }
     for (const Charge &charge : first.charges) {
-        words += charge.arguments->count() + (charge.slot != nullptr ? 1 : 0);
-        bytes += charge.arguments->bytes().size() + slot_name(charge).size();
+        words += charge.arguments->count() + (charge.permit != nullptr ? 1 : 0);
+        bytes += charge.arguments->bytes().size() + permit_name(charge).size();
     }
     ScriptShape::Letters letters;
     std::string_view names;
@@ -60,7 +60,7 @@ bool write_checks(ByteQueue &out, const Script &script, Sending sending, const C
     if (!command.ok()) {
         return false;
     }
-    for (const Call *check = &first; check != nullptr; check = check->next_in_run) {
+    for (const Command *check = &first; check != nullptr; check = check->next_in_batch) {
         for (const Charge &charge : check->charges) {
             command.word(charge.redis_key);
         }
@@ -70,20 +70,20 @@ bool write_checks(ByteQueue &out, const Script &script, Sending sending, const C
     }
     for (const Charge &charge : first.charges) {
         command.wire(*charge.arguments);
-        if (charge.slot != nullptr) {
-            command.word(charge.slot->name);
+        if (charge.permit != nullptr) {
+            command.word(charge.permit->name);
         }
     }
     return true;
 }
 
-bool write_release(ByteQueue &out, const Script &script, Sending sending, const Slot &slot) {
-    ScriptCommand command(out, script, sending, 1, 2, slot.redis_key.size() + slot.name.size());
+bool write_release(ByteQueue &out, const Script &script, Sending sending, const Permit &permit) {
+    ScriptCommand command(out, script, sending, 1, 2, permit.redis_key.size() + permit.name.size());
     if (!command.ok()) {
         return false;
     }
-    command.word(slot.redis_key);
-    command.word(slot.name);
+    command.word(permit.redis_key);
+    command.word(permit.name);
     return true;
 }
 
@@ -99,24 +99,24 @@ bool write_refund(ByteQueue &out, const Script &script, const Charge &charge) {
     return true;
 }
 
-bool write_renewal(ByteQueue &out, const Script &script, std::span<Slot *const> slots) {
+bool write_renewal(ByteQueue &out, const Script &script, std::span<Permit *const> permits) {
     constexpr size_t longest_number = 20;
     size_t bytes = 0;
-    for (const Slot *slot : slots) {
-        bytes += slot->redis_key.size() + slot->name.size() + 2 * longest_number;
+    for (const Permit *permit : permits) {
+        bytes += permit->redis_key.size() + permit->name.size() + 2 * longest_number;
     }
-    ScriptCommand command(out, script, Sending::in_full, slots.size(), 4 * slots.size(), bytes);
+    ScriptCommand command(out, script, Sending::in_full, permits.size(), 4 * permits.size(), bytes);
     if (!command.ok()) {
         return false;
     }
-    for (const Slot *slot : slots) {
-        command.word(slot->redis_key);
+    for (const Permit *permit : permits) {
+        command.word(permit->redis_key);
     }
-    for (const Slot *slot : slots) {
-        const std::chrono::microseconds window = slot->window;
+    for (const Permit *permit : permits) {
+        const std::chrono::microseconds window = permit->window;
         command.word(static_cast<uint64_t>(window.count()));
         command.word(time_to_live_ms(window));
-        command.word(slot->name);
+        command.word(permit->name);
     }
     return true;
 }

@@ -17,14 +17,14 @@ enum class Sending { by_name, in_full };
 ScriptShape shape_of(std::span<const Charge> charges);
 
 /// A check, and those that follow it in its run; their charges have the arguments of its own.
-bool write_checks(ByteQueue &out, const Script &script, Sending sending, const Call &first);
+bool write_checks(ByteQueue &out, const Script &script, Sending sending, const Command &first);
 
-bool write_release(ByteQueue &out, const Script &script, Sending sending, const Slot &slot);
+bool write_release(ByteQueue &out, const Script &script, Sending sending, const Permit &permit);
 
 /// In full: a refund that Redis does not know by its name could not be asked for again.
 bool write_refund(ByteQueue &out, const Script &script, const Charge &charge);
 
-/// In full, for as many slots as there are.
-bool write_renewal(ByteQueue &out, const Script &script, std::span<Slot *const> slots);
+/// In full, for as many permits as there are.
+bool write_renewal(ByteQueue &out, const Script &script, std::span<Permit *const> permits);
 
 } // namespace redis_client

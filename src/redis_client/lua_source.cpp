@@ -2,8 +2,8 @@
 
 #include "../rate_limit/embed.hpp"
 
-EMBED(redis_rate_limit_lua_frame, "lua/frame.lua");
-EMBED(redis_rate_limit_lua_run, "lua/run.lua");
+EMBED(redis_rate_limit_lua_one_check, "lua/one_check.lua");
+EMBED(redis_rate_limit_lua_batch_of_checks, "lua/batch_of_checks.lua");
 EMBED(redis_rate_limit_lua_any_rules, "lua/any_rules.lua");
 EMBED(redis_rate_limit_lua_fixed_window, "lua/fixed_window.lua");
 EMBED(redis_rate_limit_lua_sliding_log, "lua/sliding_log.lua");
@@ -64,12 +64,13 @@ LuaSource lua_source(rate_limit::Algorithm algorithm) {
     return cut(file_of(algorithm));
 }
 
-LuaFrame lua_frame() {
-    return cut_frame(embedded(redis_rate_limit_lua_frame, redis_rate_limit_lua_frame_end));
+LuaFrame lua_one_check() {
+    return cut_frame(embedded(redis_rate_limit_lua_one_check, redis_rate_limit_lua_one_check_end));
 }
 
-LuaFrame lua_run() {
-    return cut_frame(embedded(redis_rate_limit_lua_run, redis_rate_limit_lua_run_end));
+LuaFrame lua_batch_of_checks() {
+    return cut_frame(
+        embedded(redis_rate_limit_lua_batch_of_checks, redis_rate_limit_lua_batch_of_checks_end));
 }
 
 LuaFrame lua_any() {
@@ -77,8 +78,8 @@ LuaFrame lua_any() {
 }
 
 bool has_script(rate_limit::Algorithm algorithm) {
-    return !lua_frame().head.empty() && !lua_run().head.empty() && !lua_any().head.empty() &&
-           !file_of(algorithm).empty();
+    return !lua_one_check().head.empty() && !lua_batch_of_checks().head.empty() &&
+           !lua_any().head.empty() && !file_of(algorithm).empty();
 }
 
 } // namespace redis_client

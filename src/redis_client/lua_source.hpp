@@ -24,9 +24,9 @@ struct LuaFrame {
     std::string_view tail;
 };
 
-LuaFrame lua_frame(); // lua/frame.lua, of one check
-LuaFrame lua_run();   // lua/run.lua, of many
-LuaFrame lua_any();   // lua/any_rules.lua, of one check of any rules
+LuaFrame lua_one_check();       // lua/one_check.lua, of one check
+LuaFrame lua_batch_of_checks(); // lua/batch_of_checks.lua, of many
+LuaFrame lua_any();             // lua/any_rules.lua, of one check of any rules
 
 /// Returns false if one of the files that make up the script of a rule has no text. A compiler that
 /// embeds files wrongly gives no error.

@@ -9,6 +9,13 @@ namespace redis_client {
 /// A base of T, for ObjectPool<T>.
 template <typename T>
 class Pooled {
+  public:
+    Pooled() = default;
+    Pooled(const Pooled &) = delete;
+    /// The links are the pool's and stay: only what T adds is assigned.
+    Pooled &operator=(const Pooled & /*other*/) { return *this; }
+
+  private:
     template <typename>
     friend class ObjectPool;
     T *next_spare_ = nullptr;
@@ -27,7 +34,7 @@ class ObjectPool {
         }
     }
 
-    /// As its last user left it. Null without memory.
+    /// Returns an object with a fresh value, or null if memory ran out.
     T *take() {
         if (spare_ == nullptr) {
             std::unique_ptr<T> fresh(new (std::nothrow) T);
@@ -40,6 +47,7 @@ class ObjectPool {
         }
         T *taken = spare_;
         spare_ = taken->next_spare_;
+        *taken = T{};
         ++in_use_;
         return taken;
     }

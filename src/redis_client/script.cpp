@@ -213,11 +213,13 @@ std::string_view ScriptShape::letters(Letters &out) const {
 }
 
 Script check_script(const ScriptShape &shape) {
-    return assemble(shape, lua_frame(), Renumbering({"KEYS[", "]"}, as_argument, as_local_reply));
+    return assemble(shape, lua_one_check(),
+                    Renumbering({"KEYS[", "]"}, as_argument, as_local_reply));
 }
 
-Script run_script(const ScriptShape &shape) {
-    return assemble(shape, lua_run(), Renumbering({"key_", ""}, as_argument, as_local_reply));
+Script batch_script(const ScriptShape &shape) {
+    return assemble(shape, lua_batch_of_checks(),
+                    Renumbering({"key_", ""}, as_argument, as_local_reply));
 }
 
 Script any_rules_script() {
@@ -233,12 +235,12 @@ Script any_rules_script() {
 }
 
 Script refund_script(const Algorithm &algorithm) {
-    return Script(without_comments(lua_frame().head) +
+    return Script(without_comments(lua_one_check().head) +
                   without_comments(lua_source(algorithm).refund));
 }
 
 Script renew_script() {
-    return Script(without_comments(lua_frame().head) +
+    return Script(without_comments(lua_one_check().head) +
                   without_comments(lua_source(Algorithm::concurrency).renew));
 }
 
@@ -252,9 +254,9 @@ void ScriptLibrary::add(const ScriptShape &shape) {
     if (scripts_.contains(shape.code())) {
         return;
     }
-    Scripts scripts{.check = check_script(shape), .run = std::nullopt};
+    Scripts scripts{.check = check_script(shape), .batch = std::nullopt};
     if (!shape.has(Algorithm::concurrency)) {
-        scripts.run = run_script(shape);
+        scripts.batch = batch_script(shape);
     }
     scripts_.try_emplace(shape.code(), std::move(scripts));
 }
@@ -264,9 +266,9 @@ const Script &ScriptLibrary::check(const ScriptShape &shape) const {
     return found != scripts_.end() ? found->second.check : any_rules_;
 }
 
-const Script *ScriptLibrary::run(const ScriptShape &shape) const {
+const Script *ScriptLibrary::batch(const ScriptShape &shape) const {
     const auto found = scripts_.find(shape.code());
-    return found != scripts_.end() && found->second.run ? &*found->second.run : nullptr;
+    return found != scripts_.end() && found->second.batch ? &*found->second.batch : nullptr;
 }
 
 const Script &ScriptLibrary::refund(Algorithm algorithm) const {

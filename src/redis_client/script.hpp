@@ -1,4 +1,4 @@
-// The scripts that Redis runs, put together from the files of lua/: see lua/frame.lua.
+// The scripts that Redis runs, put together from the files of lua/: see lua/one_check.lua.
 #pragma once
 
 #include "../rate_limit/rule.hpp"
@@ -24,7 +24,7 @@ struct Script {
 /// The most rules that one check may hold together: Lua has room for 200 local names.
 inline constexpr size_t most_rules = 12;
 
-/// What a check script is made for: its rules' algorithms and which are on trial, in order.
+/// What a check script is made for: its rules' algorithms and which are dry runs, in order.
 class ScriptShape {
   public:
     struct Part {
@@ -50,17 +50,17 @@ class ScriptShape {
     size_t count_ = 0;
 };
 
-/// All rules of the shape: checked, and charged where all but those on trial grant.
+/// All rules of the shape: checked, and charged where all but dry runs grant.
 /// KEYS and ARGV are those of the rules, one after another.
 Script check_script(const ScriptShape &shape);
 
-/// The same for any number of checks in one run, whose ARGV is that of one.
-Script run_script(const ScriptShape &shape);
+/// The same for any number of checks in one batch, whose ARGV is that of one.
+Script batch_script(const ScriptShape &shape);
 
 /// Gives the units of one charge back.
 Script refund_script(const rate_limit::Algorithm &algorithm);
 
-/// Keeps the slots of long requests: lua/concurrency.lua.
+/// Keeps the permits of long requests: lua/concurrency.lua.
 Script renew_script();
 
 /// A check of whatever rules, which its arguments name: lua/any_rules.lua.
@@ -77,14 +77,14 @@ class ScriptLibrary {
     /// The script of one check: the one that is made for the shape, or the one for any rules.
     const Script &check(const ScriptShape &shape) const;
     /// The script of many checks; null where the shape has none, so that each check goes alone.
-    const Script *run(const ScriptShape &shape) const;
+    const Script *batch(const ScriptShape &shape) const;
     const Script &refund(rate_limit::Algorithm algorithm) const;
     const Script &renew() const { return renew_; }
 
   private:
     struct Scripts {
         Script check;
-        std::optional<Script> run; // not where a request has an argument of its own
+        std::optional<Script> batch; // not where a request has an argument of its own
     };
 
     std::unordered_map<uint64_t, Scripts> scripts_; // by ScriptShape::code()

@@ -19,9 +19,9 @@ bool is_of_cluster(std::string_view error) {
                                [&](std::string_view word) { return error.starts_with(word); });
 }
 
-size_t run_length(const Call &first) {
+size_t batch_length(const Command &first) {
     size_t length = 0;
-    for (const Call *check = &first; check != nullptr; check = check->next_in_run) {
+    for (const Command *check = &first; check != nullptr; check = check->next_in_batch) {
         ++length;
     }
     return length;
@@ -34,13 +34,13 @@ Session::Session(SessionGroup &group, uint32_t seed, Redirects *redirects)
       settings_(group.settings),
       redirects_(redirects),
       breaker_(settings_.breaker, seed),
-      slots_(group.slots) {
+      permits_(group.permits) {
     log_in();
 }
 
-std::variant<Call *, Failure> Session::ask(std::span<Charge> charges, CheckListener &listener,
-                                           Time now) {
-    if (group_.calls.in_use() - group_.errands >= settings_.max_pending) {
+std::variant<Command *, Failure> Session::ask(std::span<Charge> charges, CheckCallbacks &listener,
+                                              Time now) {
+    if (group_.commands.in_use() - group_.background_commands >= settings_.max_pending) {
         note_problem("too many pending checks");
         return refuse(Failure::overload, now);
     }
@@ -51,10 +51,10 @@ std::variant<Call *, Failure> Session::ask(std::span<Charge> charges, CheckListe
     if (unreachable_) {
         return refuse(Failure::connect, now);
     }
-    Call *check = new_call(Call::Kind::check);
+    Command *check = new_command(Command::Kind::check);
     if (check == nullptr || !prepare(*check, charges)) {
         if (check != nullptr) {
-            leave_slots(*check, now);
+            leave_permits(*check, now);
             recycle(*check);
         }
         note_problem("out of memory");
@@ -76,8 +76,8 @@ Failure Session::refuse(Failure failure, Time now) {
     return failure;
 }
 
-void Session::abandon(Call &check, Time now) {
-    leave_slots(check, now);
+void Session::abandon(Command &check, Time now) {
+    leave_permits(check, now);
     waiting_.remove(check);
     check.listener = nullptr;
     check.charges = {};
@@ -89,13 +89,14 @@ void Session::abandon(Call &check, Time now) {
     }
 }
 
-void Session::hand_over(Call &check, std::span<Charge> charges, CheckListener &listener, Time now) {
+void Session::hand_over(Command &check, std::span<Charge> charges, CheckCallbacks &listener,
+                        Time now) {
     if (check.is_sent) {
-        check.is_sent_for_good = std::ranges::any_of(check.charges, &Charge::slot);
-        leave_slots(check, now);
+        check.is_sent_for_good = std::ranges::any_of(check.charges, &Charge::permit);
+        leave_permits(check, now);
     }
     for (size_t i = 0; i < charges.size(); ++i) {
-        charges[i].slot = std::exchange(check.charges[i].slot, nullptr);
+        charges[i].permit = std::exchange(check.charges[i].permit, nullptr);
     }
     check.charges = charges;
     check.listener = &listener;
@@ -127,39 +128,40 @@ Session::Progress Session::received(std::string_view bytes, Time now) {
 }
 
 Session::Progress Session::take_reply(const Reply &reply, Time now) {
-    Call *call = to_answer_.front();
-    if (call == nullptr || call->end_of_command > output_.consumed()) {
+    Command *command = to_answer_.front();
+    if (command == nullptr || command->end_of_command > output_.consumed()) {
         return broken("a reply that nothing asked for", reply.text());
     }
     if (reply.type() == Reply::Type::error) {
-        to_answer_.remove(*call);
-        return take_error(*call, reply.text(), now);
+        to_answer_.remove(*command);
+        return take_error(*command, reply.text(), now);
     }
-    if (call->kind == Call::Kind::check) {
-        return take_verdicts(*call, reply, now);
+    if (command->kind == Command::Kind::check) {
+        return take_verdicts(*command, reply, now);
     }
     const Reply::Type expected =
-        call->kind == Call::Kind::asking ? Reply::Type::text : Reply::Type::nil;
+        command->kind == Command::Kind::asking ? Reply::Type::text : Reply::Type::nil;
     if (reply.type() != expected) {
         return broken("an unexpected reply", reply.text());
     }
-    to_answer_.remove(*call);
-    refuses_errands_ = refuses_errands_ && call->kind == Call::Kind::asking;
-    finish_errand(*call, true);
+    to_answer_.remove(*command);
+    refuses_background_commands_ =
+        refuses_background_commands_ && command->kind == Command::Kind::asking;
+    finish_background_command(*command, true);
     return Progress::more;
 }
 
-Session::Progress Session::take_verdicts(Call &first, const Reply &reply, Time now) {
-    const size_t answers_size = first.reply_size * run_length(first);
+Session::Progress Session::take_verdicts(Command &first, const Reply &reply, Time now) {
+    const size_t answers_size = first.reply_size * batch_length(first);
     const bool is_answer = reply.type() == Reply::Type::text && reply.size() >= answers_size &&
                            reply.size() <= Reply::longest_text &&
-                           (first.next_in_run != nullptr || reply.size() == answers_size);
+                           (first.next_in_batch != nullptr || reply.size() == answers_size);
     std::string_view answers = reply.text();
     bool is_broken = !is_answer;
     size_t errors = 0;
-    for (Call *check = &first; check != nullptr && !is_broken; check = check->next_in_run) {
+    for (Command *check = &first; check != nullptr && !is_broken; check = check->next_in_batch) {
         const std::string_view answer = answers.substr(0, first.reply_size);
-        const bool has_error = is_failure(answer) && first.next_in_run != nullptr;
+        const bool has_error = is_failure(answer) && first.next_in_batch != nullptr;
         const AnswerState state =
             has_error ? AnswerState::good : read_answer(answer, check->charges);
         check->has_failed = has_error || state == AnswerState::impossible;
@@ -173,42 +175,42 @@ Session::Progress Session::take_verdicts(Call &first, const Reply &reply, Time n
     to_answer_.remove(first);
     const bool is_replica = answers.find("READONLY ") != std::string_view::npos;
     note_failed_checks(first, answers);
-    for (Call *check = &first; check != nullptr;) {
-        Call &answered = *std::exchange(check, check->next_in_run);
+    for (Command *check = &first; check != nullptr;) {
+        Command &answered = *std::exchange(check, check->next_in_batch);
         if (answered.has_failed) {
-            leave_slots(answered, now);
+            leave_permits(answered, now);
         } else {
-            settle_slots(answered, now);
+            settle_permits(answered, now);
         }
         finish(answered, answered.has_failed ? std::optional(Failure::reply) : std::nullopt, now);
     }
     return is_replica ? Progress::broken : Progress::more;
 }
 
-Session::Progress Session::take_error(Call &call, std::string_view error, Time now) {
-    if (error.starts_with("NOSCRIPT") && !call.sent_in_full) {
-        send_in_full(call, now);
+Session::Progress Session::take_error(Command &command, std::string_view error, Time now) {
+    if (error.starts_with("NOSCRIPT") && !command.sent_in_full) {
+        send_in_full(command, now);
         return Progress::more;
     }
     if (const auto to = redirects_ != nullptr ? parse_redirect(error) : std::nullopt) {
-        redirect(call, *to, error, now);
+        redirect(command, *to, error, now);
         return Progress::more;
     }
     const bool is_across_slots = error.starts_with("CROSSSLOT");
-    if ((is_across_slots || error.starts_with("TRYAGAIN")) && call.next_in_run != nullptr) {
-        shares_runs_ = shares_runs_ && !is_across_slots;
-        send_apart(call, now);
+    if ((is_across_slots || error.starts_with("TRYAGAIN")) && command.next_in_batch != nullptr) {
+        shares_batches_ = shares_batches_ && !is_across_slots;
+        send_apart(command, now);
         return Progress::more;
     }
     const bool lacks_mode = redirects_ == nullptr && is_of_cluster(error);
     const char *what = lacks_mode ? "a node of a cluster, use mode cluster" : "error reply";
     if (names_keys(error)) {
-        note_problem_of_keys(call, what, error);
+        note_problem_of_keys(command, what, error);
     } else {
         note_problem(what, error);
     }
-    note_refusal(call);
-    fail(call, Failure::reply, now);
+    note_refusal(command);
+    fail(command, Failure::reply, now);
     // A master that became a replica stays one, while its address may come to mean the new master.
     // Redis 6 hides the word behind "ERR Error running script".
     const bool is_replica = error.find("READONLY ") != std::string_view::npos;
@@ -230,7 +232,7 @@ void Session::note_problem(std::string_view what, std::string_view redis_said) {
     problem_.redis_said = {redis_said_.data(), kept.size()};
 }
 
-void Session::note_problem_of_keys(const Call &check, std::string_view what,
+void Session::note_problem_of_keys(const Command &check, std::string_view what,
                                    std::string_view redis_said) {
     note_problem(what, redis_said);
     problem_.is_of_keys = true;
@@ -241,8 +243,8 @@ void Session::note_problem_of_keys(const Call &check, std::string_view what,
 
 /// What the log tells of those checks of a run that failed alone: `error` is what Redis said of the
 /// last one.
-void Session::note_failed_checks(const Call &first, std::string_view error) {
-    for (const Call *check = &first; check != nullptr; check = check->next_in_run) {
+void Session::note_failed_checks(const Command &first, std::string_view error) {
+    for (const Command *check = &first; check != nullptr; check = check->next_in_batch) {
         if (!check->has_failed) {
             continue;
         }
@@ -260,31 +262,31 @@ void Session::disconnected(Lost lost, Time now) {
     state_ = State::closed;
     unreachable_ = lost == Lost::unreachable;
     output_.clear();
-    while (Call *check = to_send_.front()) {
+    while (Command *check = to_send_.front()) {
         forget_to_send(*check);
     }
-    while (Call *call = to_answer_.front()) {
-        to_answer_.remove(*call);
-        fail(*call, Failure::connect, now);
+    while (Command *command = to_answer_.front()) {
+        to_answer_.remove(*command);
+        fail(*command, Failure::connect, now);
     }
     while (lost == Lost::unreachable && has_waiting()) {
         fail(*waiting_.front(), Failure::connect, now);
     }
-    slots_.doubt_renewals();
+    permits_.doubt_renewals();
 }
 
 bool Session::expire(Time now) {
     while (!waiting_.empty() && waiting_.front()->asked + settings_.timeout <= now) {
-        Call &check = *waiting_.front();
-        CheckListener *listener = check.listener;
+        Command &check = *waiting_.front();
+        CheckCallbacks *listener = check.listener;
         check.timed_out = true;
         abandon(check, now);
         note_problem(is_ready() ? "no answer in time" : "no connection in time");
         tell(listener, Failure::timeout, now);
     }
-    const auto look = slots_.next_look();
+    const auto look = permits_.next_look();
     if (look && *look <= now) {
-        tend_slots(now);
+        tend_permits(now);
     }
     const auto give_up = given_up_at();
     return give_up && *give_up <= now;
@@ -301,7 +303,7 @@ std::optional<Time> Session::overdue_at() const {
 
 std::optional<Time> Session::next_expiry() const {
     std::optional<Time> next = overdue_at();
-    if (const auto look = slots_.next_look()) {
+    if (const auto look = permits_.next_look()) {
         next = next ? std::min(*next, *look) : *look;
     }
     return next;
@@ -315,15 +317,15 @@ std::optional<Time> Session::given_up_at() const {
     return to_answer_.front()->sent + std::max(longest_silence, settings_.timeout);
 }
 
-/// A check with those that follow it in its run, or an errand.
-void Session::fail(Call &call, Failure failure, Time now) {
-    if (call.kind != Call::Kind::check) {
-        finish_errand(call, false);
+/// A check with those that follow it in its run, or an command.
+void Session::fail(Command &command, Failure failure, Time now) {
+    if (command.kind != Command::Kind::check) {
+        finish_background_command(command, false);
         return;
     }
-    for (Call *check = &call; check != nullptr;) {
-        Call &failed = *std::exchange(check, check->next_in_run);
-        leave_slots(failed, now);
+    for (Command *check = &command; check != nullptr;) {
+        Command &failed = *std::exchange(check, check->next_in_batch);
+        leave_permits(failed, now);
         for (Charge &charge : failed.charges) {
             charge.is_charged = false; // as its answer said, where another's of its run was none
         }
@@ -331,8 +333,8 @@ void Session::fail(Call &call, Failure failure, Time now) {
     }
 }
 
-void Session::finish(Call &check, std::optional<Failure> failure, Time now) {
-    CheckListener *listener = check.listener;
+void Session::finish(Command &check, std::optional<Failure> failure, Time now) {
+    CheckCallbacks *listener = check.listener;
     if (listener != nullptr) {
         waiting_.remove(check);
     }
@@ -343,7 +345,7 @@ void Session::finish(Call &check, std::optional<Failure> failure, Time now) {
     }
 }
 
-void Session::tell(CheckListener *listener, std::optional<Failure> failure, Time now) {
+void Session::tell(CheckCallbacks *listener, std::optional<Failure> failure, Time now) {
     count(failure, now);
     if (listener != nullptr) {
         listener->on_answer(failure);
@@ -369,31 +371,21 @@ void Session::count(std::optional<Failure> failure, Time now) {
     }
 }
 
-Call *Session::new_call(Call::Kind kind) {
-    Call *call = group_.calls.take();
-    if (call != nullptr) {
-        call->kind = kind;
-        call->session = this;
+Command *Session::new_command(Command::Kind kind) {
+    Command *command = group_.commands.take();
+    if (command != nullptr) {
+        command->kind = kind;
+        command->session = this;
         ++pending_;
-        group_.errands += kind == Call::Kind::check ? 0 : 1;
-        call->listener = nullptr;
-        call->charges = {};
-        call->slot = nullptr;
-        call->next_in_run = nullptr;
-        call->is_to_send = call->is_sent = call->sent_in_full = call->timed_out = false;
-        call->is_handed_over = call->is_sent_for_good = false;
-        call->has_failed = false;
-        call->hash_slot = 0;
-        call->redirects = 0;
-        call->needs_asking = false;
+        group_.background_commands += kind == Command::Kind::check ? 0 : 1;
     }
-    return call;
+    return command;
 }
 
-void Session::recycle(Call &call) {
+void Session::recycle(Command &command) {
     --pending_;
-    group_.errands -= call.kind == Call::Kind::check ? 0 : 1;
-    group_.calls.give_back(call);
+    group_.background_commands -= command.kind == Command::Kind::check ? 0 : 1;
+    group_.commands.give_back(command);
 }
 
 } // namespace redis_client

@@ -7,7 +7,7 @@
 // it did not run the script (NOSCRIPT).
 #pragma once
 
-#include "../rate_limit/breaker.hpp"
+#include "../redis_client/breaker.hpp"
 #include "byte_queue.hpp"
 #include "check.hpp"
 #include "hash_slot.hpp"
@@ -42,9 +42,9 @@ class Redirects {
   public:
     /// The session's node says that another one has a key.
     virtual void on_redirect(const Session &from, const Redirect &to) = 0;
-    /// Follows where somebody asked for the key: the call is no longer that session's, and another
-    /// one is to take it over.
-    virtual void ask_again(Call &call, const Session &from, const Redirect &to) = 0;
+    /// Follows where somebody asked for the key: the command is no longer that session's, and
+    /// another one is to take it over.
+    virtual void ask_again(Command &command, const Session &from, const Redirect &to) = 0;
 
   protected:
     ~Redirects() = default;
@@ -61,38 +61,39 @@ class Session {
     /// Asks for all charges, most_rules of them at most, or none. Either the listener is told
     /// later, or there is a failure at once. Where no connection is ready the check waits for one,
     /// unless the last attempt to get one failed, or too many checks did.
-    std::variant<Call *, Failure> ask(std::span<Charge> charges, CheckListener &listener, Time now);
+    std::variant<Command *, Failure> ask(std::span<Charge> charges, CheckCallbacks &listener,
+                                         Time now);
 
     /// The check's listener, and its charges, are no longer there.
-    void abandon(Call &check, Time now);
+    void abandon(Command &check, Time now);
 
     /// Another listener, with copies of the charges and of all that they refer to, waits for the
-    /// answer from now on. The slots are given back: at once if the check was sent, else when it is
-    /// answered.
-    void hand_over(Call &check, std::span<Charge> charges, CheckListener &listener, Time now);
+    /// answer from now on. The permits are given back: at once if the check was sent, else when it
+    /// is answered.
+    void hand_over(Command &check, std::span<Charge> charges, CheckCallbacks &listener, Time now);
 
     /// Gives back what an answered check has charged. Lost where the connection breaks before Redis
-    /// has it, or where its key has moved to another node since then, but for slots.
+    /// has it, or where its key has moved to another node since then, but for permits.
     void refund(std::span<Charge> charges, Time now);
 
-    /// Gives a slot back: for certain, though perhaps only when Redis can be reached again.
-    void release(Slot &slot, Time now);
+    /// Gives a permit back: for certain, though perhaps only when Redis can be reached again.
+    void release(Permit &permit, Time now);
 
     /// The check that has waited longest, which is to be another session's; null where none waits.
     /// Of a session that has never sent any.
-    Call *give_away();
+    Command *give_away();
 
     /// Asks, within its old deadline, what another session has given away, or what another node has
     /// redirected here.
-    void take_over(Call &call, Redirect::Kind kind, Time now);
+    void take_over(Command &command, Redirect::Kind kind, Time now);
 
-    /// Keeps the slots from now on that another session kept, those whose keys are in these hash
-    /// slots. Redis is told at the next expire().
-    void take_slots(const HashSlotSet &of, Session &from);
+    /// Keeps the permits from now on that another session kept, those whose keys are in these hash
+    /// permits. Redis is told at the next expire().
+    void take_permits(const HashSlotSet &of, Session &from);
 
-    bool has(const Call &call) const { return call.session == this; }
-    bool has(const Slot &slot) const { return slot.home == &slots_; }
-    HashSlotSet hash_slots_of_slots() const { return slots_.hash_slots(); }
+    bool has(const Command &command) const { return command.session == this; }
+    bool has(const Permit &permit) const { return permit.home == &permits_; }
+    HashSlotSet hash_slots_of_permits() const { return permits_.hash_slots(); }
 
     /// The transport is connected.
     void connected();
@@ -110,7 +111,7 @@ class Session {
     struct Problem {
         std::string_view what;
         std::string_view redis_said;
-        std::string_view checked; // CheckListener::describe(), where keys are at fault
+        std::string_view checked; // CheckCallbacks::describe(), where keys are at fault
         bool is_of_keys = false;  // and says nothing of Redis
     };
     const Problem &problem() const { return problem_; }
@@ -123,7 +124,7 @@ class Session {
     };
     void disconnected(Lost lost, Time now);
 
-    /// Fails the checks whose deadline has come, and renews slots. True: the oldest command has
+    /// Fails the checks whose deadline has come, and renews permits. True: the oldest command has
     /// been unanswered for so long that the connection is to be given up.
     bool expire(Time now);
 
@@ -141,13 +142,15 @@ class Session {
 
     bool is_ready() const { return state_ == State::ready; }
     bool has_waiting() const { return !waiting_.empty(); }
-    /// Whether Redis is still to be told of units that were given back, or of slots that are held
+    /// Whether Redis is still to be told of units that were given back, or of permits that are held
     /// for longer.
-    bool has_errands() const { return refunds_ > 0 || !slots_.empty(); }
+    bool has_background_commands() const { return refunds_ > 0 || !permits_.empty(); }
     /// Whether it can be told of that, as the last attempt to connect showed and its answer to the
-    /// last errand.
-    bool takes_errands() const { return !unreachable_ && !refuses_errands_; }
-    size_t pending() const { return pending_; }          // checks and errands
+    /// last command.
+    bool takes_background_commands() const {
+        return !unreachable_ && !refuses_background_commands_;
+    }
+    size_t pending() const { return pending_; }          // checks and background commands
     bool is_unreachable() const { return unreachable_; } // as the last attempt to connect showed
     const Counters &counters() const { return counters_; }
 
@@ -170,52 +173,52 @@ class Session {
 
     Progress take_login_reply(const Reply &reply, Time now);
     Progress take_reply(const Reply &reply, Time now);
-    Progress take_verdicts(Call &first, const Reply &reply, Time now);
-    Progress take_error(Call &call, std::string_view error, Time now);
+    Progress take_verdicts(Command &first, const Reply &reply, Time now);
+    Progress take_error(Command &command, std::string_view error, Time now);
     Progress take_role(const Reply &reply);
     Progress login_refused(std::string_view command, std::string_view redis_said);
     Progress broken(std::string_view what, std::string_view redis_said = {});
     void note_problem(std::string_view what, std::string_view redis_said = {});
-    void note_problem_of_keys(const Call &check, std::string_view what,
+    void note_problem_of_keys(const Command &check, std::string_view what,
                               std::string_view redis_said = {});
-    void note_failed_checks(const Call &first, std::string_view error);
-    void fail(Call &call, Failure failure, Time now);
-    void finish(Call &check, std::optional<Failure> failure, Time now);
-    void tell(CheckListener *listener, std::optional<Failure> failure, Time now);
-    Call *new_call(Call::Kind kind);
-    void recycle(Call &call);
+    void note_failed_checks(const Command &first, std::string_view error);
+    void fail(Command &command, Failure failure, Time now);
+    void finish(Command &check, std::optional<Failure> failure, Time now);
+    void tell(CheckCallbacks *listener, std::optional<Failure> failure, Time now);
+    Command *new_command(Command::Kind kind);
+    void recycle(Command &command);
 
     // session_sending.cpp
-    bool prepare(Call &check, std::span<Charge> charges);
-    void send_later(Call &check);
-    void forget_to_send(Call &check);
+    bool prepare(Command &check, std::span<Charge> charges);
+    void send_later(Command &check);
+    void forget_to_send(Command &check);
     void send_waiting();
-    Call &take_run();
-    bool send(Call &first, Time now);
+    Command &take_batch();
+    bool send(Command &first, Time now);
     bool send_asking(Time now);
-    void send_in_full(Call &first, Time now);
-    void send_apart(Call &first, Time now);
-    Call *keep_wanted(Call &first);
-    void drop(Call &call);
-    void send_or_fail(Call &first, Time now);
-    void queue(Call &first, Time now);
+    void send_in_full(Command &first, Time now);
+    void send_apart(Command &first, Time now);
+    Command *keep_wanted(Command &first);
+    void drop(Command &command);
+    void send_or_fail(Command &first, Time now);
+    void queue(Command &first, Time now);
 
     // session_redirects.cpp
-    void redirect(Call &first, const Redirect &to, std::string_view error, Time now);
-    void leave(Call &call);
-    void wait(Call &check);
+    void redirect(Command &first, const Redirect &to, std::string_view error, Time now);
+    void leave(Command &command);
+    void wait(Command &check);
 
-    // session_errands.cpp
-    void settle_slots(const Call &check, Time now);
-    void note_refusal(const Call &call);
-    void leave_slots(const Call &check, Time now);
+    // session_background.cpp
+    void settle_permits(const Command &check, Time now);
+    void note_refusal(const Command &command);
+    void leave_permits(const Command &check, Time now);
     void send_refund(const Charge &charge, Time now);
-    void send_release(Slot &slot, Time now);
-    void tend_slots(Time now);
-    void renew_slots(Time now);
-    void send_renewal(std::span<Slot *const> slots, Time now);
-    void resend_renewal(Call &renewal, Session &from, Time now);
-    void finish_errand(Call &errand, bool done);
+    void send_release(Permit &permit, Time now);
+    void tend_permits(Time now);
+    void renew_permits(Time now);
+    void send_renewal(std::span<Permit *const> permits, Time now);
+    void resend_renewal(Command &renewal, Session &from, Time now);
+    void finish_background_command(Command &command, bool done);
 
     SessionGroup &group_;
     const SessionSettings &settings_;
@@ -231,15 +234,15 @@ class Session {
     std::array<char, 512> redis_said_; // problem_'s: the next reply takes the reader's memory
     std::array<char, 512> checked_;    // problem_'s
     Counters counters_;
-    rate_limit::Breaker breaker_;
-    Slots slots_;
-    size_t pending_ = 0; // of the group's calls
+    Breaker breaker_;
+    Permits permits_;
+    size_t pending_ = 0; // of the group's commands
     size_t refunds_ = 0; // of them
-    bool refuses_errands_ = false;
-    bool shares_runs_ = true; // Redis takes keys of several checks in one command
-    IntrusiveList<Call, &Call::waiting_hook> waiting_;
-    IntrusiveList<Call, &Call::sending_hook> to_send_;
-    IntrusiveList<Call, &Call::sending_hook> to_answer_; // the first calls of runs
+    bool refuses_background_commands_ = false;
+    bool shares_batches_ = true; // Redis takes keys of several checks in one command
+    IntrusiveList<Command, &Command::waiting_hook> waiting_;
+    IntrusiveList<Command, &Command::sending_hook> to_send_;
+    IntrusiveList<Command, &Command::sending_hook> to_answer_; // the first commands of runs
 };
 
 } // namespace redis_client

@@ -1,12 +1,12 @@
 // What the sessions of one backend in one worker have in common: their settings, their scripts, and
-// the calls and slots that move from one to another with the keys of a cluster.
+// the commands and permits that move from one to another with the keys of a cluster.
 #pragma once
 
-#include "../rate_limit/breaker.hpp"
+#include "../redis_client/breaker.hpp"
 #include "check.hpp"
 #include "object_pool.hpp"
+#include "permits.hpp"
 #include "script.hpp"
-#include "slots.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -27,7 +27,7 @@ struct SessionSettings {
         rare_shapes; // of others that have scripts, loaded when first asked for
     std::chrono::milliseconds timeout{100}; // of one check, from asking to verdict
     size_t max_pending = 16384;             // checks asked or on the wire, of all sessions
-    rate_limit::Breaker::Settings breaker;  // of each session
+    Breaker::Settings breaker;              // of each session
 };
 
 /// Outlives its sessions.
@@ -41,9 +41,9 @@ struct SessionGroup {
 
     const SessionSettings settings;
     ScriptLibrary scripts;
-    ObjectPool<Call> calls;
-    size_t errands = 0; // of the calls
-    ObjectPool<Slot> slots;
+    ObjectPool<Command> commands;
+    size_t background_commands = 0; // of the commands
+    ObjectPool<Permit> permits;
     uint64_t renewals = 0; // so far, which are numbered
 };
 

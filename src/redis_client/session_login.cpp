@@ -32,15 +32,15 @@ void Session::log_in() {
     const auto load = [&](const Script &script) {
         add("SCRIPT LOAD", {"SCRIPT", "LOAD", script.source});
     };
-    bool has_slots = false;
+    bool has_permits = false;
     for (const ScriptShape &shape : settings_.shapes) {
         load(group_.scripts.check(shape));
-        if (const Script *run = group_.scripts.run(shape)) {
-            load(*run);
+        if (const Script *batch = group_.scripts.batch(shape)) {
+            load(*batch);
         }
-        has_slots = has_slots || shape.has(rate_limit::Algorithm::concurrency);
+        has_permits = has_permits || shape.has(rate_limit::Algorithm::concurrency);
     }
-    if (has_slots) {
+    if (has_permits) {
         load(group_.scripts.refund(rate_limit::Algorithm::concurrency));
     }
     login_ = login.bytes();
@@ -49,7 +49,7 @@ void Session::log_in() {
 void Session::connected() {
     state_ = State::logging_in;
     login_replies_ = 0;
-    shares_runs_ = true;
+    shares_batches_ = true;
     problem_ = {};
     reader_.reset();
     reader_.take_lists(settings_.needs_master);
@@ -75,7 +75,7 @@ Session::Progress Session::take_login_reply(const Reply &reply, Time now) {
     unreachable_ = false;
     breaker_.succeed();
     send_waiting();
-    tend_slots(now);
+    tend_permits(now);
     return Progress::ready;
 }
 

@@ -14,85 +14,85 @@ constexpr int most_redirects = 5;
 
 /// Another node has the key, so this one has charged nothing: what somebody still waits for is to
 /// be asked there.
-void Session::redirect(Call &first, const Redirect &to, std::string_view error, Time now) {
+void Session::redirect(Command &first, const Redirect &to, std::string_view error, Time now) {
     breaker_.succeed();
     redirects_->on_redirect(*this, to);
-    if (first.kind == Call::Kind::renewal) {
+    if (first.kind == Command::Kind::renewal) {
         if (to.kind == Redirect::Kind::ask && !first.needs_asking) {
-            leave(first); // the slots stay: only this time they are renewed elsewhere
+            leave(first); // the permits stay: only this time they are renewed elsewhere
             redirects_->ask_again(first, *this, to);
             return;
         }
-        slots_.doubt_renewals();
+        permits_.doubt_renewals();
     }
-    for (Call *next = &first; next != nullptr;) {
-        Call &call = *std::exchange(next, next->next_in_run);
-        call.next_in_run = nullptr;
-        if (!call.is_wanted()) {
-            drop(call);
-        } else if (++call.redirects > most_redirects) {
+    for (Command *next = &first; next != nullptr;) {
+        Command &command = *std::exchange(next, next->next_in_batch);
+        command.next_in_batch = nullptr;
+        if (!command.is_wanted()) {
+            drop(command);
+        } else if (++command.redirects > most_redirects) {
             note_problem("too many redirects", error);
-            fail(call, Failure::reply, now);
+            fail(command, Failure::reply, now);
         } else {
-            leave(call);
-            redirects_->ask_again(call, *this, to);
+            leave(command);
+            redirects_->ask_again(command, *this, to);
         }
     }
 }
 
-/// The call is to become another session's.
-void Session::leave(Call &call) {
+/// The command is to become another session's.
+void Session::leave(Command &command) {
     --pending_;
-    if (call.listener != nullptr) {
-        waiting_.remove(call);
+    if (command.listener != nullptr) {
+        waiting_.remove(command);
     }
 }
 
-Call *Session::give_away() {
-    Call *call = waiting_.front();
-    if (call != nullptr) {
-        leave(*call);
+Command *Session::give_away() {
+    Command *command = waiting_.front();
+    if (command != nullptr) {
+        leave(*command);
     }
-    return call;
+    return command;
 }
 
-void Session::take_over(Call &call, Redirect::Kind kind, Time now) {
+void Session::take_over(Command &command, Redirect::Kind kind, Time now) {
     ++pending_;
-    Session &from = *std::exchange(call.session, this);
-    call.is_sent = call.sent_in_full = false;
-    call.needs_asking = kind == Redirect::Kind::ask;
-    for (const Charge &charge : call.charges) {
-        if (charge.slot != nullptr) {
-            slots_.adopt(*charge.slot);
+    Session &from = *std::exchange(command.session, this);
+    command.is_sent = command.sent_in_full = false;
+    command.needs_asking = kind == Redirect::Kind::ask;
+    for (const Charge &charge : command.charges) {
+        if (charge.permit != nullptr) {
+            permits_.adopt(*charge.permit);
         }
     }
-    if (call.listener != nullptr) {
-        wait(call);
+    if (command.listener != nullptr) {
+        wait(command);
     }
     if (unreachable_) {
-        fail(call, Failure::connect, now);
-    } else if (call.kind == Call::Kind::check) {
+        fail(command, Failure::connect, now);
+    } else if (command.kind == Command::Kind::check) {
         if (state_ == State::ready) {
-            send_later(call);
+            send_later(command);
         }
-    } else if (call.kind == Call::Kind::renewal) {
-        resend_renewal(call, from, now);
-    } else if (state_ != State::ready || !send(call, now)) {
-        finish_errand(call, false);
+    } else if (command.kind == Command::Kind::renewal) {
+        resend_renewal(command, from, now);
+    } else if (state_ != State::ready || !send(command, now)) {
+        finish_background_command(command, false);
     }
 }
 
 /// In the order of asking: a check from elsewhere may be older than others.
-void Session::wait(Call &check) {
-    Call *before = waiting_.back();
+void Session::wait(Command &check) {
+    Command *before = waiting_.back();
     while (before != nullptr && before->asked > check.asked) {
         before = before->waiting_hook.previous;
     }
     waiting_.insert_after(before, check);
 }
 
-void Session::take_slots(const HashSlotSet &of, Session &from) {
-    slots_.adopt_all(of, from.slots_);
+void Session::take_permits(const HashSlotSet &of, Session &from) {
+    permits_.adopt_all(of, from.permits_);
 }
 
 } // namespace redis_client

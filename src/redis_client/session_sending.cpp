@@ -13,7 +13,7 @@ namespace {
 
 /// Whether one script run can decide both: their rules' numbers are the same, and no argument is
 /// the check's own.
-bool can_share_run(const Call &check, const Call &other) {
+bool can_share_batch(const Command &check, const Command &other) {
     const auto same = [](const Charge &charge, const Charge &other_charge) {
         return charge.arguments == other_charge.arguments && charge.dry_run == other_charge.dry_run;
     };
@@ -29,7 +29,7 @@ size_t work_of(const Charge &charge) {
 }
 
 /// A run is to stay below a millisecond, and its answers within a reply.
-size_t longest_run(const Call &check) {
+size_t longest_batch(const Command &check) {
     constexpr size_t most_work = 64;
     constexpr size_t room_for_failure = 512;
     size_t work = 0;
@@ -44,49 +44,49 @@ size_t longest_run(const Call &check) {
 } // namespace
 
 /// False without memory.
-bool Session::prepare(Call &check, std::span<Charge> charges) {
+bool Session::prepare(Command &check, std::span<Charge> charges) {
     check.charges = charges;
     check.reply_size = answer_size(charges);
     for (Charge &charge : charges) {
         charge.is_charged = false;
-        charge.slot = nullptr;
+        charge.permit = nullptr;
     }
     for (Charge &charge : charges) {
         if (charge.quota.algorithm == rate_limit::Algorithm::concurrency) {
-            charge.slot =
-                slots_.make(charge.redis_key, charge.quota.to_charge(), charge.quota.window);
-            if (charge.slot == nullptr) {
+            charge.permit =
+                permits_.make(charge.redis_key, charge.quota.to_charge(), charge.quota.window);
+            if (charge.permit == nullptr) {
                 return false;
             }
-            charge.slot->hash_slot = charge.hash_slot;
+            charge.permit->hash_slot = charge.hash_slot;
         }
     }
     return true;
 }
 
-void Session::send_later(Call &check) {
+void Session::send_later(Command &check) {
     check.is_to_send = true;
     to_send_.push_back(check);
 }
 
-void Session::forget_to_send(Call &check) {
+void Session::forget_to_send(Command &check) {
     to_send_.remove(check);
     check.is_to_send = false;
 }
 
 void Session::send_waiting() {
-    for (Call *check = waiting_.front(); check != nullptr; check = check->waiting_hook.next) {
+    for (Command *check = waiting_.front(); check != nullptr; check = check->waiting_hook.next) {
         send_later(*check);
     }
 }
 
 void Session::flush(Time now) {
     while (!to_send_.empty()) {
-        send_or_fail(take_run(), now);
+        send_or_fail(take_batch(), now);
     }
 }
 
-void Session::send_or_fail(Call &first, Time now) {
+void Session::send_or_fail(Command &first, Time now) {
     if (!send(first, now)) {
         note_problem("out of memory");
         fail(first, Failure::overload, now);
@@ -94,18 +94,19 @@ void Session::send_or_fail(Call &first, Time now) {
 }
 
 /// The first check that is to be sent, followed by those that can share its run.
-Call &Session::take_run() {
-    Call &first = *to_send_.front();
+Command &Session::take_batch() {
+    Command &first = *to_send_.front();
     forget_to_send(first);
-    const bool can_share = shares_runs_ && group_.scripts.run(shape_of(first.charges)) != nullptr;
-    size_t room = can_share ? longest_run(first) - 1 : 0;
+    const bool can_share =
+        shares_batches_ && group_.scripts.batch(shape_of(first.charges)) != nullptr;
+    size_t room = can_share ? longest_batch(first) - 1 : 0;
     size_t looks = 256; // so that many that share nothing do not each look at all others
-    Call *last = &first;
-    for (Call *check = to_send_.front(); check != nullptr && room > 0 && looks > 0; --looks) {
-        Call &other = *std::exchange(check, check->sending_hook.next);
-        if (can_share_run(first, other)) {
+    Command *last = &first;
+    for (Command *check = to_send_.front(); check != nullptr && room > 0 && looks > 0; --looks) {
+        Command &other = *std::exchange(check, check->sending_hook.next);
+        if (can_share_batch(first, other)) {
             forget_to_send(other);
-            last->next_in_run = &other;
+            last->next_in_batch = &other;
             last = &other;
             --room;
         }
@@ -114,19 +115,19 @@ Call &Session::take_run() {
 }
 
 /// A run of checks, or a release. False without memory, and nothing was sent.
-bool Session::send(Call &first, Time now) {
+bool Session::send(Command &first, Time now) {
     const Sending sending = first.sent_in_full ? Sending::in_full : Sending::by_name;
     bool written = false;
     if (first.needs_asking && !send_asking(now)) {
         return false;
     }
-    if (first.kind == Call::Kind::release) {
+    if (first.kind == Command::Kind::release) {
         const Script &script = group_.scripts.refund(rate_limit::Algorithm::concurrency);
-        written = write_release(output_, script, sending, *first.slot);
+        written = write_release(output_, script, sending, *first.permit);
     } else {
         const ScriptShape shape = shape_of(first.charges);
-        const Script &script =
-            first.next_in_run != nullptr ? *group_.scripts.run(shape) : group_.scripts.check(shape);
+        const Script &script = first.next_in_batch != nullptr ? *group_.scripts.batch(shape)
+                                                              : group_.scripts.check(shape);
         written = write_checks(output_, script, sending, first);
     }
     if (written) {
@@ -136,7 +137,7 @@ bool Session::send(Call &first, Time now) {
 }
 
 bool Session::send_asking(Time now) {
-    Call *asking = new_call(Call::Kind::asking);
+    Command *asking = new_command(Command::Kind::asking);
     if (asking == nullptr) {
         return false;
     }
@@ -149,8 +150,8 @@ bool Session::send_asking(Time now) {
 }
 
 /// Redis does not know the script: it goes with the checks, or the release.
-void Session::send_in_full(Call &first, Time now) {
-    if (Call *wanted = keep_wanted(first)) {
+void Session::send_in_full(Command &first, Time now) {
+    if (Command *wanted = keep_wanted(first)) {
         wanted->sent_in_full = true;
         ++counters_.scripts_sent;
         send_or_fail(*wanted, now);
@@ -159,53 +160,53 @@ void Session::send_in_full(Call &first, Time now) {
 
 /// The keys of different checks are in different hash slots, or in one that is moving: each check
 /// goes alone.
-void Session::send_apart(Call &first, Time now) {
-    for (Call *wanted = keep_wanted(first); wanted != nullptr;) {
-        Call &alone = *std::exchange(wanted, wanted->next_in_run);
-        alone.next_in_run = nullptr;
+void Session::send_apart(Command &first, Time now) {
+    for (Command *wanted = keep_wanted(first); wanted != nullptr;) {
+        Command &alone = *std::exchange(wanted, wanted->next_in_batch);
+        alone.next_in_batch = nullptr;
         send_or_fail(alone, now);
     }
 }
 
-/// Redis refused to run the script, so nothing was charged: those calls for which somebody still
+/// Redis refused to run the script, so nothing was charged: those commands for which somebody still
 /// waits may go again.
-Call *Session::keep_wanted(Call &first) {
-    Call *wanted = nullptr;
-    Call **next_wanted = &wanted;
-    for (Call *next = &first; next != nullptr;) {
-        Call &call = *std::exchange(next, next->next_in_run);
-        call.next_in_run = nullptr;
-        if (call.is_wanted()) {
-            *next_wanted = &call;
-            next_wanted = &call.next_in_run;
+Command *Session::keep_wanted(Command &first) {
+    Command *wanted = nullptr;
+    Command **next_wanted = &wanted;
+    for (Command *next = &first; next != nullptr;) {
+        Command &command = *std::exchange(next, next->next_in_batch);
+        command.next_in_batch = nullptr;
+        if (command.is_wanted()) {
+            *next_wanted = &command;
+            next_wanted = &command.next_in_batch;
         } else {
-            drop(call);
+            drop(command);
         }
     }
     return wanted;
 }
 
 /// What was not run, and nobody asks for again: no fault of Redis.
-void Session::drop(Call &call) {
-    if (call.kind != Call::Kind::check) {
-        finish_errand(call, false);
+void Session::drop(Command &command) {
+    if (command.kind != Command::Kind::check) {
+        finish_background_command(command, false);
         return;
     }
-    CheckListener *listener = call.listener;
+    CheckCallbacks *listener = command.listener;
     if (listener != nullptr) {
-        waiting_.remove(call);
+        waiting_.remove(command);
     }
-    recycle(call);
+    recycle(command);
     if (listener != nullptr) {
         listener->on_answer(Failure::reply);
     }
 }
 
 /// The command has been written to the output.
-void Session::queue(Call &first, Time now) {
-    for (Call *call = &first; call != nullptr; call = call->next_in_run) {
-        call->sent = now;
-        call->is_sent = true;
+void Session::queue(Command &first, Time now) {
+    for (Command *command = &first; command != nullptr; command = command->next_in_batch) {
+        command->sent = now;
+        command->is_sent = true;
     }
     first.end_of_command = output_.appended();
     to_answer_.push_back(first);

@@ -10,8 +10,8 @@
 namespace {
 
 redis_client::Script script_of(std::string_view kind, const redis_client::ScriptShape &shape) {
-    if (kind == "run") {
-        return redis_client::run_script(shape);
+    if (kind == "batch") {
+        return redis_client::batch_script(shape);
     }
     if (kind == "refund") {
         return redis_client::refund_script(shape.parts().front().algorithm);

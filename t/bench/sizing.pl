@@ -73,7 +73,7 @@ print_table(['algorithm', 'entries', 'bytes a key', 'MEMORY USAGE', 'bytes an en
 # --- CPU
 
 my $checks = 6_400; # of one round, each of another key
-my %batch  = map { $_ => $client->script_load(source('run', $_)) } grep { $_ ne 'concurrency' } @algorithms;
+my %batch  = map { $_ => $client->script_load(source('batch', $_)) } grep { $_ ne 'concurrency' } @algorithms;
 my $release = $client->script_load(source('refund', 'concurrency'));
 
 sub checks_alone ($algorithm, @numbers) {

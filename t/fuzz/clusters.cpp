@@ -14,10 +14,10 @@
 namespace fuzz {
 namespace {
 
-using redis_client::Call;
 using redis_client::Command;
 using redis_client::Redirect;
 using redis_client::Session;
+using redis_client::WireCommand;
 
 constexpr size_t masters = 3;
 constexpr uint64_t hash_slots = 4; // few, so that checks share runs
@@ -42,7 +42,7 @@ class Cluster final : public Simulation, redis_client::Redirects {
     }
 
     void on_redirect(const Session &from, const Redirect &to) override;
-    void ask_again(Call &call, const Session &from, const Redirect &to) override;
+    void ask_again(Command &command, const Session &from, const Redirect &to) override;
 
     void ask();
     void answer();
@@ -59,7 +59,7 @@ class Cluster final : public Simulation, redis_client::Redirects {
     }
 
     Session &nowhere_; // of checks for which there is no node
-    std::map<const redis_client::CheckListener *, int> redirects_;
+    std::map<const redis_client::CheckCallbacks *, int> redirects_;
     std::map<std::string, int> charged_;        // keys, how often
     std::set<std::string> is_to_follow_asking_; // keys of checks
     bool was_lied_to_ = false; // by whoever is no Redis: what it says of a check may be of another
@@ -70,14 +70,15 @@ void Cluster::on_redirect(const Session & /*from*/, const Redirect &to) {
     Session &target = session_at(to.port);
     for (Node &node : nodes_) {
         if (to.kind == Redirect::Kind::moved && &node.session != &target && &target != &nowhere_) {
-            target.take_slots(redis_client::HashSlotSet().set(to.hash_slot), node.session);
+            target.take_permits(redis_client::HashSlotSet().set(to.hash_slot), node.session);
         }
     }
 }
 
-void Cluster::ask_again(Call &call, const Session & /*from*/, const Redirect &to) {
-    require(call.listener == nullptr || ++redirects_[call.listener] <= 5, "no check goes for ever");
-    session_at(to.port).take_over(call, to.kind, now_);
+void Cluster::ask_again(Command &command, const Session & /*from*/, const Redirect &to) {
+    require(command.listener == nullptr || ++redirects_[command.listener] <= 5,
+            "no check goes for ever");
+    session_at(to.port).take_over(command, to.kind, now_);
 }
 
 /// Of some node, or before it is known of which.
@@ -94,30 +95,30 @@ void Cluster::ask() {
 
 /// What waited for it goes to its nodes.
 void Cluster::read_map() {
-    std::deque<Call *> waiting;
-    while (Call *call = nowhere_.give_away()) {
-        waiting.push_back(call);
+    std::deque<Command *> waiting;
+    while (Command *command = nowhere_.give_away()) {
+        waiting.push_back(command);
     }
     if (input_.flag()) {
         nowhere_.disconnected(Lost::unreachable, now_);
     }
-    for (Call *call : waiting) {
-        for (const redis_client::Charge &charge : call->charges) {
+    for (Command *command : waiting) {
+        for (const redis_client::Charge &charge : command->charges) {
             is_to_follow_asking_.erase(std::string(charge.redis_key));
         }
         session_at(static_cast<uint16_t>(input_.number(1, masters + 1)))
-            .take_over(*call, Redirect::Kind::moved, now_);
+            .take_over(*command, Redirect::Kind::moved, now_);
     }
     Node &from = take_node();
     Node &to = take_node();
     if (&from != &to) {
-        to.session.take_slots(redis_client::HashSlotSet().set(input_.number(0, hash_slots - 1)),
-                              from.session);
+        to.session.take_permits(redis_client::HashSlotSet().set(input_.number(0, hash_slots - 1)),
+                                from.session);
     }
 }
 
 /// Those of a check; a release has fewer words.
-std::vector<std::string> keys_of_checks(const Command *command) {
+std::vector<std::string> keys_of_checks(const WireCommand *command) {
     if (command == nullptr || !command->front().starts_with("EVAL") || command->size() == 5) {
         return {};
     }
@@ -141,7 +142,7 @@ std::string Cluster::honest_answer(Node &node) {
 
 /// Of the next command to any node, or to nobody. Redis never says that of ASKING, or of a login.
 std::string Cluster::redirect(Node &node) {
-    const Command *command = node.redis.next();
+    const WireCommand *command = node.redis.next();
     if (command == nullptr || !command->front().starts_with("EVAL")) {
         return honest_answer(node);
     }

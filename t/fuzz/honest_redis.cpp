@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 using rate_limit::Algorithm;
 using rate_limit::Quota;
 using redis_client::Asked;
-using redis_client::Command;
+using redis_client::WireCommand;
 
 constexpr uint64_t limit = 100;
 constexpr int64_t interval = 600'000; // of a bucket, microseconds
@@ -62,14 +62,14 @@ std::vector<KnownScript> make_scripts() {
     for (const Question &question : questions()) {
         scripts.push_back({check_script(question.shape), &question, false});
         if (!question.shape.has(Algorithm::concurrency)) {
-            scripts.push_back({run_script(question.shape), &question, true});
+            scripts.push_back({batch_script(question.shape), &question, true});
         }
     }
     return scripts;
 }
 
-/// Null: an errand's.
-const KnownScript *script_of(const Command &command) {
+/// Null: a background command's.
+const KnownScript *script_of(const WireCommand &command) {
     static const std::vector<KnownScript> scripts = make_scripts();
     const auto is_of_command = [&](const KnownScript &known) {
         return command[1] == (command[0] == "EVAL" ? known.script.source : known.script.sha1);
@@ -153,7 +153,7 @@ void HonestRedis::connected() {
 }
 
 void HonestRedis::take(std::string_view bytes) {
-    for (Command &command : redis_client::parse_commands(bytes)) {
+    for (WireCommand &command : redis_client::parse_commands(bytes)) {
         if (command[0] == "EVAL" && script_of(command) != nullptr) {
             keys_in_full_ += std::stoul(command[2]);
         }
@@ -161,8 +161,8 @@ void HonestRedis::take(std::string_view bytes) {
     }
 }
 
-Command HonestRedis::take_next() {
-    Command command = std::move(commands_.front());
+WireCommand HonestRedis::take_next() {
+    WireCommand command = std::move(commands_.front());
     commands_.pop_front();
     answered_ = command[0];
     return command;
@@ -172,7 +172,7 @@ std::string HonestRedis::answer(Input &input) {
     if (commands_.empty()) {
         return {};
     }
-    const Command command = take_next();
+    const WireCommand command = take_next();
     if (command[0] == "ROLE") {
         return "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
     }

@@ -68,7 +68,7 @@ class HonestRedis {
     void take(std::string_view bytes);
     bool has_commands() const { return !commands_.empty(); }
     /// The oldest one; null where there is none.
-    const redis_client::Command *next() const {
+    const redis_client::WireCommand *next() const {
         return commands_.empty() ? nullptr : &commands_.front();
     }
 
@@ -85,9 +85,9 @@ class HonestRedis {
     size_t keys_in_full() const { return keys_in_full_; }
 
   private:
-    redis_client::Command take_next();
+    redis_client::WireCommand take_next();
 
-    std::deque<redis_client::Command> commands_;
+    std::deque<redis_client::WireCommand> commands_;
     std::string answered_;
     size_t keys_in_full_ = 0;
 };

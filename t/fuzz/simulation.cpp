@@ -43,7 +43,7 @@ std::string Simulation::run() {
     for (int i = 0; i < most_steps && !input_.empty(); ++i) {
         step();
         check_waiting();
-        note("pending", group_.calls.in_use());
+        note("pending", group_.commands.in_use());
     }
     end();
     return history_;
@@ -70,20 +70,20 @@ void Simulation::ask(Session &session, const Question &question, uint64_t number
     if (const auto *failure = std::get_if<Failure>(&asked)) {
         note("refused", static_cast<uint64_t>(*failure));
     } else {
-        check.call = std::get<redis_client::Call *>(asked);
+        check.command = std::get<redis_client::Command *>(asked);
     }
 }
 
 void Simulation::answered(Check &check, std::optional<Failure> failure) {
-    require(check.call != nullptr, "a check is answered once");
-    check.call = nullptr;
+    require(check.command != nullptr, "a check is answered once");
+    check.command = nullptr;
     check.has_verdict = !failure;
     note("answered", check.number);
     note("failure", failure ? 1 + static_cast<uint64_t>(*failure) : 0);
     bool is_granted = !failure;
     for (const Charge &charge : check.charges) {
         require(!failure || !charge.is_charged, "without a verdict nothing is charged");
-        require(!failure || charge.slot == nullptr, "nor held");
+        require(!failure || charge.permit == nullptr, "nor held");
         if (!failure) {
             require_in_range(charge.quota, charge.verdict);
             is_granted = is_granted && charge.verdict.decision == rate_limit::Decision::granted;
@@ -171,16 +171,16 @@ void Simulation::lose() {
 
 void Simulation::abandon() {
     Check *check = take_check();
-    if (check == nullptr || check->call == nullptr) {
+    if (check == nullptr || check->command == nullptr) {
         return;
     }
-    Session &session = *check->call->session;
+    Session &session = *check->command->session;
     if (check->number % 2 == 1) { // somebody still wants to know
         std::vector<Charge> copies = check->charges;
-        session.hand_over(*check->call, copies, *check, now_);
+        session.hand_over(*check->command, copies, *check, now_);
         check->charges = std::move(copies);
     } else {
-        session.abandon(*std::exchange(check->call, nullptr), now_);
+        session.abandon(*std::exchange(check->command, nullptr), now_);
         check->charges.clear(); // nobody is to be told any more
     }
 }
@@ -196,17 +196,17 @@ void Simulation::refund() {
 void Simulation::release() {
     Check *check = take_check();
     if (check != nullptr && check->has_verdict) {
-        release_slots(*check);
+        release_permits(*check);
     }
 }
 
-void Simulation::release_slots(Check &check) {
+void Simulation::release_permits(Check &check) {
     for (Charge &charge : check.charges) {
-        if (charge.slot != nullptr) {
+        if (charge.permit != nullptr) {
             const auto holder = std::ranges::find_if(
-                nodes_, [&](const Node &node) { return node.session.has(*charge.slot); });
-            require(holder != nodes_.end(), "a slot that is held is some session's");
-            holder->session.release(*std::exchange(charge.slot, nullptr), now_);
+                nodes_, [&](const Node &node) { return node.session.has(*charge.permit); });
+            require(holder != nodes_.end(), "a permit that is held is some session's");
+            holder->session.release(*std::exchange(charge.permit, nullptr), now_);
         }
     }
 }
@@ -231,7 +231,7 @@ void Simulation::check_waiting() const {
         const auto next = node.session.next_expiry();
         size_t waiting_here = 0;
         for (const Check &check : checks_) {
-            if (check.call != nullptr && node.session.has(*check.call)) {
+            if (check.command != nullptr && node.session.has(*check.command)) {
                 ++waiting_here;
                 require(next && *next <= check.deadline, "whoever waits is told by the deadline");
             }
@@ -240,11 +240,11 @@ void Simulation::check_waiting() const {
         waiting += waiting_here;
         pending += node.session.pending();
     }
-    const auto waits = [](const Check &check) { return check.call != nullptr; };
+    const auto waits = [](const Check &check) { return check.command != nullptr; };
     require(std::ranges::count_if(checks_, waits) == static_cast<std::ptrdiff_t>(waiting),
             "whoever waits does so for some session");
     require(waiting <= group_.settings.max_pending, "no more wait than may");
-    require(pending == group_.calls.in_use(), "each call is some session's");
+    require(pending == group_.commands.in_use(), "each command is some session's");
 }
 
 /// Everything comes to an end.
@@ -253,8 +253,8 @@ void Simulation::end() {
         disconnect(node, Lost::unreachable);
     }
     for (Check &check : checks_) {
-        require(check.call == nullptr, "all that were asked are answered");
-        release_slots(check);
+        require(check.command == nullptr, "all that were asked are answered");
+        release_permits(check);
     }
     now_ += 24h;
     uint64_t counted = 0;
@@ -263,12 +263,13 @@ void Simulation::end() {
             require(*next <= now_, "nothing is left to wait for");
             require(!node.session.expire(now_), "nothing is unanswered");
         }
-        require(!node.session.has_errands(), "nothing is left to be told");
+        require(!node.session.has_background_commands(), "nothing is left to be told");
         const redis_client::Counters &counters = node.session.counters();
         counted += counters.verdicts + counters.failures + counters.not_asked;
     }
     require(counted <= checks_.size(), "a check is counted once");
-    require(group_.calls.in_use() == 0 && group_.errands == 0 && group_.slots.in_use() == 0,
+    require(group_.commands.in_use() == 0 && group_.background_commands == 0 &&
+                group_.permits.in_use() == 0,
             "nothing is left over");
 }
 

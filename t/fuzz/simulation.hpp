@@ -19,7 +19,7 @@ redis_client::SessionSettings take_settings(Input &input,
 
 class Simulation;
 
-struct Check final : redis_client::CheckListener {
+struct Check final : redis_client::CheckCallbacks {
     Check(Simulation &its_simulation, size_t its_number)
         : simulation(its_simulation), number(its_number) {}
     void on_answer(std::optional<redis_client::Failure> failure) override;
@@ -27,7 +27,7 @@ struct Check final : redis_client::CheckListener {
     Simulation &simulation;
     size_t number;
     redis_client::Time deadline{0};
-    redis_client::Call *call = nullptr; // while somebody waits
+    redis_client::Command *command = nullptr; // while somebody waits
     bool has_verdict = false;
     std::vector<redis_client::Charge> charges;
     std::vector<std::string> keys;
@@ -95,7 +95,7 @@ class Simulation {
   private:
     void note(std::string_view what, uint64_t number);
     void disconnect(Node &node, Lost lost);
-    void release_slots(Check &check);
+    void release_permits(Check &check);
     void check_waiting() const;
     void end();
 

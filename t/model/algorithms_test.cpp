@@ -29,8 +29,8 @@ class AlgorithmTest : public testing::TestWithParam<Algorithm> {
     static Verdict check(Model &model, const Quota &quota, int64_t now, const Charge &charge) {
         const bool fits = model.fits(quota, now);
         if (fits) {
-            if (charge.slot != nullptr && quota.cost > 0) {
-                static_cast<Concurrency &>(model).take_slot(quota, now, charge.slot->name);
+            if (charge.permit != nullptr && quota.cost > 0) {
+                static_cast<Concurrency &>(model).take_permit(quota, now, charge.permit->name);
             } else {
                 model.take(quota, now);
             }
@@ -51,8 +51,8 @@ class AlgorithmTest : public testing::TestWithParam<Algorithm> {
     Redis redis_;
     Clock clock_;
     Traffic traffic_;
-    redis_client::ObjectPool<redis_client::Slot> pool_;
-    redis_client::Slots slots_{pool_};
+    redis_client::ObjectPool<redis_client::Permit> pool_;
+    redis_client::Permits permits_{pool_};
 };
 
 TEST_P(AlgorithmTest, DecidesAsItsModelDoes) {
@@ -65,7 +65,7 @@ TEST_P(AlgorithmTest, DecidesAsItsModelDoes) {
         const std::string key = "k" + std::to_string(i);
         const auto model = model_of(quota.algorithm, aligned);
         Verdict last{.remaining = quota.capacity()};
-        std::vector<redis_client::Slot *> held;
+        std::vector<redis_client::Permit *> held;
         clock_.set(1'700'000'000'000'000 + traffic_.between(0, 1'000'000'000'000));
         for (int step = 0; step < steps && clock_.now() < end_of_time; ++step) {
             int64_t elapsed = traffic_.step(quota, last);
@@ -75,8 +75,8 @@ TEST_P(AlgorithmTest, DecidesAsItsModelDoes) {
             quota.cost = traffic_.cost(quota, last);
             Charge charge = charge_of(quota, aligned, key);
             if (quota.algorithm == Algorithm::concurrency) {
-                elapsed = std::max<int64_t>(elapsed, 0); // its slots' holders see no clock
-                charge.slot = slots_.make(key, quota.cost, quota.window);
+                elapsed = std::max<int64_t>(elapsed, 0); // its permits' holders see no clock
+                charge.permit = permits_.make(key, quota.cost, quota.window);
                 if (!held.empty() && traffic_.one_in(3)) {
                     std::swap(held.back(), held[traffic_.between(0, held.size() - 1)]);
                     ASSERT_EQ(redis_.release(*held.back()), "");
@@ -105,12 +105,12 @@ TEST_P(AlgorithmTest, DecidesAsItsModelDoes) {
             ASSERT_EQ(charge.is_charged, expected.decision == Decision::granted);
             if (!changes) {
                 ASSERT_EQ(before[0], after[0]) << "what takes nothing changes nothing";
-            } else if (charge.slot != nullptr) {
-                held.push_back(charge.slot);
-                // until its slot falls free, which the verdict does not tell
+            } else if (charge.permit != nullptr) {
+                held.push_back(charge.permit);
+                // until its permit falls free, which the verdict does not tell
                 ASSERT_GE(after[0].time_to_live_ms, quota.window.count() + 5000);
             }
-            if (charge.slot == nullptr) {
+            if (charge.permit == nullptr) {
                 expect_long_enough(after[0], expected);
                 if (HasFatalFailure()) {
                     return;

@@ -260,16 +260,17 @@ TEST_F(BoundsTest, EncodingsChangeNoDecision) {
         }
     }
 
-    redis_client::ObjectPool<redis_client::Slot> pool;
-    redis_client::Slots slots(pool);
-    const std::string key = "slots";
+    redis_client::ObjectPool<redis_client::Permit> pool;
+    redis_client::Permits permits(pool);
+    const std::string key = "permits";
     for (const uint64_t limit : {127, 128, 129, 511, 512, 513}) {
         Quota quota;
         quota.algorithm = Algorithm::concurrency;
         quota.limit = limit;
         quota.window = milliseconds(10'000);
         for (uint64_t taken = 0; taken <= limit; ++taken) {
-            Charge charge = charge_of(quota, false, key, slots.make(key, quota.cost, quota.window));
+            Charge charge =
+                charge_of(quota, false, key, permits.make(key, quota.cost, quota.window));
             ASSERT_EQ(redis_.check({&charge, 1}), "");
             ASSERT_EQ(charge.is_charged, taken < limit);
             clock_.move(10);

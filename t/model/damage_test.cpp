@@ -15,13 +15,13 @@ using redis_client::Charge;
 class DamageTest : public testing::TestWithParam<Algorithm> {
   protected:
     std::string check(const Quota &quota, const std::string &key) {
-        Charge charge = charge_of(quota, false, key, slot_of(quota, key));
+        Charge charge = charge_of(quota, false, key, permit_of(quota, key));
         return redis_.check({&charge, 1});
     }
 
-    redis_client::Slot *slot_of(const Quota &quota, const std::string &key) {
+    redis_client::Permit *permit_of(const Quota &quota, const std::string &key) {
         return quota.algorithm == Algorithm::concurrency
-                   ? slots_.make(key, quota.cost, quota.window)
+                   ? permits_.make(key, quota.cost, quota.window)
                    : nullptr;
     }
 
@@ -37,8 +37,8 @@ class DamageTest : public testing::TestWithParam<Algorithm> {
     Redis redis_;
     Clock clock_;
     Traffic traffic_;
-    redis_client::ObjectPool<redis_client::Slot> pool_;
-    redis_client::Slots slots_{pool_};
+    redis_client::ObjectPool<redis_client::Permit> pool_;
+    redis_client::Permits permits_{pool_};
 };
 
 TEST_P(DamageTest, AKeyOfAnotherTypeIsAnErrorAndChargesNoOtherRule) {
@@ -48,7 +48,7 @@ TEST_P(DamageTest, AKeyOfAnotherTypeIsAnErrorAndChargesNoOtherRule) {
 
     const Quota other = traffic_.small_quota(Algorithm::gcra);
     Charge charges[] = {charge_of(other, false, "first"),
-                        charge_of(quota, false, "hash", slot_of(quota, "hash")),
+                        charge_of(quota, false, "hash", permit_of(quota, "hash")),
                         charge_of(other, false, "last")};
     EXPECT_NE(redis_.check(charges).find("WRONGTYPE "), std::string::npos);
     EXPECT_FALSE(redis_.has("first"));
@@ -73,10 +73,10 @@ TEST_P(DamageTest, WhatNoScriptWroteDoesNoHarm) {
             redis_.command({"SET", key, value});
         }
         redis_.command({"PEXPIRE", key, "60000"});
-        Charge charge = charge_of(quota, false, key, slot_of(quota, key));
+        Charge charge = charge_of(quota, false, key, permit_of(quota, key));
         redis_.check({&charge, 1});
         charge.receipt = traffic_.between(0, clock_.now());
-        if (charge.slot == nullptr) {
+        if (charge.permit == nullptr) {
             redis_.refund(charge);
         }
         ASSERT_NE(redis_.time_to_live_ms(key), -1) << testing::PrintToString(value);
@@ -97,12 +97,12 @@ TEST_P(DamageTest, AStateOfAnotherVersionCountsAsNoneAndIsReplaced) {
     default:
         redis_.command({"SET", "k", other});
     }
-    Charge charge = charge_of(quota, false, "k", slot_of(quota, "k"));
-    if (charge.slot == nullptr) {
+    Charge charge = charge_of(quota, false, "k", permit_of(quota, "k"));
+    if (charge.permit == nullptr) {
         EXPECT_EQ(redis_.refund(charge), "");
     }
     ASSERT_EQ(redis_.check({&charge, 1}), "");
-    Charge twin = charge_of(quota, false, "twin", slot_of(quota, "twin"));
+    Charge twin = charge_of(quota, false, "twin", permit_of(quota, "twin"));
     ASSERT_EQ(redis_.check({&twin, 1}), "");
     EXPECT_EQ(charge.verdict, twin.verdict);
     EXPECT_EQ(charge.is_charged, twin.is_charged);

@@ -44,12 +44,12 @@ bool is_good(std::string_view answer, std::span<Charge> charges) {
 } // namespace
 
 Charge charge_of(const rate_limit::Quota &quota, bool aligned, std::string_view key,
-                 redis_client::Slot *slot) {
+                 redis_client::Permit *permit) {
     Charge charge;
     charge.quota = quota;
     charge.redis_key = key;
     charge.arguments = shared(redis_client::check_arguments(quota, aligned));
-    charge.slot = slot;
+    charge.permit = permit;
     return charge;
 }
 
@@ -73,14 +73,14 @@ std::string Redis::check(std::span<Charge> charges) {
 }
 
 std::vector<std::string> Redis::check_run(std::span<std::vector<Charge>> checks) {
-    std::vector<redis_client::Call> calls(checks.size());
+    std::vector<redis_client::Command> calls(checks.size());
     for (size_t i = 0; i < calls.size(); ++i) {
         calls[i].charges = checks[i];
-        calls[i].next_in_run = i + 1 < calls.size() ? &calls[i + 1] : nullptr;
+        calls[i].next_in_batch = i + 1 < calls.size() ? &calls[i + 1] : nullptr;
     }
     const redis_client::ScriptShape shape = redis_client::shape_of(checks.front());
     scripts_.add(shape);
-    send(*scripts_.run(shape), calls.front());
+    send(*scripts_.batch(shape), calls.front());
     const Answer answer = receive();
     const size_t size = redis_client::answer_size(checks.front());
     if (answer.is_error() || answer.text.size() < size * checks.size()) {
@@ -125,17 +125,17 @@ std::string Redis::refund(const Charge &charge) {
     return receive().text;
 }
 
-std::string Redis::release(const redis_client::Slot &slot) {
+std::string Redis::release(const redis_client::Permit &permit) {
     ByteQueue queue;
     redis_client::write_release(queue, scripts_.refund(rate_limit::Algorithm::concurrency),
-                                Sending::in_full, slot);
+                                Sending::in_full, permit);
     send(queue);
     return receive().text;
 }
 
-std::string Redis::renew(std::span<redis_client::Slot *const> slots) {
+std::string Redis::renew(std::span<redis_client::Permit *const> permits) {
     ByteQueue queue;
-    redis_client::write_renewal(queue, scripts_.renew(), slots);
+    redis_client::write_renewal(queue, scripts_.renew(), permits);
     send(queue);
     return receive().text;
 }
@@ -156,7 +156,7 @@ void Redis::send(const ByteQueue &queue) {
 }
 
 void Redis::send_check(std::span<Charge> charges) {
-    redis_client::Call check;
+    redis_client::Command check;
     check.charges = charges;
     const redis_client::ScriptShape shape = redis_client::shape_of(charges);
     if (has_own_scripts_) {
@@ -165,7 +165,7 @@ void Redis::send_check(std::span<Charge> charges) {
     send(scripts_.check(shape), check);
 }
 
-void Redis::send(const redis_client::Script &script, const redis_client::Call &first) {
+void Redis::send(const redis_client::Script &script, const redis_client::Command &first) {
     const bool is_known = !known_.insert(script.sha1).second;
     ByteQueue queue;
     redis_client::write_checks(queue, script, is_known ? Sending::by_name : Sending::in_full,

@@ -38,7 +38,7 @@ class Clock {
 /// A charge of a rule with this key. It refers to the key's text, and has arguments that equal
 /// rules share.
 redis_client::Charge charge_of(const rate_limit::Quota &quota, bool aligned, std::string_view key,
-                               redis_client::Slot *slot = nullptr);
+                               redis_client::Permit *permit = nullptr);
 
 /// What Redis keeps under a key.
 struct State {
@@ -82,8 +82,8 @@ class Redis {
 
     /// Each returns an error's text, or "".
     std::string refund(const redis_client::Charge &charge);
-    std::string release(const redis_client::Slot &slot);
-    std::string renew(std::span<redis_client::Slot *const> slots);
+    std::string release(const redis_client::Permit &permit);
+    std::string renew(std::span<redis_client::Permit *const> permits);
 
     State state(std::string_view key);
     int64_t time_to_live_ms(std::string_view key) { return state(key).time_to_live_ms; }
@@ -93,7 +93,7 @@ class Redis {
     void send(std::initializer_list<std::string_view> words);
     void send(const redis_client::ByteQueue &command);
     void send_check(std::span<redis_client::Charge> charges);
-    void send(const redis_client::Script &script, const redis_client::Call &first);
+    void send(const redis_client::Script &script, const redis_client::Command &first);
     Answer receive();
     std::string receive_check(std::span<redis_client::Charge> charges);
     void look(std::string_view key, Looking looking);

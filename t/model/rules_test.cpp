@@ -18,7 +18,7 @@ using rate_limit::Decision;
 using rate_limit::Quota;
 using rate_limit::Verdict;
 using redis_client::Charge;
-using redis_client::Slot;
+using redis_client::Permit;
 
 /// A rule, of which each request takes one of its keys.
 struct TestRule {
@@ -27,7 +27,7 @@ struct TestRule {
     bool dry_run;
     std::string name;
     std::map<std::string, std::unique_ptr<Model>> models; // by key
-    std::vector<Slot *> held;
+    std::vector<Permit *> held;
     Verdict last;
 };
 
@@ -80,11 +80,11 @@ class RulesTest : public testing::TestWithParam<Scripts> {
             if (!parts[i].charged || charges[i].quota.cost == 0) {
                 continue;
             }
-            if (charges[i].slot == nullptr) {
+            if (charges[i].permit == nullptr) {
                 parts[i].model->take(charges[i].quota, now);
             } else {
                 static_cast<Concurrency *>(parts[i].model)
-                    ->take_slot(charges[i].quota, now, charges[i].slot->name);
+                    ->take_permit(charges[i].quota, now, charges[i].permit->name);
             }
         }
     }
@@ -94,8 +94,8 @@ class RulesTest : public testing::TestWithParam<Scripts> {
         constexpr int64_t most = 2'000'000;
         newest_ = std::max(newest_, clock_.now());
         const int64_t step = traffic_.step(rule.quota, rule.last);
-        const bool has_slots = rule.quota.algorithm == Algorithm::concurrency;
-        return std::max(step, has_slots ? 0 : newest_ - most - clock_.now());
+        const bool has_permits = rule.quota.algorithm == Algorithm::concurrency;
+        return std::max(step, has_permits ? 0 : newest_ - most - clock_.now());
     }
 
     void release_some(TestRule &rule) {
@@ -111,8 +111,8 @@ class RulesTest : public testing::TestWithParam<Scripts> {
     Redis redis_;
     Clock clock_;
     Traffic traffic_;
-    redis_client::ObjectPool<redis_client::Slot> pool_;
-    redis_client::Slots slots_{pool_};
+    redis_client::ObjectPool<redis_client::Permit> pool_;
+    redis_client::Permits permits_{pool_};
     int rules_made_ = 0;
     int64_t newest_ = 0;
 };
@@ -137,11 +137,11 @@ TEST_P(RulesTest, AreChargedAllOrNothingAndThoseOnTrialAfterAllOthers) {
                 release_some(rule);
                 Quota quota = rule.quota;
                 quota.cost = traffic_.cost(quota, rule.last);
-                Slot *slot = nullptr;
+                Permit *permit = nullptr;
                 if (quota.algorithm == Algorithm::concurrency) {
-                    slot = slots_.make(keys[i], quota.cost, quota.window);
+                    permit = permits_.make(keys[i], quota.cost, quota.window);
                 }
-                charges.push_back(charge_of(quota, rule.aligned, keys[i], slot));
+                charges.push_back(charge_of(quota, rule.aligned, keys[i], permit));
                 charges.back().dry_run = rule.dry_run;
                 auto &model = rule.models[keys[i]];
                 if (model == nullptr) {
@@ -163,8 +163,8 @@ TEST_P(RulesTest, AreChargedAllOrNothingAndThoseOnTrialAfterAllOthers) {
                 ASSERT_EQ(charge.verdict, expected);
                 ASSERT_EQ(before[i] == after[i], !parts[i].charged || charge.quota.cost == 0);
                 ASSERT_NE(after[i].time_to_live_ms, -1);
-                if (charge.slot != nullptr && charge.is_charged && charge.quota.cost > 0) {
-                    parts[i].rule->held.push_back(charge.slot);
+                if (charge.permit != nullptr && charge.is_charged && charge.quota.cost > 0) {
+                    parts[i].rule->held.push_back(charge.permit);
                 }
                 parts[i].rule->last = charge.verdict;
                 uncharged += parts[i].fits && !parts[i].charged ? 1 : 0;
@@ -192,10 +192,10 @@ TEST_P(RulesTest, AsManyAsOneCheckMayHold) {
             quota.window = std::chrono::milliseconds(1000);
             quota.cost = 2;
             quota.burst = 9 + i;
-            Slot *slot = quota.algorithm == Algorithm::concurrency
-                             ? slots_.make(keys[i], quota.cost, quota.window)
-                             : nullptr;
-            charges.push_back(charge_of(quota, false, keys[i], slot));
+            Permit *permit = quota.algorithm == Algorithm::concurrency
+                                 ? permits_.make(keys[i], quota.cost, quota.window)
+                                 : nullptr;
+            charges.push_back(charge_of(quota, false, keys[i], permit));
             charges.back().dry_run = dry_run && i > 0;
         }
         ASSERT_EQ(redis_.check(charges), "");

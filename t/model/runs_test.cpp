@@ -34,7 +34,7 @@ struct Expected {
     std::vector<Verdict> verdicts;
 };
 
-class RunsTest : public testing::Test {
+class BatchesTest : public testing::Test {
   protected:
     std::vector<TestRule> random_rules() {
         std::vector<TestRule> rules(static_cast<size_t>(traffic_.between(1, 4)));
@@ -101,7 +101,7 @@ class RunsTest : public testing::Test {
     int rules_made_ = 0;
 };
 
-TEST_F(RunsTest, DecideEachCheckAsIfItWereAlone) {
+TEST_F(BatchesTest, DecideEachCheckAsIfItWereAlone) {
     int failures = 0;
     int denials = 0;
     int grants = 0;
@@ -144,7 +144,7 @@ TEST_F(RunsTest, DecideEachCheckAsIfItWereAlone) {
 }
 
 // The keys are local names, too: Lua has room for 200.
-TEST_F(RunsTest, MayBeOfAsManyRulesAsACheckMayHold) {
+TEST_F(BatchesTest, MayBeOfAsManyRulesAsACheckMayHold) {
     for (const Algorithm algorithm : all_but_concurrency) {
         SCOPED_TRACE(to_string(algorithm));
         Quota quota;

@@ -17,31 +17,32 @@ Quota quota_of(Algorithm algorithm, uint64_t cost = 1) {
     return {.algorithm = algorithm, .window = 60s, .limit = 100, .cost = cost};
 }
 
-Command check(const Quota &quota) {
+WireCommand check(const Quota &quota) {
     return words_of(check_arguments(quota, false));
 }
 
-Command refund(const Quota &quota) {
+WireCommand refund(const Quota &quota) {
     return words_of(refund_arguments(quota, 1'700'000'000'000'000));
 }
 
 TEST(CheckArguments, OfAWindowAreLimitCostWindowAndTimeToLive) {
     EXPECT_EQ(check(quota_of(Algorithm::fixed_window, 7)),
-              (Command{"100", "7", "60000000", "65001", "first"}));
+              (WireCommand{"100", "7", "60000000", "65001", "first"}));
     EXPECT_EQ(words_of(check_arguments(quota_of(Algorithm::fixed_window), true)),
-              (Command{"100", "1", "60000000", "65001", "aligned"}));
+              (WireCommand{"100", "1", "60000000", "65001", "aligned"}));
     EXPECT_EQ(check(quota_of(Algorithm::concurrency, 0)),
-              (Command{"100", "0", "60000000", "65001"}));
+              (WireCommand{"100", "0", "60000000", "65001"}));
     // the window before counts too
     EXPECT_EQ(check(quota_of(Algorithm::sliding_window)),
-              (Command{"100", "1", "60000000", "125001"}));
+              (WireCommand{"100", "1", "60000000", "125001"}));
     // the expiry is put off once in an eighth of the window
-    EXPECT_EQ(check(quota_of(Algorithm::sliding_log)), (Command{"100", "1", "60000000", "72501"}));
+    EXPECT_EQ(check(quota_of(Algorithm::sliding_log)),
+              (WireCommand{"100", "1", "60000000", "72501"}));
 }
 
 TEST(CheckArguments, LetAKeyLiveWholeMillisecondsRoundedUp) {
     Quota quota{.algorithm = Algorithm::sliding_log, .window = 1ms, .limit = 1};
-    EXPECT_EQ(check(quota), (Command{"1", "1", "1000", "5003"})); // 1.125 ms
+    EXPECT_EQ(check(quota), (WireCommand{"1", "1", "1000", "5003"})); // 1.125 ms
     EXPECT_EQ(time_to_live_ms(0us), 5001u);
     EXPECT_EQ(time_to_live_ms(1us), 5002u);
     EXPECT_EQ(time_to_live_ms(1ms), 5002u);
@@ -53,21 +54,23 @@ TEST(CheckArguments, OfAWindowAreWholeAtTheirLargest) {
                       .window = rate_limit::longest_window,
                       .limit = rate_limit::largest_number,
                       .cost = rate_limit::largest_number};
-    EXPECT_EQ(check(quota), (Command{"1000000000", "1000000000", "31622400000000", "63244805001"}));
+    EXPECT_EQ(check(quota),
+              (WireCommand{"1000000000", "1000000000", "31622400000000", "63244805001"}));
 }
 
 TEST(CheckArguments, OfABucketAreWholePartsOfAMicrosecond) {
     for (const Algorithm algorithm : buckets) {
         Quota quota{.algorithm = algorithm, .window = 1s, .limit = 700'000}; // a unit each 10/7 us
         quota.burst = algorithm == Algorithm::token_bucket ? 4 : 3;
-        EXPECT_EQ(check(quota), (Command{"1", "3", "5", "5", "7", "5002"})); // 1 3/7 us, 5 5/7 us
+        EXPECT_EQ(check(quota),
+                  (WireCommand{"1", "3", "5", "5", "7", "5002"})); // 1 3/7 us, 5 5/7 us
         quota.cost = 3;
-        EXPECT_EQ(check(quota), (Command{"4", "2", "5", "5", "7", "5002"}));
+        EXPECT_EQ(check(quota), (WireCommand{"4", "2", "5", "5", "7", "5002"}));
         quota.cost = 0;
-        EXPECT_EQ(check(quota), (Command{"0", "0", "5", "5", "7", "5002"}));
+        EXPECT_EQ(check(quota), (WireCommand{"0", "0", "5", "5", "7", "5002"}));
         quota.limit = 10;
         quota.cost = 1;
-        EXPECT_EQ(check(quota), (Command{"100000", "0", "400000", "0", "1", "5401"}));
+        EXPECT_EQ(check(quota), (WireCommand{"100000", "0", "400000", "0", "1", "5401"}));
     }
 }
 
@@ -78,7 +81,7 @@ TEST(CheckArguments, OfABucketBoundACostThatIsMoreThanIt) {
                     .limit = 10,
                     .burst = 8,
                     .cost = rate_limit::largest_number};
-        const Command of_largest = check(quota);
+        const WireCommand of_largest = check(quota);
         quota.cost = quota.capacity() + 1;
         EXPECT_EQ(check(quota), of_largest);
         EXPECT_GT(std::stoull(of_largest[0]), std::stoull(of_largest[2]));
@@ -108,19 +111,19 @@ TEST(CheckArguments, OfARuleWithoutCapacityDoNoHarm) {
 }
 
 TEST(RefundArguments, TellWhatWasTakenAndTheReceipt) {
-    EXPECT_EQ(refund(quota_of(Algorithm::fixed_window, 7)), (Command{"7", "1700000000000000"}));
-    EXPECT_EQ(refund(quota_of(Algorithm::sliding_log, 7)), (Command{"7", "1700000000000000"}));
+    EXPECT_EQ(refund(quota_of(Algorithm::fixed_window, 7)), (WireCommand{"7", "1700000000000000"}));
+    EXPECT_EQ(refund(quota_of(Algorithm::sliding_log, 7)), (WireCommand{"7", "1700000000000000"}));
     EXPECT_EQ(refund(quota_of(Algorithm::sliding_window, 7)),
-              (Command{"7", "60000000", "1700000000000000"}));
+              (WireCommand{"7", "60000000", "1700000000000000"}));
 }
 
 TEST(RefundArguments, OfABucketAreThoseOfItsCheck) {
     for (const Algorithm algorithm : buckets) {
         const Quota quota{
             .algorithm = algorithm, .window = 1s, .limit = 700'000, .burst = 3, .cost = 3};
-        const Command of_check = check(quota);
+        const WireCommand of_check = check(quota);
         EXPECT_EQ(refund(quota),
-                  (Command{of_check[0], of_check[1], of_check[4], "1700000000000000"}));
+                  (WireCommand{of_check[0], of_check[1], of_check[4], "1700000000000000"}));
     }
 }
 

@@ -1,4 +1,4 @@
-#include "rate_limit/backoff.hpp"
+#include "redis_client/backoff.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace rate_limit {
+namespace redis_client {
 namespace {
 
 using std::chrono::milliseconds;
@@ -60,4 +60,4 @@ TEST(Backoff, BeginsAnewAfterASuccess) {
 }
 
 } // namespace
-} // namespace rate_limit
+} // namespace redis_client

@@ -1,10 +1,10 @@
-#include "rate_limit/breaker.hpp"
+#include "redis_client/breaker.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-namespace rate_limit {
+namespace redis_client {
 namespace {
 
 using namespace std::chrono_literals;
@@ -119,4 +119,4 @@ TEST(Breaker, TakesTheShortestCooldown) {
 }
 
 } // namespace
-} // namespace rate_limit
+} // namespace redis_client

@@ -154,7 +154,7 @@ std::string rules_of(const std::string &source) {
     return source.substr(begin, source.find("return pack('<") - begin);
 }
 
-TEST(RunScript, HasTheRulesOfACheckWithTheKeysAsParameters) {
+TEST(BatchScript, HasTheRulesOfACheckWithTheKeysAsParameters) {
     for (const auto &rules : many_rules()) {
         std::string check = rules_of(check_script(shape_of(rules)).source);
         for (size_t i = 1; i <= rules.size(); ++i) {
@@ -163,13 +163,13 @@ TEST(RunScript, HasTheRulesOfACheckWithTheKeysAsParameters) {
                 check.replace(at, key.size(), "key_" + std::to_string(i));
             }
         }
-        EXPECT_EQ(rules_of(run_script(shape_of(rules)).source), check);
+        EXPECT_EQ(rules_of(batch_script(shape_of(rules)).source), check);
     }
 }
 
-TEST(RunScript, TakesTheKeysOfOneCheckAfterAnother) {
+TEST(BatchScript, TakesTheKeysOfOneCheckAfterAnother) {
     for (const auto &rules : many_rules()) {
-        const std::string source = run_script(shape_of(rules)).source;
+        const std::string source = batch_script(shape_of(rules)).source;
         Numbers offsets;
         size_t replies = 0;
         for (size_t i = 0; i < rules.size(); ++i) {
@@ -185,7 +185,7 @@ TEST(RunScript, TakesTheKeysOfOneCheckAfterAnother) {
         }
     }
     const std::string source =
-        run_script(shape_of({Algorithm::gcra, Algorithm::fixed_window})).source;
+        batch_script(shape_of({Algorithm::gcra, Algorithm::fixed_window})).source;
     for (const std::string_view expected :
          {"local function check(key_1, key_2)\nlocal granted = true\nlocal reply_1,",
           "for i = 1, #KEYS, 2 do\n", "pcall(check, KEYS[i + 0], KEYS[i + 1])"}) {

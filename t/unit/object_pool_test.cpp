@@ -34,12 +34,12 @@ TEST(ObjectPool, TakesSpareObjectsFirst) {
     EXPECT_EQ(Thing::alive, 2);
 }
 
-TEST(ObjectPool, LeavesAnObjectAsItsLastUserDid) {
+TEST(ObjectPool, GivesAFreshValueWhateverTheLastUserLeft) {
     ObjectPool<Thing> pool;
     Thing *thing = pool.take();
     thing->value = 7;
     pool.give_back(*thing);
-    EXPECT_EQ(pool.take()->value, 7);
+    EXPECT_EQ(pool.take()->value, 0);
 }
 
 TEST(ObjectPool, GivesNoObjectToTwo) {

@@ -57,10 +57,11 @@ TEST(LuaSource, IsTheFileCutIntoItsParts) {
         }
         EXPECT_EQ(whole, file_of(name));
     }
-    const LuaFrame frame = lua_frame();
-    EXPECT_EQ(std::string(frame.head) + "\n-- rules\n" + std::string(frame.tail), file_of("frame"));
-    const LuaFrame run = lua_run();
-    EXPECT_EQ(std::string(run.head) + "\n-- rules\n" + std::string(run.tail), file_of("run"));
+    const LuaFrame one = lua_one_check();
+    EXPECT_EQ(std::string(one.head) + "\n-- rules\n" + std::string(one.tail), file_of("one_check"));
+    const LuaFrame batch = lua_batch_of_checks();
+    EXPECT_EQ(std::string(batch.head) + "\n-- rules\n" + std::string(batch.tail),
+              file_of("batch_of_checks"));
 }
 
 TEST(Script, IsNamedByItsSha1) {
@@ -68,7 +69,7 @@ TEST(Script, IsNamedByItsSha1) {
         const Script script = check_script(shape_of(rules));
         EXPECT_EQ(script.sha1.size(), 40u);
         EXPECT_EQ(script.sha1, sha1(script.source));
-        const Script run = run_script(shape_of(rules));
+        const Script run = batch_script(shape_of(rules));
         EXPECT_EQ(run.sha1, sha1(run.source));
         EXPECT_NE(run.sha1, script.sha1);
     }
@@ -118,13 +119,13 @@ TEST(ScriptLibrary, HasTheScriptsOfTheShapesThatWereAdded) {
     for (const auto &rules : many_rules()) {
         const ScriptShape shape = shape_of(rules);
         EXPECT_EQ(library.check(shape).source, any_rules_script().source);
-        EXPECT_EQ(library.run(shape), nullptr);
+        EXPECT_EQ(library.batch(shape), nullptr);
         library.add(shape);
         EXPECT_EQ(library.check(shape).source, check_script(shape).source);
         if (shape.has(Algorithm::concurrency)) {
-            EXPECT_EQ(library.run(shape), nullptr); // each request has a slot of its own
+            EXPECT_EQ(library.batch(shape), nullptr); // each request has a permit of its own
         } else {
-            EXPECT_EQ(library.run(shape)->source, run_script(shape).source);
+            EXPECT_EQ(library.batch(shape)->source, batch_script(shape).source);
         }
     }
     for (const Algorithm algorithm : all_algorithms) {
@@ -149,7 +150,7 @@ TEST(Script, HasAsManyArgumentsAsItsFileUses) {
         const std::string check = std::string(source.check) + std::string(source.charge);
         EXPECT_EQ(numbers_after("ARGV[", check), one_to(argument_count(algorithm)));
         const size_t of_refund = algorithm == Algorithm::concurrency
-                                     ? 1 // the slot
+                                     ? 1 // the permit
                                      : refund_arguments(quota_of(algorithm), 1).count();
         EXPECT_EQ(numbers_after("ARGV[", refund_script(algorithm).source), one_to(of_refund));
     }

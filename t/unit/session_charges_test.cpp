@@ -23,7 +23,7 @@ std::string replies(bool log_grants, bool window_grants) {
                    window_grants ? 40 : -1, 7'000'000});
 }
 
-Command check_of_both(const std::string &how, const std::string &a_script) {
+WireCommand check_of_both(const std::string &how, const std::string &a_script) {
     return {how,        a_script, "2", "rl:{z:a}:sliding_log:60000",
             window_key, "100",    "1", "60000000",
             "72501",    "100",    "1", "60000000",
@@ -49,7 +49,7 @@ TEST_F(SessionChargesTest, AreAllMadeWhereAllGrant) {
     EXPECT_TRUE(a_.charges()[1].is_charged);
     EXPECT_EQ(a_.charges()[1].verdict.remaining, 40u);
     EXPECT_EQ(a_.charges()[1].receipt, time_of_redis + 7'000'000);
-    EXPECT_EQ(a_.charges()[0].slot, nullptr);
+    EXPECT_EQ(a_.charges()[0].permit, nullptr);
 }
 
 TEST_F(SessionChargesTest, AreNotMadeWhereOneDenies) {
@@ -94,7 +94,8 @@ TEST_F(SessionChargesTest, MayBeOfTheMostRulesThereAre) {
     log_in();
     const std::vector<Asked> all(most_rules, asked("a"));
     ask(a_, all);
-    const Command command = sent()[0]; // of the script for any rules, for no other has this shape
+    const WireCommand command =
+        sent()[0]; // of the script for any rules, for no other has this shape
     EXPECT_EQ(command.size(), 3 + most_rules + 1 + most_rules * 4);
     EXPECT_EQ(command[1], any_rules_script().sha1);
     EXPECT_EQ(command[3 + most_rules], std::string(most_rules, 'l'));
@@ -133,10 +134,11 @@ TEST_F(SessionChargesTest, AreLoadedForTheShapesOfMostChecks) {
     settings.shapes.push_back(shape_of(log_and_window));
     start(settings);
     session_->connected();
-    EXPECT_EQ(sent(), (Commands{{"SCRIPT", "LOAD", script().source},
-                                {"SCRIPT", "LOAD", script_of_runs().source},
-                                {"SCRIPT", "LOAD", check_script(shape_of(log_and_window)).source},
-                                {"SCRIPT", "LOAD", run_script(shape_of(log_and_window)).source}}));
+    EXPECT_EQ(sent(),
+              (Commands{{"SCRIPT", "LOAD", script().source},
+                        {"SCRIPT", "LOAD", script_of_runs().source},
+                        {"SCRIPT", "LOAD", check_script(shape_of(log_and_window)).source},
+                        {"SCRIPT", "LOAD", batch_script(shape_of(log_and_window)).source}}));
     EXPECT_EQ(receive(loaded), Progress::more);
     EXPECT_EQ(receive(loaded), Progress::ready);
 }
@@ -218,7 +220,7 @@ TEST_F(SessionChargesTest, BelongToOneCheckAfterAnother) {
 struct Refunded {
     Quota quota;
     std::vector<int64_t> numbers; // that grant
-    Command arguments;            // of its refund
+    WireCommand arguments;        // of its refund
 };
 
 const std::vector<Refunded> refunded = {
@@ -245,16 +247,16 @@ TEST_F(SessionChargesTest, AreRefundedByTheScriptOfTheirAlgorithm) {
         receive(answer(numbers));
         ASSERT_TRUE(a_.charges()[0].is_charged);
         sent();
-        EXPECT_FALSE(session_->has_errands());
+        EXPECT_FALSE(session_->has_background_commands());
         session_->refund(a_.charges(), now_);
         EXPECT_FALSE(a_.charges()[0].is_charged);
 
-        Command expected = {"EVAL", refund_script(quota.algorithm).source, "1", "key"};
+        WireCommand expected = {"EVAL", refund_script(quota.algorithm).source, "1", "key"};
         expected.insert(expected.end(), arguments.begin(), arguments.end());
         EXPECT_EQ(sent(), Commands{expected});
-        EXPECT_TRUE(session_->has_errands());
+        EXPECT_TRUE(session_->has_background_commands());
         EXPECT_EQ(receive("$-1\r\n"), Progress::more);
-        EXPECT_FALSE(session_->has_errands());
+        EXPECT_FALSE(session_->has_background_commands());
         EXPECT_EQ(session_->pending(), 0u);
     }
 }
@@ -305,7 +307,7 @@ TEST_F(SessionChargesTest, AreNotRefundedWhereTheyTookNothing) {
     sent();
     session_->refund(a_.charges(), now_);
     EXPECT_EQ(sent(), Commands{});
-    EXPECT_FALSE(session_->has_errands());
+    EXPECT_FALSE(session_->has_background_commands());
 }
 
 TEST_F(SessionChargesTest, AreNotRefundedWithoutAConnection) {
@@ -314,7 +316,7 @@ TEST_F(SessionChargesTest, AreNotRefundedWithoutAConnection) {
     receive(replies(true, true));
     session_->disconnected(Lost::in_use, now_);
     session_->refund(a_.charges(), now_);
-    EXPECT_FALSE(session_->has_errands());
+    EXPECT_FALSE(session_->has_background_commands());
     log_in();
     EXPECT_EQ(sent(), Commands{});
 }
@@ -324,9 +326,9 @@ TEST_F(SessionChargesTest, AreRefundedOnceThoughTheConnectionIsLost) {
     ask(a_, log_and_window);
     receive(replies(true, true));
     session_->refund(a_.charges(), now_);
-    EXPECT_TRUE(session_->has_errands());
+    EXPECT_TRUE(session_->has_background_commands());
     session_->disconnected(Lost::in_use, now_);
-    EXPECT_FALSE(session_->has_errands());
+    EXPECT_FALSE(session_->has_background_commands());
     EXPECT_EQ(session_->pending(), 0u);
     log_in();
     EXPECT_EQ(sent(), Commands{});
@@ -341,7 +343,7 @@ TEST_F(SessionChargesTest, AreRefundedThoughAnErrorIsTheReply) {
     EXPECT_EQ(receive("-BUSY Redis is busy\r\n" + std::string(noscript) + grant(2)),
               Progress::more);
     EXPECT_EQ(b_.results, Results{granted(2)});
-    EXPECT_FALSE(session_->has_errands());
+    EXPECT_FALSE(session_->has_background_commands());
     EXPECT_EQ(session_->counters().failures, 0u); // of checks
 }
 
@@ -370,7 +372,7 @@ TEST_F(SessionChargesTest, AreRefundedOnASilentConnectionUntilItIsGivenUp) {
     EXPECT_FALSE(session_->expire(now_ + 999ms));
     EXPECT_TRUE(session_->expire(now_ + 1000ms));
     session_->disconnected(Lost::unreachable, now_);
-    EXPECT_FALSE(session_->has_errands());
+    EXPECT_FALSE(session_->has_background_commands());
 }
 
 } // namespace

@@ -11,18 +11,18 @@ namespace {
 class SessionHeirsTest : public SessionTest {
   protected:
     /// b gets what a asked for.
-    void hand_over(Call &check) {
+    void hand_over(Command &check) {
         session_->hand_over(check, b_.copy_charges(a_.charges()), b_, now_);
         a_ = {}; // a request's memory goes
     }
 
-    static std::vector<Asked> slot_asked() {
+    static std::vector<Asked> permit_asked() {
         return {
             {.quota = quota_of(Algorithm::concurrency), .redis_key = "rl:{z:a}:concurrency:60000"}};
     }
 
-    Call *ask_and_send(const std::vector<Asked> &all) {
-        Call *check = ask(a_, all);
+    Command *ask_and_send(const std::vector<Asked> &all) {
+        Command *check = ask(a_, all);
         EXPECT_EQ(sent().size(), 1u);
         return check;
     }
@@ -81,34 +81,34 @@ TEST_F(SessionHeirsTest, HearThatNoConnectionCameInTime) {
 
 TEST_F(SessionHeirsTest, GetNoSlots) {
     log_in();
-    hand_over(*ask_and_send(slot_asked()));
+    hand_over(*ask_and_send(permit_asked()));
     EXPECT_EQ(sent().size(), 1u) << "the release";
     receive(answer({99}));
     EXPECT_TRUE(b_.charges()[0].is_charged);
-    EXPECT_EQ(b_.charges()[0].slot, nullptr);
+    EXPECT_EQ(b_.charges()[0].permit, nullptr);
     receive("$-1\r\n");
 }
 
 TEST_F(SessionHeirsTest, GiveSlotsBackThatAreAskedForLater) {
     log_in();
-    hand_over(*ask_in_turn(a_, slot_asked()));
+    hand_over(*ask_in_turn(a_, permit_asked()));
     const Commands check = sent();
     ASSERT_EQ(check.size(), 1u);
     receive(answer({99}));
     EXPECT_TRUE(b_.charges()[0].is_charged);
-    EXPECT_EQ(b_.charges()[0].slot, nullptr);
+    EXPECT_EQ(b_.charges()[0].permit, nullptr);
     const Commands release = sent();
     ASSERT_EQ(release.size(), 1u);
-    EXPECT_EQ(release[0].back(), check[0].back()) << "the slot's name";
+    EXPECT_EQ(release[0].back(), check[0].back()) << "the permit's name";
     receive("$-1\r\n");
 }
 
 TEST_F(SessionHeirsTest, HaveNoSlotToGiveBackWhereItIsDenied) {
     log_in();
-    hand_over(*ask_in_turn(a_, slot_asked()));
+    hand_over(*ask_in_turn(a_, permit_asked()));
     sent();
     receive(answer({-1}));
-    EXPECT_EQ(b_.charges()[0].slot, nullptr);
+    EXPECT_EQ(b_.charges()[0].permit, nullptr);
     EXPECT_TRUE(sent().empty());
 }
 
@@ -128,7 +128,7 @@ TEST_F(SessionHeirsTest, SendNoScriptWhereTheSlotWasReleased) {
         return settings;
     }());
     log_in();
-    hand_over(*ask_and_send(slot_asked()));
+    hand_over(*ask_and_send(permit_asked()));
     EXPECT_EQ(sent().size(), 1u) << "the release";
     receive(std::string(noscript) + "$-1\r\n");
     EXPECT_TRUE(sent().empty());
@@ -141,7 +141,7 @@ TEST_F(SessionHeirsTest, GoAgainWithTheRestOfTheirRun) {
     const WireWords arguments = check_arguments(quota_of(Algorithm::sliding_log), false);
     std::vector<Asked> one = {asked("a")};
     one[0].arguments = &arguments;
-    Call *check = ask_in_turn(a_, one);
+    Command *check = ask_in_turn(a_, one);
     one[0].redis_key = asked("c").redis_key;
     ask_in_turn(c_, one);
     EXPECT_EQ(sent().size(), 1u);

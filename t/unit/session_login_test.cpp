@@ -74,7 +74,7 @@ TEST_F(SessionTest, StaysOnlyWithAMasterWhereItNeedsOne) {
     const auto log_in = [&](const std::string &said) {
         start(settings);
         session_->connected();
-        EXPECT_EQ(sent().front(), (Command{"ROLE"}));
+        EXPECT_EQ(sent().front(), (WireCommand{"ROLE"}));
         return receive(said + loaded);
     };
     const std::string offset_and_replicas =

@@ -12,7 +12,7 @@
 namespace redis_client {
 namespace {
 
-struct Counter final : CheckListener {
+struct Counter final : CheckCallbacks {
     void on_answer(std::optional<Failure> failure) override { ++(failure ? failures : verdicts); }
     int verdicts = 0;
     int failures = 0;
@@ -31,9 +31,9 @@ class SessionMemoryTest : public SessionTest {
     /// What is asked is made beforehand.
     std::vector<Charge> &charges_of(const Asked &asked) { return listener_.new_charges({asked}); }
 
-    Call *ask_for(std::vector<Charge> &charges) {
+    Command *ask_for(std::vector<Charge> &charges) {
         const auto answer = session_->ask(charges, counter_, now_);
-        return std::get<Call *>(answer);
+        return std::get<Command *>(answer);
     }
 
     /// The socket takes all, and Redis answers.
@@ -65,10 +65,10 @@ class SessionMemoryTest : public SessionTest {
 TEST_F(SessionMemoryTest, IsEnoughForMoreChecks) {
     log_in();
     std::vector<Charge> &one = charges_of(asked("one"));
-    std::vector<Charge> &slot = charges_of(
+    std::vector<Charge> &permit = charges_of(
         {.quota = quota_of(Algorithm::concurrency), .redis_key = "rl:{z:a}:concurrency:60000"});
     const std::string grants = grant(7);
-    const std::string grants_slot = answer({99});
+    const std::string grants_permit = answer({99});
     const std::string grants_in_full = std::string(noscript) + grants;
     EXPECT_EQ(later_allocations([&] {
                   ask_for(one);
@@ -80,9 +80,9 @@ TEST_F(SessionMemoryTest, IsEnoughForMoreChecks) {
                   answer_with(noscript);
                   answer_with(grants);
 
-                  ask_for(slot);
-                  answer_with(grants_slot);
-                  session_->release(*std::exchange(slot[0].slot, nullptr), now_);
+                  ask_for(permit);
+                  answer_with(grants_permit);
+                  session_->release(*std::exchange(permit[0].permit, nullptr), now_);
                   answer_with("$-1\r\n");
               }),
               0u);
@@ -121,7 +121,7 @@ TEST_F(SessionMemoryTest, IsEnoughForMoreFaults) {
                   ask_for(one);
                   answer_with(error);
 
-                  Call *left = ask_for(one);
+                  Command *left = ask_for(one);
                   answer_with("");
                   session_->abandon(*left, now_);
                   answer_with(error);

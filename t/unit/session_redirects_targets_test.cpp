@@ -192,9 +192,9 @@ TEST_F(SessionRedirectsTest, AreAnswersToTheBreaker) {
 // Checks that were asked before anybody knew whom
 
 TEST_F(SessionRedirectsTest, GiveAwayWhatWaitsInOrder) {
-    Call *first = ask(closed_(), a_, shared("a"));
+    Command *first = ask(closed_(), a_, shared("a"));
     now_ += 10ms;
-    Call *second = ask(closed_(), b_, shared("b"));
+    Command *second = ask(closed_(), b_, shared("b"));
     EXPECT_EQ(closed_().give_away(), first);
     EXPECT_EQ(closed_().give_away(), second);
     EXPECT_EQ(closed_().give_away(), nullptr);
@@ -209,21 +209,21 @@ TEST_F(SessionRedirectsTest, GiveAwayWhatWaitsInOrder) {
 }
 
 TEST_F(SessionRedirectsTest, GiveNothingAwayThatWasAbandoned) {
-    Call *call = ask(closed_(), a_, shared("a"));
+    Command *call = ask(closed_(), a_, shared("a"));
     closed_().abandon(*call, now_);
     EXPECT_EQ(closed_().give_away(), nullptr);
 }
 
 TEST_F(SessionRedirectsTest, GiveSlotsAwayWithWhatAsksForThem) {
-    Call *call = ask(closed_(), a_, slot_asked());
-    EXPECT_TRUE(closed_().has(*a_.charges()[0].slot));
+    Command *call = ask(closed_(), a_, permit_asked());
+    EXPECT_TRUE(closed_().has(*a_.charges()[0].permit));
     EXPECT_EQ(closed_().give_away(), call);
     new_().take_over(*call, Redirect::Kind::moved, now_);
-    EXPECT_TRUE(new_().has(*a_.charges()[0].slot));
+    EXPECT_TRUE(new_().has(*a_.charges()[0].permit));
     sent(new_());
-    receive(new_(), slot_granted);
-    EXPECT_TRUE(new_().has_errands());
-    EXPECT_FALSE(closed_().has_errands());
+    receive(new_(), permit_granted);
+    EXPECT_TRUE(new_().has_background_commands());
+    EXPECT_FALSE(closed_().has_background_commands());
     release_all(new_(), {&a_});
 }
 

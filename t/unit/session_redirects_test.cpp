@@ -8,7 +8,7 @@ namespace redis_client {
 namespace {
 
 TEST_F(SessionRedirectsTest, AskWhereTheKeyIs) {
-    Call *call = ask(a_, "a");
+    Command *call = ask(a_, "a");
     EXPECT_EQ(sent(old_()), (Commands{evalsha("a")}));
     EXPECT_EQ(receive(old_(), moved_to_new), Progress::more);
     EXPECT_EQ(old_().pending(), 0u);
@@ -202,7 +202,7 @@ TEST_F(SessionRedirectsTest, AreErrorsWhereTheyAreCutOff) {
 
 TEST_F(SessionRedirectsTest, DoNotFollowWhatIsAbandoned) {
     old_().abandon(*ask(a_, "a"), now_); // before it was sent
-    Call *call = ask(a_, "b");
+    Command *call = ask(a_, "b");
     sent(old_());
     old_().abandon(*call, now_);
     receive(old_(), moved_to_new);
@@ -212,7 +212,7 @@ TEST_F(SessionRedirectsTest, DoNotFollowWhatIsAbandoned) {
 }
 
 TEST_F(SessionRedirectsTest, AreFollowedByWhatIsHandedOver) {
-    Call *call = ask(a_, "a");
+    Command *call = ask(a_, "a");
     const Commands commands = sent(old_());
     old_().hand_over(*call, b_.copy_charges(a_.charges()), b_, now_);
     receive(old_(), moved_to_new);
@@ -223,7 +223,7 @@ TEST_F(SessionRedirectsTest, AreFollowedByWhatIsHandedOver) {
 }
 
 TEST_F(SessionRedirectsTest, AbandonWhereTheCheckIs) {
-    Call *call = ask(a_, "a");
+    Command *call = ask(a_, "a");
     sent(old_());
     receive(old_(), moved_to_new);
     new_().abandon(*call, now_); // before it was sent there
@@ -241,7 +241,7 @@ TEST_F(SessionRedirectsTest, AbandonWhereTheCheckIs) {
 
 TEST_F(SessionRedirectsTest, FollowThoseOfARunForWhichSomebodyWaits) {
     ask(a_, "a");
-    Call *abandoned = ask(b_, "a");
+    Command *abandoned = ask(b_, "a");
     ask(c_, "a");
     sent(old_());
     old_().abandon(*abandoned, now_);

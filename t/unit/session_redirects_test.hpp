@@ -23,12 +23,12 @@ class SessionRedirectsTest : public testing::Test, public Redirects {
     static constexpr std::string_view moved_to_old = "-MOVED 0 node:1\r\n";
     static constexpr std::string_view ask_new = "-ASK 0 node:2\r\n";
     static constexpr std::string_view tryagain =
-        "-TRYAGAIN Multiple keys request during rehashing of slot\r\n";
+        "-TRYAGAIN Multiple keys request during rehashing of permit\r\n";
     static constexpr std::string_view done = "$-1\r\n"; // to a release, a renewal or a refund
-    static inline const std::string slot_granted = answer({99});
-    static inline const Command asking = {"ASKING"};
+    static inline const std::string permit_granted = answer({99});
+    static inline const WireCommand asking = {"ASKING"};
 
-    static Asked slot_asked() {
+    static Asked permit_asked() {
         return {.quota = quota_of(Algorithm::concurrency),
                 .redis_key = "rl:{z:a}:concurrency:60000"};
     }
@@ -58,13 +58,13 @@ class SessionRedirectsTest : public testing::Test, public Redirects {
     void TearDown() override {
         for (const auto &session : sessions_) {
             EXPECT_EQ(session->pending(), 0u);
-            EXPECT_FALSE(session->has_errands());
+            EXPECT_FALSE(session->has_background_commands());
             EXPECT_FALSE(session->has_waiting());
             EXPECT_EQ(session->next_expiry(), std::nullopt);
         }
-        EXPECT_EQ(group_->calls.in_use(), 0u);
-        EXPECT_EQ(group_->errands, 0u);
-        EXPECT_EQ(group_->slots.in_use(), 0u);
+        EXPECT_EQ(group_->commands.in_use(), 0u);
+        EXPECT_EQ(group_->background_commands, 0u);
+        EXPECT_EQ(group_->permits.in_use(), 0u);
     }
 
     void start(const SessionSettings &settings) {
@@ -103,29 +103,29 @@ class SessionRedirectsTest : public testing::Test, public Redirects {
         return session.received(bytes, now_);
     }
 
-    Call *ask(Session &session, Listener &listener, const Asked &one, uint16_t hash_slot = 0) {
+    Command *ask(Session &session, Listener &listener, const Asked &one, uint16_t hash_slot = 0) {
         std::vector<Charge> &charges = listener.new_charges({one});
         charges[0].hash_slot = hash_slot;
         const auto answer = session.ask(charges, listener, now_);
-        Call *const *check = std::get_if<Call *>(&answer);
+        Command *const *check = std::get_if<Command *>(&answer);
         EXPECT_NE(check, nullptr);
         return check != nullptr ? *check : nullptr;
     }
-    Call *ask(Listener &listener, const std::string &key) {
+    Command *ask(Listener &listener, const std::string &key) {
         return ask(old_(), listener, shared(key));
     }
 
-    /// A slot that is held: its name.
-    std::string take_slot(Session &session, Listener &listener, uint16_t hash_slot = 0) {
-        ask(session, listener, slot_asked(), hash_slot);
+    /// A permit that is held: its name.
+    std::string take_permit(Session &session, Listener &listener, uint16_t hash_slot = 0) {
+        ask(session, listener, permit_asked(), hash_slot);
         const std::string name = sent(session).back().back();
-        EXPECT_EQ(receive(session, slot_granted), Progress::more);
-        EXPECT_NE(listener.charges()[0].slot, nullptr);
+        EXPECT_EQ(receive(session, permit_granted), Progress::more);
+        EXPECT_NE(listener.charges()[0].permit, nullptr);
         return name;
     }
 
     void release(Session &session, Listener &listener) {
-        session.release(*std::exchange(listener.charges()[0].slot, nullptr), now_);
+        session.release(*std::exchange(listener.charges()[0].permit, nullptr), now_);
     }
 
     /// Ends what a test leaves held, where Redis says nothing more of it.
@@ -164,16 +164,16 @@ class SessionRedirectsTest : public testing::Test, public Redirects {
   private:
     void on_redirect(const Session &from, const Redirect &to) override {
         redirects_.emplace_back(&from, to.kind);
-        if (to.kind == Redirect::Kind::moved) { // the slots of its rules follow
+        if (to.kind == Redirect::Kind::moved) { // the permits of its rules follow
             for (auto &session : sessions_) {
                 Session &target = *sessions_[to.port - 1];
                 if (&*session != &target) {
-                    target.take_slots(HashSlotSet().set(to.hash_slot), *session);
+                    target.take_permits(HashSlotSet().set(to.hash_slot), *session);
                 }
             }
         }
     }
-    void ask_again(Call &call, const Session & /*from*/, const Redirect &to) override {
+    void ask_again(Command &call, const Session & /*from*/, const Redirect &to) override {
         sessions_[to.port - 1]->take_over(call, to.kind, now_);
     }
 };

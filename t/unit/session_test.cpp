@@ -55,7 +55,7 @@ TEST_F(SessionTest, MatchesRepliesInOrderHoweverTheyAreCut) {
 
 TEST_F(SessionTest, NeverSendsWhatWasAbandonedBefore) {
     ask(a_, "a");
-    Call *left = ask(b_, "b");
+    Command *left = ask(b_, "b");
     ask(c_, "c");
     session_->abandon(*left, now_);
     EXPECT_EQ(session_->pending(), 2u);
@@ -70,7 +70,7 @@ TEST_F(SessionTest, NeverSendsWhatWasAbandonedBefore) {
 TEST_F(SessionTest, SwallowsTheReplyOfWhatWasAbandonedAfter) {
     log_in();
     ask(a_, "a");
-    Call *left = ask(b_, "b");
+    Command *left = ask(b_, "b");
     ask(c_, "c");
     session_->abandon(*left, now_);
     EXPECT_EQ(session_->pending(), 3u);
@@ -93,7 +93,7 @@ TEST_F(SessionTest, TellsNobodyOfAnAbandonedCheckThatExpiresOrFails) {
 TEST_F(SessionTest, RefusesMoreThanMaxPending) {
     start(with_max_pending(2));
     ask(a_, "a");
-    Call *left = ask(b_, "b");
+    Command *left = ask(b_, "b");
     EXPECT_EQ(refusal(), Failure::overload);
     EXPECT_EQ(session_->pending(), 2u);
     session_->abandon(*left, now_); // not sent yet: room for another
@@ -259,7 +259,7 @@ TEST_F(SessionTest, DiesWithChecksInEveryState) {
 
 TEST_F(SessionTest, DiesWithChecksThatWaitAndChecksThatAreSpare) {
     for (int i = 0; i < 10; ++i) {
-        Call *check = ask(a_, "a");
+        Command *check = ask(a_, "a");
         if (i % 2 == 0) {
             session_->abandon(*check, now_);
         }

@@ -41,7 +41,7 @@ struct Asked {
 };
 
 /// Who asks. What was asked stays where it is, whatever else is asked.
-struct Listener final : CheckListener {
+struct Listener final : CheckCallbacks {
     void on_answer(std::optional<Failure> failure) override {
         results.push_back(failure ? Result(*failure) : Result(charges().front().verdict));
     }
@@ -113,17 +113,17 @@ inline const Script &script() {
 
 /// For many checks.
 inline const Script &script_of_runs() {
-    static const Script of_log = run_script(shape_of(Algorithm::sliding_log));
+    static const Script of_log = batch_script(shape_of(Algorithm::sliding_log));
     return of_log;
 }
 
-inline Command evalsha(const std::string &key) {
+inline WireCommand evalsha(const std::string &key) {
     return {"EVALSHA", script().sha1, "1",        "rl:{z:" + key + "}:sliding_log:60000",
             "100",     "1",           "60000000", "72501"};
 }
 
-inline Command eval(const std::string &key) {
-    Command command = evalsha(key);
+inline WireCommand eval(const std::string &key) {
+    WireCommand command = evalsha(key);
     command[0] = "EVAL";
     command[1] = script().source;
     return command;
@@ -192,8 +192,8 @@ class SessionTest : public testing::Test {
   protected:
     void TearDown() override {
         EXPECT_EQ(session_->pending(), 0u);
-        EXPECT_FALSE(session_->has_errands());
-        EXPECT_EQ(session_->next_expiry(), std::nullopt); // no slot is held either
+        EXPECT_FALSE(session_->has_background_commands());
+        EXPECT_EQ(session_->next_expiry(), std::nullopt); // no permit is held either
     }
 
     void start(const SessionSettings &settings) {
@@ -215,20 +215,20 @@ class SessionTest : public testing::Test {
         session_->flush(now_);
     }
 
-    Call *ask_in_turn(Listener &listener, const std::vector<Asked> &all) {
+    Command *ask_in_turn(Listener &listener, const std::vector<Asked> &all) {
         const auto answer = session_->ask(listener.new_charges(all), listener, now_);
-        Call *const *check = std::get_if<Call *>(&answer);
+        Command *const *check = std::get_if<Command *>(&answer);
         return check != nullptr ? *check : nullptr;
     }
 
     /// In a turn of its own. What was refused memory is gone by then.
-    Call *ask(Listener &listener, const std::vector<Asked> &all) {
-        Call *check = ask_in_turn(listener, all);
+    Command *ask(Listener &listener, const std::vector<Asked> &all) {
+        Command *check = ask_in_turn(listener, all);
         session_->flush(now_);
         return check;
     }
 
-    Call *ask(Listener &listener, const std::string &key) {
+    Command *ask(Listener &listener, const std::string &key) {
         return ask(listener, std::vector{asked(key)});
     }
 

@@ -14,14 +14,15 @@
 namespace redis_client {
 namespace {
 
-enum class Kind { log, shared_log, slot, both };
+enum class Kind { log, shared_log, permit, both };
 
 constexpr std::chrono::milliseconds window = 6s;
 
 std::vector<Asked> rules_of(Kind kind, uint64_t number) {
     const std::string key = std::to_string(number);
-    const Asked slot{.quota = {.algorithm = Algorithm::concurrency, .window = window, .limit = 100},
-                     .redis_key = "slot:" + key};
+    const Asked permit{
+        .quota = {.algorithm = Algorithm::concurrency, .window = window, .limit = 100},
+        .redis_key = "permit:" + key};
     const Asked log{.quota = {.algorithm = Algorithm::sliding_log, .window = window, .limit = 100},
                     .redis_key = "log:" + key};
     static const WireWords of_all_logs = check_arguments(log.quota, false);
@@ -32,10 +33,10 @@ std::vector<Asked> rules_of(Kind kind, uint64_t number) {
         return {log};
     case Kind::shared_log: // whose checks share runs
         return {shared_log};
-    case Kind::slot:
-        return {slot};
+    case Kind::permit:
+        return {permit};
     case Kind::both:
-        return {slot, log};
+        return {permit, log};
     }
     return {};
 }
@@ -47,7 +48,7 @@ class PretendedRedis {
     explicit PretendedRedis(uint32_t seed) : random_(seed) {}
 
     void take(const Commands &commands) {
-        for (const Command &command : commands) {
+        for (const WireCommand &command : commands) {
             replies_ += reply(command);
         }
     }
@@ -62,13 +63,13 @@ class PretendedRedis {
     void hang_up() { replies_.clear(); }
     void have_no_more_faults() { has_faults_ = false; }
 
-    std::set<std::string> slots;      // that are taken
+    std::set<std::string> permits;    // that are taken
     std::map<std::string, int> units; // of logs, by key
     uint64_t renewed = 0, released = 0, refunds = 0;
     uint64_t runs = 0, failed_alone = 0;
 
   private:
-    std::string reply(const Command &command) {
+    std::string reply(const WireCommand &command) {
         if (command[0] == "SCRIPT") {
             return "+sha1\r\n";
         }
@@ -81,7 +82,7 @@ class PretendedRedis {
         }
         const std::string &its_script = command[1];
         if (its_script == release_.sha1 || its_script == release_.source) {
-            slots.erase(command[4]);
+            permits.erase(command[4]);
             ++released;
             return "$-1\r\n";
         }
@@ -99,7 +100,7 @@ class PretendedRedis {
         return check(command, chance < 5);
     }
 
-    std::string run(const Command &command) {
+    std::string run(const WireCommand &command) {
         std::string answers;
         std::string failure;
         const size_t count = std::stoul(command[2]);
@@ -120,11 +121,11 @@ class PretendedRedis {
         return bulk_string(answers + failure);
     }
 
-    std::string renew(const Command &command) {
+    std::string renew(const WireCommand &command) {
         const size_t count = std::stoul(command[2]);
         for (size_t i = 0; i < count; ++i) {
             const std::string &name = command[3 + count + 3 * i + 2];
-            EXPECT_TRUE(slots.contains(name)) << "nobody holds " << name;
+            EXPECT_TRUE(permits.contains(name)) << "nobody holds " << name;
             ++renewed;
         }
         return "$-1\r\n";
@@ -134,7 +135,7 @@ class PretendedRedis {
         return std::stoll(key.substr(key.find(':') + 1));
     }
 
-    std::string check(const Command &command, bool denies) {
+    std::string check(const WireCommand &command, bool denies) {
         const std::string &key = command[3];
         const int64_t number = number_of(key);
         const bool has_two = command[2] == "2";
@@ -144,7 +145,7 @@ class PretendedRedis {
             return answer({left, 0, 0, denies ? 1 : 0});
         }
         if (!denies) {
-            slots.insert(command[has_two ? 9 : 8]);
+            permits.insert(command[has_two ? 9 : 8]);
             if (has_two) {
                 ++units[command[4]];
             }
@@ -158,12 +159,12 @@ class PretendedRedis {
     const Script release_ = refund_script(Algorithm::concurrency);
     const Script renew_ = renew_script();
     const Script refund_ = refund_script(Algorithm::sliding_log);
-    const Script run_ = run_script(shape_of(Algorithm::sliding_log));
+    const Script run_ = batch_script(shape_of(Algorithm::sliding_log));
 };
 
 struct Client {
     std::unique_ptr<Listener> listener = std::make_unique<Listener>();
-    Call *check = nullptr;
+    Command *check = nullptr;
     uint64_t number = 0;
     bool is_gone = false; // abandoned, or has given back all it had
 
@@ -180,7 +181,7 @@ class SessionWalkTest : public SessionTest {
   protected:
     SessionWalkTest() {
         SessionSettings settings = with_max_pending(50);
-        settings.shapes = {shape_of(rules_of(Kind::log, 0)), shape_of(rules_of(Kind::slot, 0))};
+        settings.shapes = {shape_of(rules_of(Kind::log, 0)), shape_of(rules_of(Kind::permit, 0))};
         start(settings);
     }
 
@@ -193,7 +194,7 @@ class SessionWalkTest : public SessionTest {
         if (client.check != nullptr) {
             clients_.push_back(std::move(client));
         } else {
-            EXPECT_EQ(client.listener->charges()[0].slot, nullptr);
+            EXPECT_EQ(client.listener->charges()[0].permit, nullptr);
         }
     }
 
@@ -220,9 +221,9 @@ class SessionWalkTest : public SessionTest {
     /// A request ends, or is denied elsewhere.
     void give_back_one() {
         if (Client *client = first(&Client::has_charges)) {
-            Slot *&slot = client->listener->charges()[0].slot;
-            if (slot != nullptr && random_() % 2 == 0) {
-                session_->release(*std::exchange(slot, nullptr), now_);
+            Permit *&permit = client->listener->charges()[0].permit;
+            if (permit != nullptr && random_() % 2 == 0) {
+                session_->release(*std::exchange(permit, nullptr), now_);
             } else {
                 session_->refund(client->listener->charges(), now_);
             }
@@ -274,14 +275,14 @@ class SessionWalkTest : public SessionTest {
             const Results &results = client.listener->results;
             const Charge &first = client.listener->charges()[0];
             ASSERT_LE(results.size(), 1u);
-            ASSERT_FALSE(client.is_gone && first.slot != nullptr);
+            ASSERT_FALSE(client.is_gone && first.permit != nullptr);
             if (!client.has_charges()) {
-                ASSERT_TRUE(first.slot == nullptr || client.is_waiting());
+                ASSERT_TRUE(first.permit == nullptr || client.is_waiting());
                 continue;
             }
             ASSERT_EQ(first.verdict.remaining, client.number);
-            if (first.slot != nullptr) {
-                ASSERT_TRUE(redis_.slots.contains(std::string(first.slot->name)));
+            if (first.permit != nullptr) {
+                ASSERT_TRUE(redis_.permits.contains(std::string(first.permit->name)));
             }
         }
         std::erase_if(clients_, [&](const Client &client) {
@@ -324,10 +325,10 @@ TEST_F(SessionWalkTest, TellsEachOnceAndGivesAllBackWhateverHappens) {
     EXPECT_TRUE(clients_.empty());
     EXPECT_GT(heirs_.size(), 100u);
     EXPECT_TRUE(std::ranges::all_of(heirs_, [](Listener &heir) {
-        return heir.results.size() == 1 && heir.charges().front().slot == nullptr;
+        return heir.results.size() == 1 && heir.charges().front().permit == nullptr;
     }));
-    EXPECT_TRUE(redis_.slots.empty());
-    EXPECT_FALSE(session_->has_errands());
+    EXPECT_TRUE(redis_.permits.empty());
+    EXPECT_FALSE(session_->has_background_commands());
 
     const Counters &counters = session_->counters();
     const uint64_t done = counters.verdicts + counters.failures + never_sent_;

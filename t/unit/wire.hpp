@@ -12,8 +12,8 @@
 
 namespace redis_client {
 
-using Command = std::vector<std::string>;
-using Commands = std::vector<Command>;
+using WireCommand = std::vector<std::string>;
+using Commands = std::vector<WireCommand>;
 
 /// Reads `*<number>\r\n` or `$<number>\r\n`.
 inline size_t take_prefix(char kind, std::string_view &bytes) {
@@ -36,7 +36,7 @@ inline std::string take_word(std::string_view &bytes) {
 inline Commands parse_commands(std::string_view bytes) {
     Commands commands;
     while (!bytes.empty()) {
-        Command command(take_prefix('*', bytes));
+        WireCommand command(take_prefix('*', bytes));
         for (std::string &word : command) {
             word = take_word(bytes);
         }
@@ -45,8 +45,8 @@ inline Commands parse_commands(std::string_view bytes) {
     return commands;
 }
 
-inline Command words_of(const WireWords &words) {
-    Command all;
+inline WireCommand words_of(const WireWords &words) {
+    WireCommand all;
     for (std::string_view bytes = words.bytes(); !bytes.empty();) {
         all.push_back(take_word(bytes));
     }

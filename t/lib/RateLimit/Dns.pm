@@ -11,7 +11,8 @@ use RateLimit::Port qw(empty_port);
 use RateLimit::Process;
 use Time::HiRes qw(sleep);
 
-# Of the names of a test, which are valid for a second; all others do not exist. Each answer takes
+# Of the names of a test, which are valid for a second; all others do not exist. A name may have several
+# addresses, with commas between them. Each answer takes
 # `delay` seconds.
 sub start_new ($class, %addresses) {
     my $delay = delete $addresses{delay} // 0;
@@ -35,8 +36,8 @@ sub reply ($query, %addresses) {
     my ($question) = $reply->question;
     my $found      = $addresses{ $question->qname };
     $reply->header->rcode($found ? 'NOERROR' : 'NXDOMAIN');
-    if ($found && ($question->qtype eq 'AAAA') == ($found =~ /:/)) {
-        $reply->push(answer => Net::DNS::RR->new(join ' ', $question->qname, 1, 'IN', $question->qtype, $found));
+    for my $address (grep { ($question->qtype eq 'AAAA') == /:/ } split /,/, $found // '') {
+        $reply->push(answer => Net::DNS::RR->new(join ' ', $question->qname, 1, 'IN', $question->qtype, $address));
     }
     return $reply;
 }

@@ -1,0 +1,89 @@
+#include "backend.hpp"
+
+#include "cluster.hpp"
+#include "node.hpp"
+#include "resolved_address.hpp"
+#include "sentinel_master.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace nginx_module {
+
+namespace {
+
+/// One Redis, or whoever is the master among several.
+class SingleNode final : public Backend {
+  public:
+    SingleNode(const BackendConf &conf, ngx_log_t *log)
+        : Backend(conf),
+          node_(conf, group_, counters_, log,
+                [&](AddressSource::Callbacks &owner) -> std::unique_ptr<AddressSource> {
+                    if (conf.mode == Mode::sentinel) {
+                        return std::make_unique<SentinelMaster>(owner, conf, log);
+                    }
+                    return std::make_unique<ResolvedAddress>(owner, conf.resolver,
+                                                             conf.servers.front());
+                }) {}
+
+    std::variant<redis_client::Command *, redis_client::Failure>
+    ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &listener) override {
+        return node_.ask(charges, listener);
+    }
+    void abandon(redis_client::Command &check) override { node_.abandon(check); }
+    void hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
+                   redis_client::CheckCallbacks &listener) override {
+        node_.hand_over(check, charges, listener);
+    }
+    void refund(std::span<redis_client::Charge> charges) override { node_.refund(charges); }
+    void release(redis_client::Permit &permit) override { node_.release(permit); }
+
+  private:
+    Node node_;
+};
+
+/// The worker's backends, by their indexes; null where there is none.
+std::vector<std::unique_ptr<Backend>> &running_backends() {
+    static std::vector<std::unique_ptr<Backend>> running;
+    return running;
+}
+
+std::unique_ptr<Backend> make_backend(const BackendConf &conf, ngx_log_t *log) {
+    if (conf.mode == Mode::cluster) {
+        return std::make_unique<Cluster>(conf, log);
+    }
+    return std::make_unique<SingleNode>(conf, log);
+}
+
+} // namespace
+
+Backend &backend_of(const BackendConf &conf) {
+    auto &running = running_backends();
+    const size_t index = conf.index.value();
+    if (index >= running.size()) {
+        running.resize(index + 1);
+    }
+    if (running[index] == nullptr) {
+        running[index] = make_backend(conf, ngx_cycle->log);
+    }
+    return *running[index];
+}
+
+void start_backends(const MainConf &conf) {
+    for (const auto &backend : conf.backends) {
+        if (backend->is_used()) {
+            backend_of(*backend);
+        }
+    }
+}
+
+void stop_backends(const MainConf &conf) {
+    auto &running = running_backends();
+    for (const auto &backend : conf.backends) {
+        if (backend->index.value() < running.size()) {
+            running[backend->index.value()].reset();
+        }
+    }
+}
+
+} // namespace nginx_module

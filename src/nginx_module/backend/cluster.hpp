@@ -1,0 +1,96 @@
+// A Redis Cluster: each check goes to the master that serves its keys.
+//
+// The map of who serves what is asked for when the worker starts, and again whenever a node says
+// that it is wrong, or fails: at most once a second, and by one connection at a time. Until the
+// first one has come, checks wait for it.
+#pragma once
+
+#include "../ngx.hpp"
+
+#include "../../redis_client/backoff.hpp"
+#include "../../redis_client/cluster_map.hpp"
+#include "../../redis_client/session.hpp"
+#include "backend.hpp"
+#include "node.hpp"
+#include "outage_log.hpp"
+#include "slot_map_fetcher.hpp"
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace nginx_module {
+
+class Cluster final : public Backend, Node::Callbacks, SlotMapFetcher::Callbacks {
+  public:
+    Cluster(const BackendConf &conf, ngx_log_t *log);
+    ~Cluster() override;
+
+    std::variant<redis_client::Command *, redis_client::Failure>
+    ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &listener) override;
+    void abandon(redis_client::Command &check) override;
+    void hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
+                   redis_client::CheckCallbacks &listener) override;
+    void refund(std::span<redis_client::Charge> charges) override;
+    void release(redis_client::Permit &permit) override;
+
+  private:
+    /// A master, connected when its first check is asked.
+    struct Master {
+        explicit Master(ServerAddress a_name) : name(std::move(a_name)) {}
+
+        ServerAddress name;
+        std::unique_ptr<Node> node;
+        redis_client::HashSlotSet serves;
+    };
+
+    void on_redirect(const redis_client::Session &from, const redis_client::Redirect &to) override;
+    void ask_again(redis_client::Command &call, const redis_client::Session &from,
+                   const redis_client::Redirect &to) override;
+    void on_fault() override;
+    void on_map(const redis_client::ClusterMap &map, std::string_view host) override;
+    void on_no_map(std::string_view what, std::string_view detail) override;
+
+    ServerAddress name_of(std::string_view host, in_port_t port, std::string_view address) const;
+    Master *master_at(std::string_view host, in_port_t port, std::string_view address);
+    Master *target_of(const redis_client::Redirect &to, const redis_client::Session &from);
+    Node &node_of(Master &master);
+    Node *node_where(const std::function<bool(const redis_client::Session &)> &is_it) const;
+    /// A call or a permit.
+    Node *node_that_has(const auto &held) const {
+        return node_where([&](const auto &session) { return session.has(held); });
+    }
+    void serve(uint16_t hash_slot, Master &by);
+    void move_permits(Master &to);
+    void retire_masters();
+    void ask_waiting();
+    bool is_well() const;
+
+    void want_map();
+    void on_map_timer();
+    void on_deadline();
+    void settle_waiting();
+
+    const BackendConf &conf_;
+    ngx_log_t *log_;
+    std::vector<std::unique_ptr<Master>> masters_;
+    std::array<Master *, redis_client::hash_slots> serving_{}; // null: nobody serves it
+
+    redis_client::Session waiting_; // for the first map; never connected
+    uint64_t told_failures_ = 0;    // of those
+    ngx_event_t deadline_timer_{};  // of those
+
+    SlotMapFetcher fetcher_;
+    std::chrono::milliseconds fetched_{0}; // when it last began
+    bool is_wanted_again_ = false;         // for a fault that was seen since then
+    redis_client::Backoff backoff_;
+    ngx_event_t map_timer_{};
+    OutageLog faults_;
+};
+
+} // namespace nginx_module

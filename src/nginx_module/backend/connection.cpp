@@ -1,0 +1,206 @@
+#include "connection.hpp"
+
+#include <array>
+
+namespace nginx_module {
+
+namespace {
+
+constexpr std::string_view connecting_failed = "connecting failed";
+constexpr std::string_view broke = "the connection broke";
+
+Connection &connection_of(const ngx_event_t *event) {
+    return *static_cast<Connection *>(static_cast<ngx_connection_t *>(event->data)->data);
+}
+
+} // namespace
+
+Connection::Connection(Callbacks &owner, ngx_log_t *log, const TlsContext *tls)
+    : owner_(owner), log_(*log), tls_context_(tls) {}
+
+void Connection::open(const Address &address, std::string_view host) {
+    close();
+    if (tls_context_ != nullptr && (tls_ == nullptr || host_ != host)) {
+        host_ = host;
+        tls_ = make_tls_peer(*tls_context_, host_);
+    }
+    ngx_peer_connection_t peer{};
+    ngx_addr_t to = address.addr();
+    peer.sockaddr = to.sockaddr;
+    peer.socklen = to.socklen;
+    peer.name = &to.name;
+    peer.get = ngx_event_get_peer;
+    peer.log = log_.log();
+    peer.so_keepalive = 1;
+
+    log_.forget();
+    ngx_set_socket_errno(0);
+    const ngx_int_t result = ngx_event_connect_peer(&peer);
+    connection_ = peer.connection;
+    if (connection_ == nullptr || (result != NGX_OK && result != NGX_AGAIN)) {
+        const ngx_err_t error = ngx_socket_errno;
+        lose({.what = error != 0 ? connecting_failed : "nginx has no free connection",
+              .error = error});
+        return;
+    }
+    stage_ = Stage::connecting;
+    is_local_ = address.is_local();
+    connection_->data = this;
+    connection_->log = connection_->read->log = connection_->write->log = log_.log();
+    set_handlers();
+    if (result == NGX_OK) {
+        finish_connecting();
+    }
+}
+
+void Connection::set_handlers() {
+    connection_->read->handler = [](ngx_event_t *event) noexcept {
+        Connection &self = connection_of(event);
+        if (self.connection_->close) {
+            self.owner_.on_dismissed();
+            return;
+        }
+        if (self.stage_ == Stage::connecting) {
+            self.finish_connecting();
+        }
+        self.read();
+    };
+    connection_->write->handler = [](ngx_event_t *event) noexcept { connection_of(event).write(); };
+}
+
+void Connection::close() {
+    if (connection_ != nullptr) {
+        if (tls_ != nullptr) {
+            tls_->shut_down(*connection_);
+        }
+        ngx_close_connection(connection_);
+        connection_ = nullptr;
+    }
+}
+
+/// The errno is of the socket only where no TLS stands before it.
+Connection::Loss Connection::broken() const {
+    return tls_ == nullptr ? Loss{.what = broke, .error = ngx_socket_errno}
+                           : Loss{.what = broke, .detail = log_.last()};
+}
+
+void Connection::lose(const Loss &loss) {
+    close();
+    owner_.on_lost(loss);
+}
+
+void Connection::finish_connecting() {
+    int error = 0;
+    socklen_t size = sizeof(error);
+    if (getsockopt(connection_->fd, SOL_SOCKET, SO_ERROR, &error, &size) == -1) {
+        error = ngx_socket_errno;
+    }
+    if (error != 0) {
+        lose({.what = connecting_failed, .error = error});
+        return;
+    }
+    if (!is_local_) {
+        (void)ngx_tcp_nodelay(connection_); // a latency that is lost, no failure
+    }
+    if (tls_ == nullptr) {
+        begin();
+        return;
+    }
+    stage_ = Stage::shaking_hands;
+    go_on(tls_->begin_handshake(*connection_, [](ngx_connection_t *connection) noexcept {
+        auto &self = *static_cast<Connection *>(connection->data);
+        self.go_on(self.tls_->end_handshake(*connection));
+    }));
+}
+
+void Connection::go_on(TlsPeer::Handshake handshake) {
+    if (handshake == TlsPeer::Handshake::going_on) {
+        return;
+    }
+    if (handshake == TlsPeer::Handshake::failed) {
+        lose({.what = "the TLS handshake failed", .detail = log_.last()});
+        return;
+    }
+    if (const std::string_view problem = tls_->distrust(*connection_); !problem.empty()) {
+        lose({.what = "TLS verification failed", .detail = problem});
+        return;
+    }
+    set_handlers();
+    begin();
+}
+
+void Connection::begin() {
+    stage_ = Stage::connected;
+    owner_.on_connected();
+}
+
+void Connection::read_now() {
+    if (connection_ != nullptr && stage_ == Stage::connected) {
+        connection_->read->ready = 1;
+        connection_->read->available = -1; // else recv() goes by what epoll has told
+        read();
+    }
+}
+
+void Connection::read() {
+    std::array<u_char, 16384> buffer;
+    while (connection_ != nullptr && stage_ == Stage::connected && connection_->read->ready) {
+        const ssize_t size = connection_->recv(connection_, buffer.data(), buffer.size());
+        if (size == NGX_AGAIN) {
+            break;
+        }
+        if (size <= 0) {
+            lose(size == 0 ? Loss{.what = "the connection was closed"} : broken());
+            return;
+        }
+        owner_.on_bytes({reinterpret_cast<const char *>(buffer.data()), static_cast<size_t>(size)});
+    }
+    if (connection_ != nullptr && ngx_handle_read_event(connection_->read, 0) != NGX_OK) {
+        lose({.what = broke, .error = NGX_ENOMEM});
+    }
+}
+
+void Connection::write() {
+    if (stage_ == Stage::connecting) {
+        finish_connecting();
+    }
+    if (connection_ == nullptr || stage_ != Stage::connected) {
+        return; // nothing is said before it is known to whom
+    }
+    redis_client::ByteQueue &output = owner_.output();
+    while (connection_ != nullptr && connection_->write->ready && !output.empty()) {
+        const auto bytes = output.bytes();
+        auto *data = reinterpret_cast<u_char *>(const_cast<char *>(bytes.data()));
+        const ssize_t sent = connection_->send(connection_, data, bytes.size());
+        if (sent == NGX_AGAIN) {
+            break;
+        }
+        if (sent == NGX_ERROR) {
+            const Loss loss = broken();
+            const ngx_atomic_uint_t broken_one = connection_->number;
+            read_now(); // what the peer said before it closed tells more
+            if (connection_ != nullptr && connection_->number == broken_one) {
+                lose(loss);
+            }
+            return;
+        }
+        output.consume(static_cast<size_t>(sent));
+    }
+    if (connection_ != nullptr && ngx_handle_write_event(connection_->write, 0) != NGX_OK) {
+        lose({.what = broke, .error = NGX_ENOMEM});
+    }
+}
+
+void Connection::send_soon() {
+    if (connection_ != nullptr && stage_ == Stage::connected && connection_->write->ready) {
+        ngx_post_event(connection_->write, &ngx_posted_events);
+    }
+}
+
+void Connection::set_idle(bool idle) {
+    if (connection_ != nullptr) {
+        connection_->idle = idle ? 1 : 0;
+    }
+}
+
+} // namespace nginx_module

@@ -1,0 +1,374 @@
+#include "node.hpp"
+
+#include "../timer.hpp"
+#include "../util.hpp"
+
+#include <algorithm>
+
+namespace nginx_module {
+
+using redis_client::Session;
+
+namespace {
+
+bool is_leaving() {
+    return ngx_exiting != 0 || ngx_terminate != 0;
+}
+
+} // namespace
+
+Node::Node(const BackendConf &conf, redis_client::SessionGroup &group, WorkerCounters &counters,
+           ngx_log_t *log, const MakeAddressSource &make_address_source, Callbacks *owner)
+    : conf_(conf),
+      counters_(counters),
+      log_(log),
+      owner_(owner),
+      session_(group, static_cast<uint32_t>(ngx_random()), owner),
+      address_source_(make_address_source(*this)),
+      connection_(*this, log, conf.tls.get()),
+      faults_(conf.name, log),
+      key_faults_(conf.name, log) {
+    set_up_timer(deadline_timer_, this, log, [](ngx_event_t *event) noexcept {
+        static_cast<Node *>(event->data)->on_deadline();
+    });
+    set_up_timer(connection_timer_, this, log, [](ngx_event_t *event) noexcept {
+        static_cast<Node *>(event->data)->on_connection_timer();
+    });
+    connect();
+}
+
+Node::~Node() {
+    stop_timer(deadline_timer_);
+    stop_timer(connection_timer_);
+    session_.disconnected(Session::Lost::unreachable, now()); // whoever still waits is told
+    tell_loss();
+}
+
+std::variant<redis_client::Command *, redis_client::Failure>
+Node::ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &listener) {
+    connect_if_dismissed(); // before the check, which may otherwise be answered while it is asked
+    const auto asked = session_.ask(charges, listener, now());
+    settle();
+    return asked;
+}
+
+void Node::abandon(redis_client::Command &check) {
+    session_.abandon(check, now());
+    settle();
+}
+
+void Node::hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
+                     redis_client::CheckCallbacks &listener) {
+    session_.hand_over(check, charges, listener, now());
+    settle();
+}
+
+void Node::refund(std::span<redis_client::Charge> charges) {
+    session_.refund(charges, now());
+    settle();
+}
+
+void Node::release(redis_client::Permit &permit) {
+    connect_if_dismissed();
+    session_.release(permit, now());
+    settle();
+}
+
+void Node::take_over(redis_client::Command &call, redis_client::Redirect::Kind kind) {
+    connect_if_dismissed();
+    session_.take_over(call, kind, now());
+    settle_later();
+}
+
+void Node::take_permits(const redis_client::HashSlotSet &of, Node &from) {
+    connect_if_dismissed();
+    session_.take_permits(of, from.session_);
+    settle_later();
+}
+
+void Node::retire() {
+    faults_.leave(address_source_->text());
+    key_faults_.leave(address_source_->text());
+}
+
+/// Where the session tells of a redirect, it is in the middle of its replies.
+void Node::settle_later() {
+    if (!is_receiving_) {
+        settle();
+    }
+}
+
+void Node::connect_if_dismissed() {
+    if (!connection_.is_open() && !is_locating_ && !connection_timer_.timer_set) {
+        connect();
+    }
+}
+
+void Node::connect() {
+    start_timer(connection_timer_, conf_.connect_timeout);
+    is_locating_ = true;
+    // half of the time, so that the rest suffices for an address that was good before
+    address_source_->locate(conf_.connect_timeout / 2);
+}
+
+void Node::on_located() {
+    is_locating_ = false;
+    ngx_str_t where = to_ngx(address_source_->text());
+    ngx_log_debug1(NGX_LOG_DEBUG_HTTP, log_, 0, "redis_rate_limit connects to %V", &where);
+    connection_.open(address_source_->address(), address_source_->host());
+}
+
+void Node::on_not_located(std::string_view what, std::string_view detail) {
+    give_up({what, detail});
+}
+
+/// What was sent to the old place gets no verdict; what waits goes to the new one.
+void Node::on_moved() {
+    if (connection_.is_open()) {
+        connection_.close();
+        session_.disconnected(Session::Lost::in_use, now());
+        if (session_.counters().failures != told_.failures) {
+            begin_outage({"the master has moved"});
+        }
+    }
+    backoff_.reset();
+    connect();
+    settle();
+}
+
+/// No connection came about, or this one is of no use.
+void Node::give_up(const Fault &fault, std::chrono::milliseconds longest_wait) {
+    begin_outage(fault);
+    is_locating_ = false;
+    connection_.close();
+    disconnected(Session::Lost::unreachable, longest_wait);
+}
+
+redis_client::ByteQueue &Node::output() {
+    if (session_.is_ready()) {
+        session_.flush(now());
+    }
+    return session_.output();
+}
+
+void Node::on_connected() {
+    session_.connected();
+    connection_.send_soon();
+}
+
+void Node::on_bytes(std::string_view bytes) {
+    is_receiving_ = true;
+    const Session::Progress progress = session_.received(bytes, now());
+    is_receiving_ = false;
+    switch (progress) {
+    case Session::Progress::more:
+        break;
+    case Session::Progress::ready:
+        on_ready();
+        break;
+    case Session::Progress::broken:
+    case Session::Progress::refused:
+        needs_verdict_ = needs_verdict_ || session_.is_ready();
+        give_up({session_.problem().what, session_.problem().redis_said},
+                progress == Session::Progress::refused ? redis_client::Backoff::longest_refused
+                                                       : redis_client::Backoff::longest);
+        return;
+    }
+    settle();
+}
+
+void Node::on_ready() {
+    ngx_log_debug0(NGX_LOG_DEBUG_HTTP, log_, 0, "redis_rate_limit is connected and logged in");
+    is_told_ready_ = true;
+    counters_.connection_ready(ready_since_.count() == 0);
+    ready_since_ = now();
+    stop_timer(connection_timer_);
+    if (has_lasting_faults()) {
+        start_timer(connection_timer_, redis_client::Outage::quiet);
+    }
+}
+
+void Node::on_lost(const Connection::Loss &loss) {
+    // Redis counts as unreachable only when none of its addresses is of use.
+    if (!session_.is_ready() && !session_.is_unreachable() && address_source_->use_next()) {
+        session_.disconnected(Session::Lost::in_use, now());
+        start_timer(connection_timer_, std::chrono::milliseconds{0});
+        settle();
+        return;
+    }
+    // A Redis, or what stands before it, may close what nobody used for a while.
+    if (!has_served() || session_.pending() > 0) {
+        begin_outage({loss.what, loss.detail, loss.error});
+    }
+    disconnected(session_.is_ready() ? Session::Lost::in_use : Session::Lost::unreachable);
+}
+
+/// As the worker is to leave; worker_shutdown_timeout does not ask whether the connection is idle.
+void Node::on_dismissed() {
+    connection_.close();
+    stop_timer(connection_timer_);
+    session_.disconnected(Session::Lost::in_use, now());
+    told_ = session_.counters(); // nginx's own doing, no fault to tell of
+    tell_loss();
+    if (session_.has_waiting() || session_.has_background_commands()) {
+        start_timer(connection_timer_, std::chrono::milliseconds{0});
+    }
+    set_deadline_timer();
+}
+
+/// A connection that served for a while may be replaced at once, by one to the same address. One
+/// that does not come about, or breaks again and again, is not to be asked for in a loop.
+bool Node::has_served() const {
+    constexpr std::chrono::milliseconds a_while{1000};
+    return session_.is_ready() && now() - ready_since_ >= a_while;
+}
+
+void Node::disconnected(Session::Lost lost, std::chrono::milliseconds longest_wait) {
+    std::chrono::milliseconds wait{0};
+    ngx_log_debug1(NGX_LOG_DEBUG_HTTP, log_, 0,
+                   "redis_rate_limit has lost a connection with %uz checks", session_.pending());
+    if (has_served()) {
+        backoff_.reset();
+    }
+    if (lost != Session::Lost::in_use || !has_served()) {
+        wait = backoff_.next(static_cast<uint32_t>(ngx_random()), longest_wait);
+        address_source_->give_up();
+    }
+    session_.disconnected(lost, now());
+    counters_.connection_failed();
+    start_timer(connection_timer_, wait);
+    settle();
+}
+
+void Node::on_connection_timer() {
+    if (session_.is_ready()) {
+        if (!needs_verdict_) {
+            end_outage();
+        }
+    } else if (connection_.is_open() || is_locating_) {
+        give_up({"no connection in time", stage()});
+    } else if (!is_leaving() || session_.has_waiting() || session_.has_background_commands()) {
+        connect();
+    }
+}
+
+void Node::on_deadline() {
+    if (const auto overdue = session_.overdue_at(); overdue && *overdue <= now()) {
+        connection_.read_now();
+    }
+    if (session_.expire(now())) {
+        give_up({"no answer for too long"});
+    }
+    settle();
+}
+
+/// After anything that may have changed what waits: the timer, the outage, and whether the
+/// connection may go.
+void Node::settle() {
+    const auto &counters = session_.counters();
+    if (counters.not_asked != told_.not_asked && faults_.is_lasting()) {
+        faults_.fail(counters.not_asked - told_.not_asked);
+    }
+    tell_key_failures();
+    if (counters.failures != told_.failures) {
+        const std::string_view said = session_.problem().redis_said;
+        needs_verdict_ = needs_verdict_ || (session_.is_ready() && !said.empty());
+        begin_outage({session_.problem().what, said.empty() ? stage() : said});
+    } else if (counters.verdicts != told_.verdicts) {
+        needs_verdict_ = false;
+        end_outage();
+    }
+    if (counters.scripts_sent != told_.scripts_sent) {
+        counters_.scripts_reloaded(counters.scripts_sent - told_.scripts_sent);
+    }
+    told_ = counters;
+    tell_loss();
+
+    if (session_.is_ready() && session_.has_output()) {
+        connection_.send_soon();
+    }
+    set_deadline_timer();
+    const bool idle = session_.pending() == 0 && !session_.has_background_commands();
+    connection_.set_idle(idle);
+    if (idle && is_leaving() && connection_.is_open()) {
+        on_dismissed();
+    }
+}
+
+void Node::tell_loss() {
+    if (is_told_ready_ && !session_.is_ready()) {
+        is_told_ready_ = false;
+        counters_.connection_lost();
+    }
+}
+
+/// While somebody waits for a verdict, or Redis is to be told something that it can be told, the
+/// timer keeps a worker that is to leave.
+void Node::set_deadline_timer() {
+    const auto next = session_.next_expiry();
+    if (next && (!deadline_timer_.timer_set ||
+                 static_cast<ngx_msec_int_t>(deadline_timer_.timer.key -
+                                             static_cast<ngx_msec_t>(next->count())) > 0)) {
+        start_timer(deadline_timer_, *next - now());
+    }
+    const bool has_background_commands =
+        session_.has_background_commands() && session_.takes_background_commands();
+    deadline_timer_.cancelable = session_.has_waiting() || has_background_commands ? 0 : 1;
+}
+
+/// What stands between an open connection and its first check.
+std::string_view Node::stage() const {
+    if (is_locating_) {
+        return "looking for it";
+    }
+    if (!connection_.is_open() || session_.is_ready()) {
+        return {};
+    }
+    switch (connection_.stage()) {
+    case Connection::Stage::connecting:
+        return "connecting";
+    case Connection::Stage::shaking_hands:
+        return "in the TLS handshake";
+    case Connection::Stage::connected:
+        return "logging in";
+    }
+    return {};
+}
+
+void Node::tell_key_failures() {
+    const uint64_t failed_checks = session_.counters().key_failures - told_.key_failures;
+    if (failed_checks > 0) {
+        told_.key_failures += failed_checks;
+        told_.failures += failed_checks;
+        const Session::Problem &problem = session_.problem();
+        key_faults_.fail(
+            {.what = problem.what, .detail = problem.redis_said, .checked = problem.checked},
+            address_source_->text(), failed_checks);
+    }
+}
+
+/// Only a success after this can end the outage.
+void Node::begin_outage(const Fault &fault) {
+    tell_key_failures();
+    const uint64_t failed_checks = session_.counters().failures - told_.failures;
+    told_.failures += failed_checks;
+    if (session_.is_ready()) {
+        stop_timer(connection_timer_);
+    }
+    faults_.fail(fault, address_source_->text(), failed_checks);
+    if (owner_ != nullptr) {
+        owner_->on_fault();
+    }
+}
+
+/// After a success. Where the last failure was a moment ago, the end is told when nothing else has
+/// failed for long enough, though nobody may ask any more.
+void Node::end_outage() {
+    faults_.succeed(address_source_->text());
+    key_faults_.succeed(address_source_->text());
+    if (has_lasting_faults() && !connection_timer_.timer_set) {
+        start_timer(connection_timer_, redis_client::Outage::quiet);
+    }
+}
+
+} // namespace nginx_module

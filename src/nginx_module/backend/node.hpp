@@ -1,0 +1,116 @@
+// One Redis of a backend: this worker's connection to it, the checks on it, and what happens when
+// it fails.
+#pragma once
+
+#include "../ngx.hpp"
+
+#include "../../redis_client/backoff.hpp"
+#include "../../redis_client/session.hpp"
+#include "../conf/configuration.hpp"
+#include "address_source.hpp"
+#include "connection.hpp"
+#include "outage_log.hpp"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <variant>
+
+namespace nginx_module {
+
+class Node final : Connection::Callbacks, AddressSource::Callbacks {
+  public:
+    using MakeAddressSource =
+        std::function<std::unique_ptr<AddressSource>(AddressSource::Callbacks &)>;
+
+    /// The cluster that a node is of.
+    class Callbacks : public redis_client::Redirects {
+      public:
+        /// The connection, or a check, has failed: the node may serve no longer.
+        virtual void on_fault() = 0;
+
+      protected:
+        ~Callbacks() = default;
+    };
+
+    /// Connects at once. Without an owner it is no node of a cluster.
+    Node(const BackendConf &conf, redis_client::SessionGroup &group, WorkerCounters &counters,
+         ngx_log_t *log, const MakeAddressSource &make_address_source, Callbacks *owner = nullptr);
+    virtual ~Node();
+    Node(const Node &) = delete;
+    Node &operator=(const Node &) = delete;
+
+    /// As Session's. The listener is told in this or a later turn of the event loop.
+    std::variant<redis_client::Command *, redis_client::Failure>
+    ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &listener);
+    void abandon(redis_client::Command &check);
+    void hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
+                   redis_client::CheckCallbacks &listener);
+    void refund(std::span<redis_client::Charge> charges);
+    void release(redis_client::Permit &permit);
+
+    void take_over(redis_client::Command &call, redis_client::Redirect::Kind kind);
+    void take_permits(const redis_client::HashSlotSet &of, Node &from);
+    const redis_client::Session &session() const { return session_; }
+    std::string_view host() const { return address_source_->host(); }
+
+    /// To be no longer asked.
+    void retire();
+
+  private:
+    void on_located() override;
+    void on_not_located(std::string_view what, std::string_view detail) override;
+    void on_moved() override;
+    void on_connected() override;
+    void on_bytes(std::string_view bytes) override;
+    void on_lost(const Connection::Loss &loss) override;
+    void on_dismissed() override;
+    redis_client::ByteQueue &output() override;
+
+    void connect();
+    void connect_if_dismissed();
+    void give_up(const Fault &fault,
+                 std::chrono::milliseconds longest_wait = redis_client::Backoff::longest);
+    void on_ready();
+    void on_deadline();
+    void on_connection_timer();
+    bool has_served() const;
+    void disconnected(redis_client::Session::Lost lost,
+                      std::chrono::milliseconds longest_wait = redis_client::Backoff::longest);
+    void settle();
+    void tell_loss();
+    void settle_later();
+    void set_deadline_timer();
+
+    std::string_view stage() const;
+    void tell_key_failures();
+    void begin_outage(const Fault &fault);
+    void end_outage();
+    bool has_lasting_faults() const { return faults_.is_lasting() || key_faults_.is_lasting(); }
+
+    const BackendConf &conf_;
+    WorkerCounters &counters_;
+    ngx_log_t *log_;
+    Callbacks *owner_;
+    redis_client::Session session_;
+    std::unique_ptr<AddressSource> address_source_;
+    bool is_locating_ = false;
+    Connection connection_;
+    bool is_told_ready_ = false;               // in the backend's shared memory
+    std::chrono::milliseconds ready_since_{0}; // 0: never was
+    redis_client::Backoff backoff_;
+    OutageLog faults_;
+    OutageLog key_faults_; // apart from the others, for such a key may be asked for all the time
+    bool is_receiving_ = false;
+    bool needs_verdict_ = false;  // to be over: Redis let us in and answered with errors
+    redis_client::Counters told_; // what of the session's counters the outage knows
+
+    ngx_event_t deadline_timer_{};
+    // Connecting: that takes too long. Disconnected: time to try again. Ready, after a fault: it
+    // has been quiet long enough to be over.
+    ngx_event_t connection_timer_{};
+};
+
+} // namespace nginx_module

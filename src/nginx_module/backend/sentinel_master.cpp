@@ -1,0 +1,185 @@
+#include "sentinel_master.hpp"
+
+#include "../timer.hpp"
+
+#include <utility>
+
+namespace nginx_module {
+
+using redis_client::Sentinel;
+
+namespace {
+
+/// A Sentinel that left may be one of all that are restarted, one after another.
+constexpr std::chrono::milliseconds wait_to_listen_again{1000};
+
+} // namespace
+
+SentinelMaster::SentinelMaster(AddressSource::Callbacks &owner, const BackendConf &conf,
+                               ngx_log_t *log)
+    : owner_(owner),
+      conf_(conf),
+      sentinel_(conf.sentinel),
+      connection_(*this, log, conf.tls.get()) {
+    for (const ServerAddress &name : conf.servers) {
+        sentinels_.push_back(make_host(name));
+    }
+    next_ = static_cast<size_t>(ngx_random()) % sentinels_.size(); // else all workers ask one
+    set_up_timer(timer_, this, log, [](ngx_event_t *event) noexcept {
+        static_cast<SentinelMaster *>(event->data)->listen_again();
+    });
+}
+
+SentinelMaster::~SentinelMaster() {
+    stop_timer(timer_);
+}
+
+std::unique_ptr<ResolvedAddress> SentinelMaster::make_host(const ServerAddress &name) {
+    AddressSource::Callbacks &self = *this;
+    return std::make_unique<ResolvedAddress>(self, conf_.resolver, name);
+}
+
+std::string_view SentinelMaster::text() const {
+    return master_ != nullptr ? master_->text() : sentinels_[next_]->text();
+}
+
+void SentinelMaster::locate(std::chrono::milliseconds timeout) {
+    timeout_ = timeout / 2; // of a Sentinel's name, and of the master's
+    asked_ = 0;
+    stop_timer(timer_);
+    if (std::exchange(is_news_, false)) {
+        take_master();
+    } else {
+        ask();
+    }
+}
+
+void SentinelMaster::give_up() {
+    stop_timer(timer_);
+    if (is_asking()) {
+        sentinels_[next_]->give_up();
+    }
+    if (master_ != nullptr) {
+        master_->give_up();
+    }
+    locating_ = Locating::nothing;
+    is_news_ = false;
+    connection_.close();
+    next_ = (next_ + 1) % sentinels_.size();
+}
+
+void SentinelMaster::ask() {
+    connection_.close();
+    ++asked_;
+    locating_ = Locating::sentinel;
+    sentinels_[next_]->locate(timeout_);
+}
+
+/// The one that was listened to is gone, while the master may be in use, or be looked up.
+void SentinelMaster::listen_again() {
+    if (locating_ == Locating::subscription) {
+        ask_next({}, {}); // it takes too long
+    } else if (locating_ == Locating::master) {
+        start_timer(timer_, wait_to_listen_again);
+    } else {
+        locating_ = Locating::subscription;
+        start_timer(timer_, conf_.connect_timeout);
+        sentinels_[next_]->locate(timeout_);
+    }
+}
+
+/// A Sentinel is of no use: each is asked once before the owner, if it waits, is told so.
+void SentinelMaster::ask_next(std::string_view what, std::string_view detail) {
+    connection_.close();
+    sentinels_[next_]->give_up();
+    next_ = (next_ + 1) % sentinels_.size();
+    if (locating_ != Locating::sentinel) {
+        if (locating_ == Locating::subscription) {
+            locating_ = Locating::nothing;
+        }
+        start_timer(timer_, wait_to_listen_again);
+        return;
+    }
+    if (asked_ < sentinels_.size()) {
+        ask();
+        return;
+    }
+    locating_ = Locating::nothing;
+    owner_.on_not_located("no Sentinel tells where the master is", detail.empty() ? what : detail);
+}
+
+void SentinelMaster::on_located() {
+    if (locating_ == Locating::master) {
+        locating_ = Locating::nothing;
+        owner_.on_located();
+        return;
+    }
+    const ResolvedAddress &sentinel = *sentinels_[next_];
+    connection_.open(sentinel.address(), sentinel.host());
+}
+
+void SentinelMaster::on_not_located(std::string_view what, std::string_view detail) {
+    if (locating_ == Locating::master) {
+        locating_ = Locating::nothing;
+        owner_.on_not_located(what, detail);
+    } else {
+        ask_next(what, detail);
+    }
+}
+
+void SentinelMaster::on_connected() {
+    sentinel_.connected();
+    connection_.send_soon();
+}
+
+void SentinelMaster::on_bytes(std::string_view bytes) {
+    switch (sentinel_.received(bytes)) {
+    case Sentinel::Progress::more:
+        break;
+    case Sentinel::Progress::broken:
+        ask_next(sentinel_.problem().what, sentinel_.problem().redis_said);
+        return;
+    case Sentinel::Progress::answered:
+        on_master();
+        break;
+    }
+    connection_.set_idle(!is_asking());
+}
+
+void SentinelMaster::on_master() {
+    if (locating_ == Locating::sentinel) {
+        take_master();
+        return;
+    }
+    if (locating_ == Locating::subscription) {
+        locating_ = Locating::nothing;
+        stop_timer(timer_);
+    }
+    if (sentinel_.master() != endpoint_) {
+        is_news_ = true;
+        owner_.on_moved();
+    }
+}
+
+void SentinelMaster::on_lost(const Connection::Loss &loss) {
+    ask_next(loss.what, loss.detail);
+}
+
+/// As the worker is to leave.
+void SentinelMaster::on_dismissed() {
+    connection_.close();
+    stop_timer(timer_);
+}
+
+void SentinelMaster::take_master() {
+    locating_ = Locating::master;
+    if (master_ == nullptr || sentinel_.master() != endpoint_) {
+        endpoint_ = sentinel_.master();
+        ServerAddress name{.host = endpoint_.host, .port = endpoint_.port};
+        name.addresses = literal_address(name.host, name.port);
+        master_ = make_host(name);
+    }
+    master_->locate(timeout_);
+}
+
+} // namespace nginx_module

@@ -1,0 +1,74 @@
+// Asks the nodes of a cluster in turn for its map, over a connection that lasts as long as that
+// takes.
+#pragma once
+
+#include "../ngx.hpp"
+
+#include "../../redis_client/cluster_query.hpp"
+#include "../conf/configuration.hpp"
+#include "address_source.hpp"
+#include "connection.hpp"
+#include "resolved_address.hpp"
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace nginx_module {
+
+class SlotMapFetcher final : AddressSource::Callbacks, Connection::Callbacks {
+  public:
+    class Callbacks {
+      public:
+        /// `host` is the one that was asked.
+        virtual void on_map(const redis_client::ClusterMap &map, std::string_view host) = 0;
+        /// No node told it. `what` is static text, `detail` is valid during the call.
+        virtual void on_no_map(std::string_view what, std::string_view detail) = 0;
+
+      protected:
+        ~Callbacks() = default;
+    };
+
+    SlotMapFetcher(Callbacks &owner, const BackendConf &conf, ngx_log_t *log);
+    virtual ~SlotMapFetcher();
+    SlotMapFetcher(const SlotMapFetcher &) = delete;
+    SlotMapFetcher &operator=(const SlotMapFetcher &) = delete;
+
+    /// Tells the owner, perhaps at once. Each time another one is asked first, for one may know
+    /// less than the others.
+    void fetch();
+    bool is_fetching() const { return is_fetching_; }
+
+    /// Who may be asked beside the servers of the configuration.
+    void set_nodes(const std::vector<ServerAddress> &nodes);
+
+    /// The one that is asked, for logs.
+    std::string_view text() const { return hosts_[next_]->text(); }
+
+  private:
+    void on_located() override;
+    void on_not_located(std::string_view what, std::string_view detail) override;
+    void on_moved() override {} // hosts do not tell
+    void on_connected() override;
+    void on_bytes(std::string_view bytes) override;
+    void on_lost(const Connection::Loss &loss) override;
+    void on_dismissed() override;
+    redis_client::ByteQueue &output() override { return query_.output(); }
+
+    std::unique_ptr<ResolvedAddress> make_host(const ServerAddress &name);
+    void ask();
+    void ask_next(std::string_view what, std::string_view detail);
+    void stop();
+
+    Callbacks &owner_;
+    const BackendConf &conf_;
+    std::vector<std::unique_ptr<ResolvedAddress>> hosts_; // those of the configuration first
+    size_t next_ = 0;
+    size_t asked_ = 0;
+    bool is_fetching_ = false;
+    redis_client::ClusterQuery query_;
+    Connection connection_;
+    ngx_event_t timer_{}; // one takes too long
+};
+
+} // namespace nginx_module

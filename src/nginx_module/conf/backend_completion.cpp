@@ -1,0 +1,162 @@
+#include "backend_completion.hpp"
+
+#include "parameters.hpp"
+#include "resolver.hpp"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace nginx_module {
+
+namespace {
+
+constexpr const char *directive = "redis_rate_limit_backend";
+constexpr in_port_t redis_port = 6379;
+constexpr in_port_t sentinel_port = 26379;
+
+/// As the configuration names it, without the port.
+std::string_view name_of(const ServerAddress &server) {
+    return server.is_local() ? server.addresses.front().text() : std::string_view(server.host);
+}
+
+char *check_cluster(ngx_conf_t *cf, const BackendConf &backend) {
+    if (backend.session.database != 0) {
+        return refuse(cf, directive, "database", std::to_string(backend.session.database),
+                      "0 with mode cluster");
+    }
+    const auto socket = std::ranges::find_if(backend.servers, &ServerAddress::is_local);
+    if (socket != backend.servers.end()) {
+        return refuse(cf, directive, "server", name_of(*socket),
+                      "host or host:port with mode cluster");
+    }
+    return NGX_CONF_OK;
+}
+
+/// What lines of the block say of each other.
+char *check_lines(ngx_conf_t *cf, const BackendConf &backend) {
+    const auto &session = backend.session;
+    if (!session.username.empty() && session.password.empty()) {
+        return refuse(cf, directive, "username", session.username,
+                      "a password or password_file with it");
+    }
+    const auto &sentinel = backend.sentinel;
+    if (!sentinel.username.empty() && sentinel.password.empty()) {
+        return refuse(cf, directive, "sentinel_username", sentinel.username,
+                      "a sentinel_password or sentinel_password_file with it");
+    }
+    const bool has_sentinels = backend.mode == Mode::sentinel;
+    if (has_sentinels != !sentinel.master_name.empty()) {
+        return refuse(cf, directive, "sentinel_master", sentinel.master_name,
+                      "the master's name with mode sentinel, and none without");
+    }
+    if (!has_sentinels && !sentinel.password.empty()) {
+        return refuse(cf, directive, "sentinel_password", "***", "mode sentinel with it");
+    }
+    if (backend.mode == Mode::standalone && backend.servers.size() > 1) {
+        return refuse(cf, directive, "server", name_of(backend.servers[1]),
+                      "one server without mode sentinel or cluster");
+    }
+    return backend.mode == Mode::cluster ? check_cluster(cf, backend) : NGX_CONF_OK;
+}
+
+/// Ports and addresses that go without saying, once the mode is known.
+void complete_servers(BackendConf &backend) {
+    if (backend.servers.empty()) {
+        backend.servers.push_back({.host = "127.0.0.1"});
+    }
+    for (ServerAddress &server : backend.servers) {
+        if (server.port == 0) {
+            server.port = backend.mode == Mode::sentinel ? sentinel_port : redis_port;
+        }
+        if (server.addresses.empty()) {
+            server.addresses = literal_address(server.host, server.port);
+        }
+    }
+}
+
+char *set_up_tls(ngx_conf_t *cf, BackendConf &backend) {
+    const TlsSettings &settings = backend.tls_settings;
+    if (!settings.is_on.has_value() && settings != TlsSettings{}) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "%s: without \"ssl on\" other lines of ssl_* have no effect, and the "
+                           "connections are not encrypted",
+                           directive);
+    }
+    if (!settings.is_on.value_or(false)) {
+        return NGX_CONF_OK;
+    }
+    if (settings.certificate.empty() != settings.certificate_key.empty()) {
+        return refuse(cf, directive, "ssl_certificate", settings.certificate,
+                      "an ssl_certificate and an ssl_certificate_key, or neither");
+    }
+    const bool has_socket = std::ranges::any_of(backend.servers, &ServerAddress::is_local);
+    if (has_socket && settings.name.empty()) {
+        return refuse(cf, directive, "ssl", "on",
+                      "an ssl_name with it, for a unix socket has no name");
+    }
+    backend.tls = TlsContext::make(cf, settings);
+    return backend.tls != nullptr ? NGX_CONF_OK : static_cast<char *>(NGX_CONF_ERROR);
+}
+
+/// The addresses of a name; where there are none, it is told why.
+std::vector<Address> look_up(ngx_conf_t *cf, const BackendConf &backend,
+                             const ServerAddress &server) {
+    ngx_url_t url{};
+    url.url = to_ngx(server.host);
+    url.default_port = server.port;
+    if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
+        const bool is_refused = backend.resolver == nullptr;
+        const ngx_uint_t level = is_refused ? NGX_LOG_EMERG : NGX_LOG_WARN;
+        ngx_log_error(level, cf->log, 0,
+                      "%s: invalid server \"%V\" of \"%s\" (%s), expected a host that "
+                      "resolves, or %s",
+                      directive, &url.url, backend.name.c_str(),
+                      url.err != nullptr ? url.err : "no memory",
+                      is_refused ? "a resolver" : "that the resolver knows later");
+        return {};
+    }
+    std::vector<Address> addresses;
+    for (const ngx_addr_t &found : std::span(url.addrs, url.naddrs)) {
+        addresses.emplace_back(found.sockaddr, found.socklen);
+    }
+    return addresses;
+}
+
+} // namespace
+
+char *complete_backend(ngx_conf_t *cf, BackendConf &backend) {
+    if (char *result = check_lines(cf, backend); result != NGX_CONF_OK) {
+        return result;
+    }
+    complete_servers(backend);
+    return set_up_tls(cf, backend);
+}
+
+bool look_up_servers(ngx_conf_t *cf, BackendConf &backend, ngx_resolver_t *resolver) {
+    backend.resolver = resolver;
+    if (resolver != nullptr && !may_be_implied(*resolver)) {
+        return true;
+    }
+    for (ServerAddress &server : backend.servers) {
+        if (!server.addresses.empty()) {
+            continue;
+        }
+        std::vector<Address> found = look_up(cf, backend, server);
+        if (found.empty() && resolver == nullptr) {
+            return false;
+        }
+        (resolver != nullptr ? server.spare : server.addresses) = std::move(found);
+    }
+    return true;
+}
+
+BackendConf &add_default_backend(MainConf &main) {
+    main.backends.push_back(std::make_unique<BackendConf>("default"));
+    complete_servers(*main.backends.back());
+    return *main.backends.back();
+}
+
+} // namespace nginx_module

@@ -1,0 +1,362 @@
+// The directive redis_rate_limit_backend, and the lines of its block.
+#include "../../rate_limit/parse.hpp"
+#include "backend_completion.hpp"
+#include "configuration.hpp"
+#include "directives.hpp"
+#include "parameters.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+namespace nginx_module {
+
+namespace {
+
+constexpr const char *directive = "redis_rate_limit_backend";
+
+/// The draft that the block's lines fill in.
+struct Block {
+    BackendConf &backend;
+    GivenParameters given;
+};
+
+/// Null, or what was expected instead.
+const char *set_count(std::string_view value, uint64_t &target) {
+    const auto number = rate_limit::parse_whole_number(value, 1'000'000);
+    target = number.value_or(0);
+    return target > 0 ? nullptr : "a whole number from 1 to 1000000";
+}
+
+/// The named time; `target` is left alone where it is none.
+bool set_time(std::string_view value, std::chrono::milliseconds &target) {
+    ngx_str_t text = to_ngx(value);
+    const ngx_int_t time = ngx_parse_time(&text, 0);
+    constexpr ngx_int_t longest = 3'600'000;
+    if (time < 1 || time > longest) { // NGX_ERROR is negative
+        return false;
+    }
+    target = std::chrono::milliseconds(time);
+    return true;
+}
+
+constexpr const char *expected_time = "a time from 1ms to 1h, such as 100ms";
+
+/// A time for which requests may wait. Who means milliseconds easily forgets the unit.
+const char *set_timeout(ngx_conf_t *cf, std::string_view value, std::chrono::milliseconds &target) {
+    constexpr std::chrono::seconds longest_usual{10};
+    if (!set_time(value, target)) {
+        return expected_time;
+    }
+    if (target > longest_usual) {
+        const ngx_str_t *words = words_of(cf).data();
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "%s: %V \"%V\" is %L ms, expected at most 10s, such as 100ms (a time "
+                           "without a unit is in seconds)",
+                           directive, words, words + 1, static_cast<int64_t>(target.count()));
+    }
+    return nullptr;
+}
+
+constexpr const char *expected_server = "host, host:port, [address]:port or unix:/path";
+
+/// Names are looked up when all has been read, and it is known whether there is a resolver.
+const char *set_server(ngx_conf_t *cf, Block &block, std::string_view value) {
+    ngx_url_t url{};
+    url.url = to_ngx(value);
+    const bool is_path = ngx_strncasecmp(url.url.data, to_ngx("unix:").data, 5) == 0;
+    if (!is_path && value.find_first_of("/@?=,") != std::string_view::npos) {
+        refuse(cf, directive, "server", "***", expected_server); // a URL may have a password
+        return already_told;
+    }
+    url.no_resolve = 1;
+    if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s: invalid server \"%V\" (%s), expected %s",
+                           directive, &url.url, url.err != nullptr ? url.err : "no memory",
+                           expected_server);
+        return already_told;
+    }
+    if (url.family == AF_UNIX && !value.substr(5).starts_with('/')) {
+        return expected_server; // it would depend on the directory in which nginx was started
+    }
+    std::string_view host = view(url.host);
+    if (url.family != AF_UNIX && host.find_first_not_of("0123456789") == std::string_view::npos) {
+        return expected_server; // a port alone, of which the resolver makes an address
+    }
+    if (host.starts_with('[')) {
+        host = host.substr(1, host.size() - 2); // of an IPv6 address
+    }
+    ServerAddress server{.host = std::string(host), .port = url.port};
+    if (url.family == AF_UNIX) {
+        server = {.host = {}, .addresses = {Address(url.addrs[0].sockaddr, url.addrs[0].socklen)}};
+    }
+    block.backend.servers.push_back(std::move(server));
+    return nullptr;
+}
+
+const char *set_mode(ngx_conf_t * /*cf*/, Block &block, std::string_view value) {
+    constexpr std::pair<std::string_view, Mode> modes[] = {
+        {"standalone", Mode::standalone}, {"sentinel", Mode::sentinel}, {"cluster", Mode::cluster}};
+    const auto *known = std::ranges::find(modes, value, [](auto &mode) { return mode.first; });
+    if (known == std::end(modes)) {
+        return "standalone, sentinel or cluster";
+    }
+    block.backend.mode = known->second;
+    block.backend.session.needs_master = block.backend.mode == Mode::sentinel;
+    return nullptr;
+}
+
+const char *take_password(std::string_view value, std::string &target) {
+    if (value.empty() || !target.empty()) {
+        return "one password or password_file";
+    }
+    target = value;
+    return nullptr;
+}
+
+/// The first line of a file; nothing where it cannot be read or has 4096 bytes and more, with the
+/// reason in errno, or is empty, with errno 0.
+std::optional<std::string> first_line(const char *path) {
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file == -1) {
+        return std::nullopt;
+    }
+    std::array<char, 4096> text;
+    const ssize_t size = read(file, text.data(), text.size());
+    const int error = size < 0 ? errno : 0;
+    close(file);
+    const std::string_view all(text.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
+    const std::string_view line = all.substr(0, all.find_first_of("\r\n"));
+    if (line.size() == text.size()) {
+        errno = EFBIG;
+        return std::nullopt;
+    }
+    errno = error;
+    return line.empty() ? std::nullopt : std::optional<std::string>(line);
+}
+
+const char *take_password_file(ngx_conf_t *cf, std::string_view value, std::string &target) {
+    ngx_str_t path = to_ngx(value);
+    if (ngx_conf_full_name(cf->cycle, &path, 1) != NGX_OK) {
+        return "a path";
+    }
+    const auto password = first_line(reinterpret_cast<const char *>(path.data));
+    if (!password) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
+                           "%s: invalid %V \"%V\", expected a readable file whose "
+                           "first line is the password",
+                           directive, words_of(cf).data(), &path);
+        return already_told;
+    }
+    return take_password(*password, target);
+}
+
+using redis_client::Breaker;
+
+const Parameter<Breaker::Settings> breaker_parameters[] = {
+    {"failures",
+     [](ngx_conf_t *, Breaker::Settings &breaker, std::string_view value) -> const char * {
+         return set_count(value, breaker.failures);
+     }},
+    {"cooldown",
+     [](ngx_conf_t *, Breaker::Settings &breaker, std::string_view value) -> const char * {
+         return set_time(value, breaker.cooldown) ? nullptr : expected_time;
+     }},
+};
+
+const char *set_breaker(ngx_conf_t *cf, Block &block, std::string_view value) {
+    Breaker::Settings &breaker = block.backend.session.breaker;
+    const auto words = words_of(cf).subspan(1);
+    if (value == "off") {
+        breaker.failures = 0;
+        return words.size() == 1 ? nullptr : "off alone, or failures= and cooldown=";
+    }
+    char *result = set_parameters<Breaker::Settings>(cf, "redis_rate_limit_backend: breaker",
+                                                     breaker_parameters, words, breaker);
+    return result == NGX_CONF_OK ? nullptr : already_told;
+}
+
+const char *set_switch(std::string_view value, bool &target) {
+    target = value == "on";
+    return target || value == "off" ? nullptr : "on or off";
+}
+
+const char *set_text(std::string_view value, std::string &target) {
+    target = value;
+    return value.empty() ? "one that is not empty" : nullptr;
+}
+
+const char *set_tls_versions(ngx_conf_t *cf, Block &block, std::string_view /*first*/) {
+    constexpr std::pair<std::string_view, TlsVersion> versions[] = {
+        {"TLSv1", tls_1_0}, {"TLSv1.1", tls_1_1}, {"TLSv1.2", tls_1_2}, {"TLSv1.3", tls_1_3}};
+    unsigned &given = block.backend.tls_settings.versions;
+    given = 0;
+    for (const ngx_str_t &word : words_of(cf).subspan(1)) {
+        const auto *known =
+            std::ranges::find(versions, view(word), [](auto &v) { return v.first; });
+        if (known == std::end(versions)) {
+            refuse(cf, directive, "ssl_protocols", view(word),
+                   "some of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3");
+            return already_told;
+        }
+        given |= known->second;
+    }
+    return nullptr;
+}
+
+constexpr std::string_view lines_of_several_values[] = {"breaker", "ssl_protocols"};
+
+const Parameter<Block> parameters[] = {
+    {"server", set_server, Is::repeated},
+    {"mode", set_mode},
+    {"username",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         block.backend.session.username = value;
+         return value.empty() ? "a name" : nullptr;
+     }},
+    {"password",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return take_password(value, block.backend.session.password);
+     },
+     Is::secret},
+    {"password_file",
+     [](ngx_conf_t *cf, Block &block, std::string_view value) -> const char * {
+         return take_password_file(cf, value, block.backend.session.password);
+     }},
+    {"sentinel_master",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_text(value, block.backend.sentinel.master_name);
+     }},
+    {"sentinel_username",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_text(value, block.backend.sentinel.username);
+     }},
+    {"sentinel_password",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return take_password(value, block.backend.sentinel.password);
+     },
+     Is::secret},
+    {"sentinel_password_file",
+     [](ngx_conf_t *cf, Block &block, std::string_view value) -> const char * {
+         return take_password_file(cf, value, block.backend.sentinel.password);
+     }},
+    {"database",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         const auto number = rate_limit::parse_whole_number(value, INT32_MAX);
+         block.backend.session.database = number.value_or(0);
+         return number ? nullptr : "a whole number from 0";
+     }},
+    {"prefix",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         // a variable would be taken literally, hence no `$`
+         const bool plain = std::ranges::all_of(
+             value, [](char c) { return c > ' ' && c <= '~' && c != '{' && c != '}' && c != '$'; });
+         block.backend.prefix = value;
+         return plain && value.size() <= rate_limit::longest_prefix
+                    ? nullptr
+                    : "at most 64 printable characters without spaces, braces and $";
+     }},
+    {"connect_timeout",
+     [](ngx_conf_t *cf, Block &block, std::string_view value) -> const char * {
+         return set_timeout(cf, value, block.backend.connect_timeout);
+     }},
+    {"timeout",
+     [](ngx_conf_t *cf, Block &block, std::string_view value) -> const char * {
+         return set_timeout(cf, value, block.backend.session.timeout);
+     }},
+    {"max_pending",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_count(value, block.backend.session.max_pending);
+     }},
+    {"breaker", set_breaker},
+    {"ssl",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_switch(value, block.backend.tls_settings.is_on.emplace());
+     }},
+    {"ssl_verify",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_switch(value, block.backend.tls_settings.verifies);
+     }},
+    {"ssl_verify_depth",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         const auto number = rate_limit::parse_whole_number(value, 100);
+         block.backend.tls_settings.verify_depth = number.value_or(0);
+         return number ? nullptr : "a whole number from 0 to 100";
+     }},
+    {"ssl_name",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_text(value, block.backend.tls_settings.name);
+     }},
+    {"ssl_trusted_certificate",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_text(value, block.backend.tls_settings.trusted_certificate);
+     }},
+    {"ssl_certificate",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_text(value, block.backend.tls_settings.certificate);
+     }},
+    {"ssl_certificate_key",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_text(value, block.backend.tls_settings.certificate_key);
+     }},
+    {"ssl_ciphers",
+     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+         return set_text(value, block.backend.tls_settings.ciphers);
+     }},
+    {"ssl_protocols", set_tls_versions},
+};
+
+char *set_block_line(ngx_conf_t *cf, ngx_command_t *command, void *conf) {
+    auto &block = *static_cast<Block *>(conf);
+    const auto words = words_of(cf);
+    const std::string_view name = view(words[0]);
+    const Parameter<Block> *parameter = find_parameter<Block>(parameters, name);
+    const bool is_include = name == "include";
+    if (parameter == nullptr && !is_include) {
+        return refuse_unknown_parameter<Block>(cf, directive, parameters,
+                                               name.substr(0, name.find_first_of("=:")));
+    }
+    const bool takes_several =
+        std::ranges::find(lines_of_several_values, name) != std::end(lines_of_several_values);
+    if (words.size() != 2 && (words.size() < 2 || !takes_several)) {
+        return refuse(cf, directive, "number of values of", name,
+                      takes_several ? "one or more" : "one");
+    }
+    if (is_include) {
+        return ngx_conf_include(cf, command, conf);
+    }
+    return set_parameter<Block>(cf, directive, parameters, block.given, block, *parameter,
+                                view(words[1]));
+}
+
+char *parse_block(ngx_conf_t *cf, Block &block) {
+    const ngx_conf_t saved = *cf;
+    cf->handler = set_block_line;
+    cf->handler_conf = &block;
+    char *result = ngx_conf_parse(cf, nullptr);
+    *cf = saved;
+    return result;
+}
+
+} // namespace
+
+char *set_backend(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
+    auto &main = *static_cast<MainConf *>(conf);
+    const std::string_view name = view(words_of(cf)[1]);
+    if (!rate_limit::is_name(name)) {
+        const bool is_url = name.find("://") != std::string_view::npos ||
+                            name.find('@') != std::string_view::npos; // with a password, perhaps
+        return refuse(cf, directive, "name", is_url ? "***" : name, expected_name);
+    }
+    if (main.backend(name) != nullptr) {
+        return refuse(cf, directive, "name", name, "each backend once");
+    }
+    main.backends.push_back(std::make_unique<BackendConf>(std::string(name)));
+    Block block{.backend = *main.backends.back(), .given = {}};
+    char *result = parse_block(cf, block);
+    return result == NGX_CONF_OK ? complete_backend(cf, block.backend) : result;
+}
+
+} // namespace nginx_module

@@ -1,0 +1,176 @@
+// The configuration as the directives leave it and requests read it.
+#pragma once
+
+#include "../ngx.hpp"
+
+#include "../../redis_client/sentinel.hpp"
+#include "../../redis_client/session.hpp"
+#include "../memory/backend_memory.hpp"
+#include "../memory/zone_memory.hpp"
+#include "address.hpp"
+#include "tls_context.hpp"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nginx_module {
+
+/// Of which servers a Redis consists.
+enum class Mode { standalone, sentinel, cluster };
+
+/// A number that no other backend has, of any configuration that the process still knows: a reload
+/// keeps the configuration before it for as long as requests use that. The workers' tables of
+/// backends go by it.
+class BackendIndex {
+  public:
+    BackendIndex();
+    ~BackendIndex();
+    BackendIndex(const BackendIndex &) = delete;
+    BackendIndex &operator=(const BackendIndex &) = delete;
+
+    size_t value() const { return value_; }
+
+  private:
+    size_t value_;
+};
+
+/// `redis_rate_limit_backend`: a Redis and how to talk to it.
+struct BackendConf {
+    explicit BackendConf(std::string a_name) : name(std::move(a_name)) {}
+
+    const BackendIndex index;
+    std::string name;
+    Mode mode = Mode::standalone;
+    std::vector<ServerAddress> servers; // one Redis, or the Sentinels, or some nodes of the cluster
+    redis_client::SentinelSettings sentinel;
+    ngx_resolver_t *resolver = nullptr; // null: names were resolved when nginx started
+    TlsSettings tls_settings;
+    std::unique_ptr<TlsContext> tls; // null: plain TCP. Set when all has been read
+    redis_client::SessionSettings session;
+    std::string prefix = "rl:";
+    std::chrono::milliseconds connect_timeout{250};
+    uint64_t identity = 0;                                   // no other Redis has it
+    bool is_used() const { return !session.shapes.empty(); } // by some rule
+    BackendMemory memory;
+};
+
+/// What a rule does to a request for which Redis gave no verdict in time.
+enum class OnError { local, open, closed };
+
+/// What is shown of a zone's keys, in logs and among the top keys.
+enum class ShowKeys { on, hash, off };
+
+/// Where a directive stands, for messages about it that come only after all has been read.
+struct Position {
+    explicit Position(const ngx_conf_t *cf)
+        : file(cf->conf_file->file.name), line(cf->conf_file->line) {}
+    ngx_str_t file;
+    ngx_uint_t line;
+};
+
+struct RuleConf;
+
+struct ZoneConf {
+    explicit ZoneConf(const ngx_conf_t *cf) : position(cf) {}
+
+    Position position;
+    std::string name;
+    size_t size = 0; // of its shared memory
+    ngx_http_complex_value_t key{};
+    bool key_is_binary_address = false; // $binary_remote_addr: bytes that logs show as an address
+    std::string backend_name = "default";
+    BackendConf *backend = nullptr;        // set when all has been read
+    std::vector<RuleConf *> named_rules{}; // the first of each name, set when all has been read
+    OnError on_error = OnError::local;
+    uint64_t local_limit_percent = 100; // this host's part of limits while Redis gives no verdict
+    std::chrono::milliseconds deny_cache{60'000}; // how long a denial is known; 0: not at all
+    bool has_top_keys = true;                     // the keys rejected most are kept
+    ShowKeys show_keys = ShowKeys::on;
+    ZoneMemory memory;
+
+    /// What the shared memory keeps of the keys rejected most: not more than may be shown.
+    rate_limit::TopKeys::Kept kept_top_keys() const;
+};
+
+/// Where in nginx's phases a rule is applied: before or after authentication.
+enum class Phase : uint8_t { access, precontent };
+inline constexpr Phase all_phases[] = {Phase::access, Phase::precontent};
+
+struct RuleConf {
+    explicit RuleConf(const ngx_conf_t *cf) : position(cf) {}
+
+    Position position;
+    rate_limit::Rule rule;
+    Phase phase = Phase::access;
+    bool dry_run = false;
+    bool has_delay = false; // was given, for whatever algorithm
+    // Numbers of the quota that a request's variables give; null: they stand in `rule`.
+    ngx_http_complex_value_t *limit = nullptr;
+    ngx_http_complex_value_t *burst = nullptr;
+    ngx_http_complex_value_t *cost = nullptr;
+
+    // Set when all has been read:
+    const ZoneConf *zone = nullptr;
+    std::optional<rate_limit::KeyFormat> key_format;
+    std::vector<redis_client::WireWords> arguments; // of a rule without variables, of each shard
+    std::string name;
+    std::string limit_text;            // as it was given
+    RuleConf *first_of_name = nullptr; // in the zone: this one, or the one that counts for it
+    rate_limit::RuleCounters *counters = nullptr; // of the first; set when there is memory
+    bool is_refunded = false; // what its counter was charged with may be given back a moment later
+
+    bool has_variables() const { return limit != nullptr || burst != nullptr || cost != nullptr; }
+};
+
+/// Whether a request asks for both at once, where both apply: in a cluster their keys have to be in
+/// one hash slot, as those of one zone are that have no shards.
+bool are_asked_together(const RuleConf &rule, const RuleConf &other);
+
+/// Those of one level, which hold together.
+using RuleList = std::vector<const RuleConf *>;
+
+struct LocationConf;
+
+struct MainConf {
+    std::vector<std::unique_ptr<BackendConf>> backends;
+    std::vector<std::unique_ptr<ZoneConf>> zones;
+    std::vector<std::unique_ptr<RuleConf>> rules;
+    std::vector<std::unique_ptr<RuleList>> rule_lists;
+    std::vector<const LocationConf *> locations;
+
+    BackendConf *backend(std::string_view name) const;
+    ZoneConf *zone(std::string_view name) const;
+};
+
+/// Which header families a response gets: a set of bits.
+enum HeaderFamily : ngx_uint_t { no_headers = 0, x_headers = 1, ietf_headers = 2 };
+
+struct LocationConf {
+    RuleList *rules; // stated here or inherited; null: none was, empty: `off`
+    ngx_flag_t dry_run;
+    ngx_uint_t status;
+    ngx_uint_t log_level;
+    ngx_uint_t headers; // of HeaderFamily
+
+    bool is_dry_run(const RuleConf &rule) const { return dry_run == 1 || rule.dry_run; }
+};
+
+void *create_main_conf(ngx_conf_t *cf) noexcept;
+void *create_location_conf(ngx_conf_t *cf) noexcept;
+char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept;
+
+inline MainConf &main_conf(ngx_conf_t *cf) {
+    return *static_cast<MainConf *>(
+        ngx_http_conf_get_module_main_conf(cf, ngx_http_redis_rate_limit_module));
+}
+
+inline const LocationConf &location_conf(ngx_http_request_t *r) {
+    return *static_cast<const LocationConf *>(
+        ngx_http_get_module_loc_conf(r, ngx_http_redis_rate_limit_module));
+}
+
+} // namespace nginx_module

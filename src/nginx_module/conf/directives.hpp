@@ -1,0 +1,18 @@
+// What nginx calls for each directive that is read, named as the directive is. The table of all
+// directives is in module.cpp.
+#pragma once
+
+#include "../ngx.hpp"
+
+namespace nginx_module {
+
+char *set_backend(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
+char *set_zone(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
+char *set_rule(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
+
+// location_directives.cpp
+char *set_status(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
+char *set_log_level(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
+char *set_headers(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
+
+} // namespace nginx_module

@@ -1,0 +1,57 @@
+#include "key_text.hpp"
+
+#include "../../rate_limit/key.hpp"
+
+#include <algorithm>
+
+namespace nginx_module {
+
+namespace {
+
+std::string_view address_text(std::string_view bytes, KeyTextBuffer &out) {
+    const int family = bytes.size() == sizeof(in_addr) ? AF_INET : AF_INET6;
+    if (family == AF_INET6 && bytes.size() != sizeof(in6_addr)) {
+        return bytes; // a client on a unix socket: no address
+    }
+    const char *text = inet_ntop(family, bytes.data(), out.data(), out.size());
+    return text != nullptr ? std::string_view(text) : bytes;
+}
+
+std::string_view readable(const ZoneConf &zone, std::string_view key, KeyTextBuffer &out) {
+    return zone.key_is_binary_address ? address_text(key, out) : key;
+}
+
+std::string_view as_shown(const ZoneConf &zone, std::string_view key, KeyTextBuffer &out) {
+    switch (zone.show_keys) {
+    case ShowKeys::on:
+        return readable(zone, key, out);
+    case ShowKeys::hash:
+        return hash_of_key(zone, key, out);
+    case ShowKeys::off:
+        break;
+    }
+    return {};
+}
+
+} // namespace
+
+std::string_view hash_of_key(const ZoneConf &zone, std::string_view key, KeyTextBuffer &out) {
+    constexpr size_t shown_digits = 12;
+    const rate_limit::KeyDigest digest = rate_limit::digest_of(readable(zone, key, out));
+    std::copy_n(digest.begin(), shown_digits, out.begin());
+    return {out.data(), shown_digits};
+}
+
+KeyText::KeyText(const ZoneConf &zone, std::string_view key)
+    : text_(as_shown(zone, key, buffer_)) {}
+
+KeyPhrase::KeyPhrase(const ZoneConf &zone, std::string_view key) {
+    if (zone.show_keys == ShowKeys::off) {
+        return;
+    }
+    KeyText text(zone, key);
+    const u_char *end = ngx_snprintf(bytes_.data(), bytes_.size(), ", key \"%V\"", text.shown());
+    shown_ = {static_cast<size_t>(end - bytes_.data()), bytes_.data()};
+}
+
+} // namespace nginx_module

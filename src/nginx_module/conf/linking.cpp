@@ -1,0 +1,255 @@
+#include "linking.hpp"
+
+#include "../../rate_limit/shards.hpp"
+#include "../../redis_client/arguments.hpp"
+#include "../memory/shared_memory.hpp"
+#include "../util.hpp"
+#include "backend_completion.hpp"
+#include "resolver.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace nginx_module {
+
+namespace {
+
+bool refuse_unknown(ngx_conf_t *cf, const Position &position, const char *directive,
+                    const char *what, std::string_view name) {
+    ngx_str_t unknown = to_ngx(name);
+    ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                  "%s: unknown %s \"%V\", expected one that a redis_rate_limit_%s line defines, "
+                  "in %V:%ui",
+                  directive, what, &unknown, what, &position.file, position.line);
+    return false;
+}
+
+/// What makes a Redis another one, after a reload too.
+uint64_t identity_of(const BackendConf &backend) {
+    std::string text =
+        std::to_string(backend.session.database) + " " + backend.sentinel.master_name;
+    for (const ServerAddress &server : backend.servers) {
+        text += " " + server.host + ":" + std::to_string(server.port);
+        if (server.is_local()) {
+            text += server.addresses.front().text();
+        }
+    }
+    return rate_limit::hash_of({}, text).low;
+}
+
+bool link_zone(ngx_conf_t *cf, MainConf &conf, ZoneConf &zone) {
+    zone.backend = conf.backend(zone.backend_name);
+    if (zone.backend == nullptr && zone.backend_name == "default") {
+        zone.backend = &add_default_backend(conf);
+    }
+    if (zone.backend == nullptr) {
+        return refuse_unknown(cf, zone.position, "redis_rate_limit_zone", "backend",
+                              zone.backend_name);
+    }
+    zone.backend->identity = identity_of(*zone.backend);
+    return true;
+}
+
+bool add_memory(ngx_conf_t *cf, BackendConf &backend) {
+    ngx_shm_zone_t *shared =
+        add_shared_memory(cf, "redis_rate_limit_backend:" + backend.name, BackendMemory::size());
+    if (shared == nullptr) {
+        return false;
+    }
+    shared->data = &backend;
+    shared->init = [](ngx_shm_zone_t *memory, void *old) noexcept -> ngx_int_t {
+        const auto *running = static_cast<const BackendConf *>(old);
+        return static_cast<BackendConf *>(memory->data)
+            ->memory.attach(memory, running != nullptr ? &running->memory : nullptr);
+    };
+    return true;
+}
+
+void set_arguments(RuleConf &conf) {
+    const rate_limit::Rule &rule = conf.rule;
+    const uint64_t shards = rate_limit::shards_in_use(rule.quota, rule.shards);
+    for (uint64_t shard = 0; shard < shards; ++shard) {
+        const rate_limit::Quota share = rate_limit::share_of(rule.quota, shards, shard);
+        conf.arguments.push_back(redis_client::check_arguments(share, rule.aligned));
+    }
+}
+
+bool link_rule(ngx_conf_t *cf, const MainConf &conf, RuleConf &rule) {
+    rule.zone = conf.zone(rule.rule.zone);
+    if (rule.zone == nullptr) {
+        return refuse_unknown(cf, rule.position, "redis_rate_limit", "zone", rule.rule.zone);
+    }
+    rule.key_format.emplace(rule.zone->backend->prefix, rule.rule);
+    set_arguments(rule);
+    rule.name = rule.rule.name();
+    rule.limit_text =
+        rule.limit != nullptr ? view(rule.limit->value) : std::to_string(rule.rule.quota.limit);
+    return true;
+}
+
+/// A name stands for one thing in metrics and headers.
+bool join_names(ngx_conf_t *cf, const MainConf &conf) {
+    std::map<std::pair<std::string_view, std::string_view>, RuleConf *> named;
+    for (const auto &rule : conf.rules) {
+        const auto [known, is_new] = named.try_emplace({rule->rule.zone, rule->name}, rule.get());
+        rule->first_of_name = known->second;
+        if (is_new) {
+            conf.zone(rule->rule.zone)->named_rules.push_back(rule.get());
+        }
+        const rate_limit::Algorithm algorithm = rule->first_of_name->rule.quota.algorithm;
+        if (algorithm != rule->rule.quota.algorithm) {
+            ngx_str_t name = to_ngx(rule->name);
+            ngx_str_t first = to_ngx(to_string(algorithm));
+            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                          "redis_rate_limit: invalid name \"%V\", expected algorithm=%V as its "
+                          "other rules of the zone have, or another name= in %V:%ui",
+                          &name, &first, &rule->position.file, rule->position.line);
+            return false;
+        }
+    }
+    return true;
+}
+
+/// A window's end is in Redis: it stays what the rule that began it wanted.
+void warn_of_other_windows(ngx_conf_t *cf, const RuleConf &rule) {
+    ngx_str_t name = to_ngx(rule.name);
+    ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                  "redis_rate_limit: rules share the counter \"%V\" of zone \"%s\", some aligned "
+                  "and some not, so that its windows are either, expected another name= in %V:%ui",
+                  &name, rule.rule.zone.c_str(), &rule.position.file, rule.position.line);
+}
+
+/// What rules that share a counter are to have in common.
+bool check_counters(ngx_conf_t *cf, const MainConf &conf) {
+    struct Counter {
+        const rate_limit::Rule *first;
+        bool is_told = false; // of its windows
+    };
+    std::map<decltype(std::declval<rate_limit::Rule>().counter()), Counter> counters;
+    for (const auto &rule : conf.rules) {
+        Counter &counter =
+            counters.try_emplace(rule->rule.counter(), Counter{&rule->rule}).first->second;
+        if (rule->rule.shards != counter.first->shards) {
+            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                          "redis_rate_limit: invalid shards \"%uL\", expected shards=%uL as the "
+                          "other rules of its counter have, or another name= in %V:%ui",
+                          rule->rule.shards, counter.first->shards, &rule->position.file,
+                          rule->position.line);
+            return false;
+        }
+        if (rule->rule.aligned != counter.first->aligned && !counter.is_told) {
+            counter.is_told = true;
+            warn_of_other_windows(cf, *rule);
+        }
+    }
+    return true;
+}
+
+/// Whether there is room for the counters of the zone's rules.
+bool check_size(ngx_conf_t *cf, const ZoneConf &zone) {
+    const size_t rules = zone.named_rules.size();
+    if (rules <= ZoneMemory::most_rules(zone.size)) {
+        return true;
+    }
+    ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                  "redis_rate_limit_zone: invalid zone \"%s:%uzk\", expected a size of at least "
+                  "%uzk for its %uz rules in %V:%ui",
+                  zone.name.c_str(), zone.size / 1024, ZoneMemory::size_for(rules) / 1024, rules,
+                  &zone.position.file, zone.position.line);
+    return false;
+}
+
+/// Whether what the rule charges may be given back, since one denies that is asked beside it.
+bool is_refunded(const RuleList &level, const RuleConf &rule) {
+    return std::ranges::any_of(level, [&](const RuleConf *other) {
+        return other->phase == rule.phase && !are_asked_together(*other, rule);
+    });
+}
+
+void mark_refunded(const MainConf &conf, RuleConf &marked) {
+    marked.is_refunded = std::ranges::any_of(conf.rule_lists, [&](const auto &level) {
+        return std::ranges::any_of(*level, [&](const RuleConf *rule) {
+            return rule->rule.same_counter(marked.rule) && is_refunded(*level, *rule);
+        });
+    });
+}
+
+void add_shape(std::vector<redis_client::ScriptShape> &shapes,
+               const redis_client::ScriptShape &shape) {
+    if (std::ranges::find(shapes, shape) == shapes.end()) {
+        shapes.push_back(shape);
+    }
+}
+
+/// A request may leave out rules, by an empty key or a variable. Where they are few, each way to do
+/// so has a script of its own. Where they are more, the checks run the script for any rules, which
+/// costs Redis more: a client that chooses which keys are empty must not choose how many scripts
+/// there are.
+void add_rare_shapes(redis_client::SessionSettings &session, const redis_client::ScriptShape &all) {
+    constexpr size_t few = 4;
+    const auto parts = all.parts();
+    if (parts.size() > few) {
+        return;
+    }
+    for (unsigned chosen = 1; chosen < 1U << parts.size(); ++chosen) {
+        redis_client::ScriptShape shape;
+        for (size_t i = 0; i < parts.size(); ++i) {
+            if ((chosen >> i & 1) != 0) {
+                shape.add(parts[i]);
+            }
+        }
+        add_shape(session.rare_shapes, shape);
+    }
+}
+
+/// The scripts that a location's requests will ask for.
+void add_scripts(const LocationConf &location) {
+    const RuleList &rules = *location.rules;
+    for (auto first = rules.begin(); first != rules.end(); ++first) {
+        const auto is_with_first = [&](const RuleConf *rule) {
+            return rule->phase == (*first)->phase && are_asked_together(*rule, **first);
+        };
+        if (std::find_if(rules.begin(), first, is_with_first) != first) {
+            continue; // as part of an earlier one's
+        }
+        redis_client::ScriptShape shape;
+        for (const RuleConf *rule : rules) {
+            if (is_with_first(rule)) {
+                shape.add({.algorithm = rule->rule.quota.algorithm,
+                           .dry_run = location.is_dry_run(*rule)});
+            }
+        }
+        redis_client::SessionSettings &session = (*first)->zone->backend->session;
+        add_shape(session.shapes, shape);
+        add_rare_shapes(session, shape);
+    }
+}
+
+} // namespace
+
+bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
+    const auto look_up = [&, resolver = resolver_of(cf)](const auto &backend) {
+        return look_up_servers(cf, *backend, resolver);
+    };
+    const auto link_zones = [&](const auto &zone) { return link_zone(cf, conf, *zone); };
+    const auto link_rules = [&](const auto &rule) { return link_rule(cf, conf, *rule); };
+    const auto add_memories = [&](const auto &backend) { return add_memory(cf, *backend); };
+    const auto has_room = [&](const auto &zone) { return check_size(cf, *zone); };
+    if (!std::ranges::all_of(conf.zones, link_zones) ||
+        !std::ranges::all_of(conf.rules, link_rules) || !join_names(cf, conf) ||
+        !check_counters(cf, conf) || !std::ranges::all_of(conf.zones, has_room) ||
+        !std::ranges::all_of(conf.backends, look_up) ||
+        !std::ranges::all_of(conf.backends, add_memories)) {
+        return false;
+    }
+    for (const auto &rule : conf.rules) {
+        mark_refunded(conf, *rule);
+    }
+    for (const LocationConf *location : conf.locations) {
+        add_scripts(*location);
+    }
+    return true;
+}
+
+} // namespace nginx_module

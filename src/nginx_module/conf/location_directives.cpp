@@ -1,0 +1,91 @@
+// The directives that a location has beside its rules.
+#include "../../rate_limit/parse.hpp"
+#include "configuration.hpp"
+#include "directives.hpp"
+#include "parameters.hpp"
+
+#include <optional>
+
+namespace nginx_module {
+
+namespace {
+
+char *refuse_second(ngx_conf_t *cf, const char *directive) {
+    return refuse(cf, directive, "second value", view(words_of(cf)[1]), "one on a level");
+}
+
+struct NamedChoice {
+    std::string_view name;
+    ngx_uint_t choice;
+};
+
+/// The choice of that name; nothing where there is none.
+template <size_t n>
+std::optional<ngx_uint_t> choose(const NamedChoice (&choices)[n], std::string_view name) {
+    for (const auto &[choice_name, choice] : choices) {
+        if (choice_name == name) {
+            return choice;
+        }
+    }
+    return std::nullopt;
+}
+
+} // namespace
+
+char *set_status(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
+    auto &status = static_cast<LocationConf *>(conf)->status;
+    const std::string_view value = view(words_of(cf)[1]);
+    if (status != NGX_CONF_UNSET_UINT) {
+        return refuse_second(cf, "redis_rate_limit_status");
+    }
+    const auto code = rate_limit::parse_whole_number(value, 599);
+    if (!code || *code < 400) {
+        return refuse(cf, "redis_rate_limit_status", "code", value, "400 to 599");
+    }
+    status = *code;
+    return NGX_CONF_OK;
+}
+
+char *set_log_level(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
+    constexpr NamedChoice levels[] = {{"info", NGX_LOG_INFO},
+                                      {"notice", NGX_LOG_NOTICE},
+                                      {"warn", NGX_LOG_WARN},
+                                      {"error", NGX_LOG_ERR}};
+    auto &log_level = static_cast<LocationConf *>(conf)->log_level;
+    const std::string_view value = view(words_of(cf)[1]);
+    if (log_level != NGX_CONF_UNSET_UINT) {
+        return refuse_second(cf, "redis_rate_limit_log_level");
+    }
+    const auto level = choose(levels, value);
+    if (!level) {
+        return refuse(cf, "redis_rate_limit_log_level", "level", value,
+                      "info, notice, warn or error");
+    }
+    log_level = *level;
+    return NGX_CONF_OK;
+}
+
+char *set_headers(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
+    constexpr NamedChoice families[] = {{"x", x_headers}, {"ietf", ietf_headers}};
+    constexpr const char *directive = "redis_rate_limit_headers";
+    auto &headers = static_cast<LocationConf *>(conf)->headers;
+    const auto values = words_of(cf).subspan(1);
+    if (headers != NGX_CONF_UNSET_UINT) {
+        return refuse_second(cf, directive);
+    }
+    headers = no_headers;
+    if (values.size() == 1 && view(values[0]) == "off") {
+        return NGX_CONF_OK;
+    }
+    for (const ngx_str_t &value : values) {
+        const auto family = choose(families, view(value));
+        if (!family || (headers & *family) != 0) {
+            return refuse(cf, directive, "value", view(value),
+                          "off alone, or x and ietf, each once");
+        }
+        headers |= *family;
+    }
+    return NGX_CONF_OK;
+}
+
+} // namespace nginx_module

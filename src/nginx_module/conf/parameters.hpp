@@ -1,0 +1,147 @@
+// Directives made of named parameters, each with a setter; and how mistakes in them are told.
+#pragma once
+
+#include "../ngx.hpp"
+
+#include "../util.hpp"
+
+#include <algorithm>
+#include <bitset>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace nginx_module {
+
+/// Takes a value into the draft and returns null, or returns what was expected instead, or
+/// `already_told`.
+template <typename Draft>
+using ParameterSetter = const char *(*)(ngx_conf_t *cf, Draft &draft, std::string_view value);
+
+inline constexpr const char *already_told = "";
+inline constexpr const char *expected_name = "1 to 64 of A-Za-z0-9._/-";
+
+enum class Is {
+    optional,
+    required,
+    secret,   // optional, and never shown
+    flag,     // optional, and without a value
+    repeated, // optional, each value beside those before
+};
+
+template <typename Draft>
+struct Parameter {
+    std::string_view name;
+    ParameterSetter<Draft> set;
+    Is is = Is::optional;
+};
+
+inline constexpr size_t most_parameters = 32;
+
+/// The error message of nginx -t: `redis_rate_limit: invalid limit "x", expected ...`. Returns
+/// NGX_CONF_ERROR. A directive's text ends where nginx ends it, with a null byte.
+inline char *refuse(ngx_conf_t *cf, const char *directive, std::string_view what,
+                    std::string_view value, const char *expected) {
+    ngx_str_t shown_what = to_ngx(what);
+    ngx_str_t shown_value = to_ngx(value);
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s: invalid %V \"%V\", expected %s", directive,
+                       &shown_what, &shown_value, expected);
+    return static_cast<char *>(NGX_CONF_ERROR);
+}
+
+inline char *refuse_missing(ngx_conf_t *cf, const char *directive, std::string_view parameter) {
+    ngx_str_t missing = to_ngx(parameter);
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s: missing \"%V=\"", directive, &missing);
+    return static_cast<char *>(NGX_CONF_ERROR);
+}
+
+/// The words of the directive that is being read, its name first.
+inline std::span<const ngx_str_t> words_of(const ngx_conf_t *cf) {
+    return {static_cast<const ngx_str_t *>(cf->args->elts), cf->args->nelts};
+}
+
+/// Text with variables. False: told and refused.
+inline bool compile_value(ngx_conf_t *cf, ngx_str_t text, ngx_http_complex_value_t &value) {
+    ngx_http_compile_complex_value_t compile{};
+    compile.cf = cf;
+    compile.value = &text;
+    compile.complex_value = &value;
+    return ngx_http_compile_complex_value(&compile) == NGX_OK;
+}
+
+/// Which of the table's parameters were given.
+using GivenParameters = std::bitset<most_parameters>;
+
+/// The table's parameter of that name; null where there is none.
+template <typename Draft>
+const Parameter<Draft> *find_parameter(std::span<const Parameter<Draft>> table,
+                                       std::string_view name) {
+    const auto found = std::ranges::find(table, name, &Parameter<Draft>::name);
+    return found != table.end() ? &*found : nullptr;
+}
+
+/// Tells of one that the table does not have. Not with its value: that may be a password.
+template <typename Draft>
+char *refuse_unknown_parameter(ngx_conf_t *cf, const char *directive,
+                               std::span<const Parameter<Draft>> table, std::string_view name) {
+    std::string known;
+    for (const Parameter<Draft> &parameter : table) {
+        known += known.empty() ? "one of " : ", ";
+        known += parameter.name;
+    }
+    return refuse(cf, directive, "parameter", name, known.c_str());
+}
+
+/// Sets one of the table's parameters.
+template <typename Draft>
+char *set_parameter(ngx_conf_t *cf, const char *directive, std::span<const Parameter<Draft>> table,
+                    GivenParameters &given, Draft &draft, const Parameter<Draft> &parameter,
+                    std::string_view value) {
+    const auto index = static_cast<size_t>(&parameter - table.data());
+    const bool is_doubled = given.test(index) && parameter.is != Is::repeated;
+    const char *expected = is_doubled ? "it only once" : parameter.set(cf, draft, value);
+    given.set(index);
+    if (expected == nullptr) {
+        return NGX_CONF_OK;
+    }
+    if (expected == already_told) {
+        return static_cast<char *>(NGX_CONF_ERROR);
+    }
+    if (parameter.is == Is::flag) {
+        return refuse(cf, directive, "parameter", parameter.name, expected);
+    }
+    return refuse(cf, directive, parameter.name, parameter.is == Is::secret ? "***" : value,
+                  expected);
+}
+
+/// Reads words of the form `name=value`, and flags; refuses unknown, doubled and missing ones.
+template <typename Draft>
+char *set_parameters(ngx_conf_t *cf, const char *directive, std::span<const Parameter<Draft>> table,
+                     std::span<const ngx_str_t> words, Draft &draft) {
+    GivenParameters given;
+    for (const ngx_str_t &word : words) {
+        const std::string_view text = view(word);
+        const size_t equals = text.find('=');
+        const bool has_value = equals != std::string_view::npos;
+        const Parameter<Draft> *parameter = find_parameter(table, text.substr(0, equals));
+        if (parameter == nullptr) {
+            return refuse_unknown_parameter(cf, directive, table, text.substr(0, equals));
+        }
+        if (has_value == (parameter->is == Is::flag)) {
+            return refuse(cf, directive, "parameter", text, has_value ? "no value" : "name=value");
+        }
+        char *result = set_parameter(cf, directive, table, given, draft, *parameter,
+                                     has_value ? text.substr(equals + 1) : std::string_view());
+        if (result != NGX_CONF_OK) {
+            return result;
+        }
+    }
+    for (size_t i = 0; i < table.size(); ++i) {
+        if (table[i].is == Is::required && !given.test(i)) {
+            return refuse_missing(cf, directive, table[i].name);
+        }
+    }
+    return NGX_CONF_OK;
+}
+
+} // namespace nginx_module

@@ -1,0 +1,310 @@
+// The directive redis_rate_limit: a rule.
+#include "../../rate_limit/parse.hpp"
+#include "../../rate_limit/shards.hpp"
+#include "../../redis_client/lua_source.hpp"
+#include "configuration.hpp"
+#include "directives.hpp"
+#include "parameters.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace nginx_module {
+
+namespace {
+
+constexpr const char *directive = "redis_rate_limit";
+constexpr const char *expected_number = "a whole number from 0 to 1000000000";
+
+/// A whole number into `number`, or text with variables into `variable`.
+const char *set_number_or_variable(ngx_conf_t *cf, std::string_view value,
+                                   std::optional<uint64_t> &number,
+                                   ngx_http_complex_value_t *&variable) {
+    if (value.find('$') == std::string_view::npos) {
+        number = rate_limit::parse_whole_number(value, rate_limit::largest_number);
+        return number ? nullptr : expected_number;
+    }
+    variable = static_cast<ngx_http_complex_value_t *>(
+        ngx_pcalloc(cf->pool, sizeof(ngx_http_complex_value_t)));
+    return variable != nullptr && compile_value(cf, to_ngx(value), *variable) ? nullptr
+                                                                              : already_told;
+}
+
+const char *set_number_or_variable(ngx_conf_t *cf, std::string_view value, uint64_t &number,
+                                   ngx_http_complex_value_t *&variable) {
+    std::optional<uint64_t> given;
+    const char *expected = set_number_or_variable(cf, value, given, variable);
+    number = given.value_or(number);
+    return expected;
+}
+
+const char *set_name(std::string_view value, std::string &name) {
+    name = value;
+    return rate_limit::is_name(value) ? nullptr : expected_name;
+}
+
+const Parameter<RuleConf> rule_parameters[] = {
+    {"zone",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
+         return set_name(value, conf.rule.zone);
+     },
+     Is::required},
+    {"algorithm",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
+         const auto algorithm = rate_limit::algorithm_named(value);
+         conf.rule.quota.algorithm = algorithm.value_or(rate_limit::Algorithm{});
+         if (algorithm && !redis_client::has_script(*algorithm)) {
+             return "a module that has its script; in this one it is empty, the compiler has not "
+                    "embedded it";
+         }
+         return algorithm ? nullptr
+                          : "fixed_window, sliding_log, sliding_window, token_bucket, gcra, "
+                            "leaky_bucket or concurrency";
+     },
+     Is::required},
+    {"limit",
+     [](ngx_conf_t *cf, RuleConf &conf, std::string_view value) -> const char * {
+         return set_number_or_variable(cf, value, conf.rule.quota.limit, conf.limit);
+     },
+     Is::required},
+    {"burst",
+     [](ngx_conf_t *cf, RuleConf &conf, std::string_view value) -> const char * {
+         return set_number_or_variable(cf, value, conf.rule.quota.burst, conf.burst);
+     }},
+    {"delay",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
+         const auto delay = rate_limit::parse_whole_number(value, rate_limit::largest_number);
+         conf.rule.quota.delay = delay.value_or(0);
+         conf.has_delay = true;
+         return delay ? nullptr : expected_number;
+     }},
+    {"cost",
+     [](ngx_conf_t *cf, RuleConf &conf, std::string_view value) -> const char * {
+         return set_number_or_variable(cf, value, conf.rule.quota.cost, conf.cost);
+     }},
+    {"window",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
+         ngx_str_t text = to_ngx(value);
+         auto &window = conf.rule.quota.window;
+         window = std::chrono::milliseconds(ngx_parse_time(&text, 0));
+         const bool in_range =
+             window >= rate_limit::shortest_window && window <= rate_limit::longest_window;
+         return in_range ? nullptr : "a time from 1ms to 366d, such as 60s";
+     }},
+    {"aligned",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view) -> const char * {
+         conf.rule.aligned = true;
+         return nullptr;
+     },
+     Is::flag},
+    {"shards",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
+         const auto shards = rate_limit::parse_whole_number(value, rate_limit::most_shards);
+         conf.rule.shards = shards.value_or(0);
+         return conf.rule.shards > 0 ? nullptr : "a whole number from 1 to 64";
+     }},
+    {"phase",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
+         conf.phase = value == "precontent" ? Phase::precontent : Phase::access;
+         return value == "access" || value == "precontent" ? nullptr : "access or precontent";
+     }},
+    {"name",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
+         return set_name(value, conf.rule.explicit_name);
+     }},
+    {"dry_run",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view) -> const char * {
+         conf.dry_run = true;
+         return nullptr;
+     },
+     Is::flag},
+};
+
+char *refuse_for_algorithm(ngx_conf_t *cf, const RuleConf &conf, const char *parameter,
+                           const char *expected) {
+    return refuse(cf, directive, std::string("parameter ") + parameter + " with algorithm",
+                  to_string(conf.rule.quota.algorithm), expected);
+}
+
+/// Parameters that not every algorithm takes.
+char *check_parameters(ngx_conf_t *cf, const RuleConf &conf) {
+    const rate_limit::Quota &quota = conf.rule.quota;
+    if ((quota.burst || conf.burst != nullptr) && !is_bucket(quota.algorithm)) {
+        return refuse_for_algorithm(cf, conf, "burst", "token_bucket, gcra or leaky_bucket");
+    }
+    if (conf.has_delay && quota.algorithm != rate_limit::Algorithm::leaky_bucket) {
+        return refuse_for_algorithm(cf, conf, "delay", "leaky_bucket");
+    }
+    if (conf.rule.aligned && quota.algorithm != rate_limit::Algorithm::fixed_window) {
+        return refuse_for_algorithm(cf, conf, "aligned", "fixed_window");
+    }
+    return NGX_CONF_OK;
+}
+
+/// Numbers that not every algorithm takes.
+char *check_numbers(ngx_conf_t *cf, const rate_limit::Quota &quota) {
+    if (quota.limit > rate_limit::largest_limit(quota.algorithm)) {
+        return refuse(cf, directive, "limit", std::to_string(quota.limit),
+                      "a whole number from 0 to 1000000 with sliding_log");
+    }
+    if (quota.cost > rate_limit::largest_cost(quota.algorithm)) {
+        return refuse(cf, directive, "cost", std::to_string(quota.cost),
+                      "a whole number from 0 to 1000 with sliding_log");
+    }
+    if (quota.refill() > rate_limit::longest_refill) { // not without a burst
+        return refuse(cf, directive, "burst", std::to_string(quota.burst.value_or(0)),
+                      "a bucket that fills, by limit and window, within 10 years");
+    }
+    return NGX_CONF_OK;
+}
+
+/// Whether each shard has a unit of the limit, and at once what a request costs.
+bool can_be_shared(const rate_limit::Quota &quota, uint64_t shards) {
+    return rate_limit::shards_in_use(quota, shards) == shards &&
+           (quota.cost > quota.capacity() ||
+            quota.cost <= rate_limit::smallest_capacity(quota, shards));
+}
+
+/// Each shard is to be able to grant a request; of variables nobody knows.
+char *check_shards(ngx_conf_t *cf, const RuleConf &conf) {
+    const rate_limit::Quota &quota = conf.rule.quota;
+    if (conf.limit != nullptr || conf.burst != nullptr || quota.capacity() == 0) {
+        return NGX_CONF_OK;
+    }
+    uint64_t most = conf.rule.shards;
+    while (!can_be_shared(quota, most)) {
+        --most; // a rule can always have one
+    }
+    if (most == conf.rule.shards) {
+        return NGX_CONF_OK;
+    }
+    const std::string expected =
+        "at most " + std::to_string(most) + ", so that each has room for a request";
+    return refuse(cf, directive, "shards", std::to_string(conf.rule.shards), expected.c_str());
+}
+
+/// The most that the rule can grant at once, whatever a request's variables say.
+uint64_t largest_capacity(const RuleConf &conf) {
+    rate_limit::Quota quota = conf.rule.quota;
+    if (conf.limit != nullptr) {
+        quota.limit = rate_limit::largest_limit(quota.algorithm);
+    }
+    if (conf.burst != nullptr) {
+        quota.burst = rate_limit::largest_number;
+    }
+    return quota.capacity();
+}
+
+/// Such a rule is not refused, because it is documented what it does. One that denies every request
+/// of any cost is meant so, or has another warning.
+void warn_of_large_cost(ngx_conf_t *cf, const RuleConf &conf) {
+    const rate_limit::Quota &quota = conf.rule.quota;
+    const uint64_t most = largest_capacity(conf);
+    if (conf.cost == nullptr && most > 0 && quota.cost > most) {
+        ngx_conf_log_error(
+            NGX_LOG_WARN, cf, 0,
+            "%s: cost \"%uL\" is more than the rule can ever grant, and denies every "
+            "request, expected at most %uL, or a larger %s",
+            directive, quota.cost, most, is_bucket(quota.algorithm) ? "burst" : "limit");
+    }
+}
+
+void warn_of_large_delay(ngx_conf_t *cf, const RuleConf &conf) {
+    const uint64_t burst = conf.rule.quota.burst.value_or(0);
+    if (conf.burst == nullptr && conf.rule.quota.delay > burst) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "%s: delay \"%uL\" is larger than burst \"%uL\", so that no request is "
+                           "held back, expected at most %uL",
+                           directive, conf.rule.quota.delay, burst, burst);
+    }
+}
+
+/// It passes, for a limit of 0 does, too; but gcra has it by default.
+void warn_of_empty_bucket(ngx_conf_t *cf, const rate_limit::Quota &quota) {
+    if (quota.algorithm == rate_limit::Algorithm::token_bucket && quota.burst == uint64_t{0} &&
+        quota.cost > 0) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "%s: burst \"0\" is the size of a token_bucket, and denies every "
+                           "request, expected at least 1",
+                           directive);
+    }
+}
+
+/// What depends on more than one parameter.
+char *check_rule(ngx_conf_t *cf, RuleConf &conf) {
+    rate_limit::Quota &quota = conf.rule.quota;
+    if (quota.window.count() == 0) {
+        if (quota.algorithm != rate_limit::Algorithm::concurrency) {
+            return refuse_missing(cf, directive, "window");
+        }
+        quota.window = std::chrono::seconds{60};
+    }
+    char *result = check_parameters(cf, conf);
+    if (result == NGX_CONF_OK) {
+        result = check_numbers(cf, quota);
+    }
+    if (result == NGX_CONF_OK) {
+        warn_of_empty_bucket(cf, quota);
+        warn_of_large_cost(cf, conf);
+        warn_of_large_delay(cf, conf);
+        result = check_shards(cf, conf);
+    }
+    return result;
+}
+
+/// What depends on the other rules of the level.
+char *check_level(ngx_conf_t *cf, const RuleList &level, const RuleConf &conf) {
+    size_t of_its_phase = 1;
+    const std::string name = conf.rule.name();
+    for (const RuleConf *other : level) {
+        if (other->rule.name() == name) {
+            return refuse(cf, directive, "name", name,
+                          "each name once on a level: give one of the rules another name=");
+        }
+        of_its_phase += other->phase == conf.phase ? 1 : 0;
+    }
+    if (of_its_phase > redis_client::most_rules) {
+        return refuse(cf, directive, "number of rules", std::to_string(of_its_phase),
+                      "12 of a phase on a level at most");
+    }
+    return NGX_CONF_OK;
+}
+
+} // namespace
+
+char *set_rule(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
+    auto &location = *static_cast<LocationConf *>(conf);
+    MainConf &main = main_conf(cf);
+    const auto words = words_of(cf);
+    const bool is_off = view(words[1]) == "off";
+    const bool is_alone = words.size() == 2 && location.rules == nullptr;
+    const bool was_off = location.rules != nullptr && location.rules->empty();
+    if (was_off || (is_off && !is_alone)) {
+        return refuse(cf, directive, "parameter", view(words[1]), "off alone on a level");
+    }
+    if (location.rules == nullptr) {
+        main.rule_lists.push_back(std::make_unique<RuleList>());
+        location.rules = main.rule_lists.back().get();
+    }
+    if (is_off) {
+        return NGX_CONF_OK;
+    }
+    auto rule = std::make_unique<RuleConf>(cf);
+    char *result =
+        set_parameters<RuleConf>(cf, directive, rule_parameters, words.subspan(1), *rule);
+    if (result == NGX_CONF_OK) {
+        result = check_rule(cf, *rule);
+    }
+    if (result == NGX_CONF_OK) {
+        result = check_level(cf, *location.rules, *rule);
+    }
+    if (result != NGX_CONF_OK) {
+        return result;
+    }
+    location.rules->push_back(rule.get());
+    main.rules.push_back(std::move(rule));
+    return NGX_CONF_OK;
+}
+
+} // namespace nginx_module

@@ -1,0 +1,71 @@
+#include "backend_memory.hpp"
+
+#include "../util.hpp"
+#include "shared_memory.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <new>
+
+namespace nginx_module {
+
+namespace {
+
+bool is_alive(pid_t process) {
+    return kill(process, 0) == 0 || errno == EPERM;
+}
+
+} // namespace
+
+size_t BackendMemory::size() {
+    constexpr size_t with_room_for_nginx = 2 * sizeof(Layout);
+    return std::max(with_room_for_nginx, 8 * ngx_pagesize);
+}
+
+ngx_int_t BackendMemory::attach(ngx_shm_zone_t *shared, const BackendMemory *old) {
+    if (old != nullptr) {
+        layout_ = old->layout_;
+        return NGX_OK;
+    }
+    size_t size = 0;
+    void *memory = take_shared_memory(shared, size);
+    if (memory == nullptr) {
+        return NGX_ERROR;
+    }
+    layout_ = new (memory) Layout{.began = precise_now(), .counters = {}};
+    return NGX_OK;
+}
+
+rate_limit::BackendCounts BackendMemory::read(std::chrono::microseconds now) const {
+    return layout_->counters.read(is_alive, now);
+}
+
+WorkerCounters::WorkerCounters(const BackendMemory &memory)
+    : counters_(memory.layout_->counters), gauges_(counters_.claim_gauges(ngx_pid, is_alive)) {
+    if (gauges_ == nullptr) {
+        gauges_ = &unseen_;
+    }
+}
+
+WorkerCounters::~WorkerCounters() {
+    if (gauges_ != &unseen_) {
+        rate_limit::BackendCounters::release_gauges(*gauges_);
+    }
+}
+
+void WorkerCounters::check_answered(std::optional<rate_limit::Failure> failure,
+                                    std::chrono::microseconds asked,
+                                    std::chrono::microseconds now) {
+    gauges_->check_ended();
+    counters_.count_check(failure, now - asked, now);
+}
+
+void WorkerCounters::connection_ready(bool is_first) {
+    gauges_->connection_ready();
+    if (!is_first) {
+        counters_.count_reconnect();
+    }
+}
+
+} // namespace nginx_module

@@ -1,0 +1,93 @@
+#include "zone_memory.hpp"
+
+#include "../util.hpp"
+#include "shared_memory.hpp"
+
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <new>
+
+namespace nginx_module {
+
+namespace {
+
+constexpr size_t line = alignof(rate_limit::SharedTable::Tags);
+
+size_t whole_lines(size_t size) {
+    return size - size % line;
+}
+
+constexpr size_t lines_for(size_t size) {
+    return (size + line - 1) / line * line;
+}
+
+// Of rules' counters: a 64th of a zone, but room for a few in the smallest.
+constexpr size_t zone_for_a_rule = 64 * rate_limit::RuleCounterTable::memory_for(1);
+constexpr size_t rules_of_any_zone = 16;
+
+// Room that is there with top_keys=off, too: a reload may bring them.
+constexpr size_t top_keys_size = lines_for(rate_limit::TopKeys::memory_size);
+
+} // namespace
+
+size_t ZoneMemory::most_rules(size_t zone_size) {
+    return std::max(zone_size / zone_for_a_rule, rules_of_any_zone);
+}
+
+size_t ZoneMemory::size_for(size_t rules) {
+    return rules * zone_for_a_rule;
+}
+
+ngx_int_t ZoneMemory::attach(ngx_shm_zone_t *shared, const ZoneMemory *old) {
+    if (old != nullptr) {
+        map(old->pool_, old->layout_);
+        return NGX_OK;
+    }
+    size_t size = 0;
+    void *memory = take_shared_memory(shared, size);
+    if (memory == nullptr) {
+        return NGX_ERROR;
+    }
+    const size_t rule_counters_size =
+        rate_limit::RuleCounterTable::memory_for(most_rules(shared->shm.size));
+    const size_t tables_size = size - sizeof(Layout) - rule_counters_size - top_keys_size;
+    const size_t deny_table_size = whole_lines(tables_size / 4 * 3);
+    map(reinterpret_cast<ngx_slab_pool_t *>(shared->shm.addr),
+        new (memory) Layout{.seed = {},
+                            .began = precise_now(),
+                            .evictions = 0,
+                            .rule_counters_size = rule_counters_size,
+                            .deny_table_size = deny_table_size,
+                            .local_table_size = tables_size - deny_table_size});
+    if (RAND_bytes(reinterpret_cast<unsigned char *>(&layout_->seed), sizeof(layout_->seed)) != 1) {
+        ngx_log_error(NGX_LOG_EMERG, shared->shm.log, 0,
+                      "redis_rate_limit_zone: no random numbers");
+        return NGX_ERROR;
+    }
+    return NGX_OK;
+}
+
+void ZoneMemory::map(ngx_slab_pool_t *pool, Layout *layout) {
+    pool_ = pool;
+    layout_ = layout;
+    std::byte *at = layout->tables;
+    const auto next = [&at](size_t size) {
+        at += size;
+        return std::span(at - size, size);
+    };
+    rule_counters_ = rate_limit::RuleCounterTable(next(layout->rule_counters_size));
+    top_keys_ = rate_limit::TopKeys(next(top_keys_size));
+    deny_table_ = rate_limit::DenyTable(next(layout->deny_table_size));
+    local_table_ = rate_limit::SharedTable(next(layout->local_table_size));
+}
+
+size_t ZoneMemory::entries(std::chrono::microseconds now) const {
+    return deny_table_.table().count(now) + local_table_.count(now);
+}
+
+size_t ZoneMemory::capacity() const {
+    return deny_table_.table().capacity() + local_table_.capacity();
+}
+
+} // namespace nginx_module

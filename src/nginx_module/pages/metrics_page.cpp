@@ -1,0 +1,196 @@
+#include "metrics_page.hpp"
+
+#include "../../rate_limit/metrics.hpp"
+#include "../conf/configuration.hpp"
+#include "../conf/key_text.hpp"
+#include "../util.hpp"
+#include "page_response.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace nginx_module {
+
+namespace {
+
+using std::chrono::microseconds;
+
+/// Down to what a format tells.
+enum class Detail : uint8_t { rules, keys };
+
+/// Pool memory for as many objects as a configuration has of something. Null without memory.
+template <typename T>
+std::span<T> pool_span(ngx_pool_t *pool, size_t count) {
+    return {pool_array<T>(pool, count), count};
+}
+
+bool read_rules(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetrics &metrics) {
+    const auto rules = pool_span<rate_limit::RuleMetrics>(pool, zone.named_rules.size());
+    if (rules.data() == nullptr) {
+        return false;
+    }
+    std::ranges::transform(zone.named_rules, rules.begin(), [](const RuleConf *rule) {
+        return rate_limit::RuleMetrics{.name = rule->name,
+                                       .algorithm = rule->rule.quota.algorithm,
+                                       .limit = rule->limit_text,
+                                       .window = rule->rule.quota.window,
+                                       .counts = rule->counters->read()};
+    });
+    metrics.rules = rules;
+    return true;
+}
+
+/// Returns what is shown of a top key, in the pool's memory; its data is null if memory ran out.
+ngx_str_t pooled_text(ngx_pool_t *pool, const ZoneConf &zone, std::string_view kept) {
+    if (zone.kept_top_keys() == rate_limit::TopKeys::Kept::hashes) {
+        ngx_str_t hash = to_ngx(kept);
+        return {hash.len, ngx_pstrdup(pool, &hash)};
+    }
+    KeyText text(zone, kept);
+    return {text.shown()->len, ngx_pstrdup(pool, text.shown())};
+}
+
+/// False without memory.
+bool read_top_keys(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetrics &metrics) {
+    rate_limit::TopKeys::Buffer buffer;
+    const auto counted = zone.memory.top_keys().read(zone.kept_top_keys(), buffer);
+    const auto top = pool_span<rate_limit::TopKeyMetrics>(pool, counted.size());
+    if (top.data() == nullptr) {
+        return false;
+    }
+    for (size_t i = 0; i < counted.size(); ++i) {
+        const ngx_str_t pooled = pooled_text(pool, zone, counted[i].key());
+        if (pooled.data == nullptr) {
+            return false;
+        }
+        top[i] = {.key = view(pooled), .rejected = counted[i].rejected};
+    }
+    metrics.top_rejected = top;
+    return true;
+}
+
+/// False without memory.
+bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, Detail detail, microseconds now,
+               rate_limit::ZoneMetrics &metrics) {
+    constexpr size_t entry_size = rate_limit::SharedTable::entry_size;
+    const size_t entries = zone.memory.entries(now);
+    metrics = {.name = zone.name,
+               .size_bytes = zone.size,
+               .used_bytes = zone.size - (zone.memory.capacity() - entries) * entry_size,
+               .entries = entries,
+               .evictions = zone.memory.evictions(),
+               .top_rejected = {},
+               .rules = {}};
+    return (detail == Detail::rules || read_top_keys(pool, zone, metrics)) &&
+           read_rules(pool, zone, metrics);
+}
+
+std::string_view to_string(Mode mode) {
+    switch (mode) {
+    case Mode::standalone:
+        break;
+    case Mode::sentinel:
+        return "sentinel";
+    case Mode::cluster:
+        return "cluster";
+    }
+    return "standalone";
+}
+
+rate_limit::BackendMetrics read_backend(const BackendConf &backend, microseconds now) {
+    return {
+        .name = backend.name, .mode = to_string(backend.mode), .counts = backend.memory.read(now)};
+}
+
+/// Since the first of the counters began.
+std::chrono::seconds uptime_of(const MainConf &conf, microseconds now) {
+    microseconds began = now;
+    for (const auto &zone : conf.zones) {
+        began = std::min(began, zone->memory.began());
+    }
+    for (const auto &backend : conf.backends) {
+        began = std::min(began, backend->memory.began());
+    }
+    return std::chrono::duration_cast<std::chrono::seconds>(now - began);
+}
+
+uint64_t worker_count() {
+    const auto *core = reinterpret_cast<const ngx_core_conf_t *>(
+        ngx_get_conf(ngx_cycle->conf_ctx, ngx_core_module));
+    return static_cast<uint64_t>(core->worker_processes);
+}
+
+/// False without memory.
+bool read_metrics(ngx_pool_t *pool, const MainConf &conf, Detail detail,
+                  rate_limit::Metrics &metrics) {
+    const auto zones = pool_span<rate_limit::ZoneMetrics>(pool, conf.zones.size());
+    const auto backends = pool_span<rate_limit::BackendMetrics>(pool, conf.backends.size());
+    if (zones.data() == nullptr || backends.data() == nullptr) {
+        return false;
+    }
+    const microseconds now = precise_now();
+    for (size_t i = 0; i < zones.size(); ++i) {
+        if (!read_zone(pool, *conf.zones[i], detail, now, zones[i])) {
+            return false;
+        }
+    }
+    std::ranges::transform(conf.backends, backends.begin(),
+                           [now](const auto &backend) { return read_backend(*backend, now); });
+    metrics = {.server_version = NGINX_VERSION,
+               .workers = worker_count(),
+               .uptime = uptime_of(conf, now),
+               .backends = backends,
+               .zones = zones};
+    return true;
+}
+
+struct Format {
+    size_t (*write)(const rate_limit::Metrics &metrics, std::span<char> out);
+    std::string_view type;
+    Detail detail;
+};
+
+/// The whole text in one buffer. Null without memory.
+ngx_buf_t *write_metrics(ngx_http_request_t *r, const Format &format) {
+    const auto &conf = *static_cast<const MainConf *>(
+        ngx_http_get_module_main_conf(r, ngx_http_redis_rate_limit_module));
+    rate_limit::Metrics metrics;
+    if (!read_metrics(r->pool, conf, format.detail, metrics)) {
+        return nullptr;
+    }
+    const size_t size = format.write(metrics, {});
+    ngx_buf_t *text = ngx_create_temp_buf(r->pool, size);
+    if (text == nullptr) {
+        return nullptr;
+    }
+    text->last += format.write(metrics, {reinterpret_cast<char *>(text->pos), size});
+    return text;
+}
+
+ngx_int_t respond(ngx_http_request_t *r, const Format &format) {
+    const ngx_int_t accepted = accept_reader(r);
+    if (accepted != NGX_OK) {
+        return accepted;
+    }
+    ngx_buf_t *text = write_metrics(r, format);
+    if (text == nullptr) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    ngx_chain_t content{.buf = text, .next = nullptr};
+    return send_content(r, format.type, content);
+}
+
+} // namespace
+
+ngx_int_t prometheus_handler(ngx_http_request_t *r) noexcept {
+    return respond(r, {.write = rate_limit::write_prometheus,
+                       .type = "text/plain; version=0.0.4; charset=utf-8",
+                       .detail = Detail::rules});
+}
+
+ngx_int_t json_handler(ngx_http_request_t *r) noexcept {
+    return respond(
+        r, {.write = rate_limit::write_json, .type = "application/json", .detail = Detail::keys});
+}
+
+} // namespace nginx_module

@@ -1,0 +1,57 @@
+#include "page_directives.hpp"
+
+#include "../conf/parameters.hpp"
+#include "dashboard_page.hpp"
+#include "metrics_page.hpp"
+
+namespace nginx_module {
+
+namespace {
+
+ngx_http_core_loc_conf_t &core_location_conf(ngx_conf_t *cf) {
+    return *static_cast<ngx_http_core_loc_conf_t *>(
+        ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+}
+
+/// Once in a location, whichever of ours it is.
+char *set_content_handler(ngx_conf_t *cf, const char *directive, ngx_http_handler_pt handler) {
+    ngx_http_handler_pt &place = core_location_conf(cf).handler;
+    if (place == prometheus_handler || place == json_handler || place == dashboard_handler) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "%s: a location serves one thing, expected a single line of "
+                           "redis_rate_limit_metrics or redis_rate_limit_dashboard",
+                           directive);
+        return static_cast<char *>(NGX_CONF_ERROR);
+    }
+    place = handler;
+    return NGX_CONF_OK;
+}
+
+} // namespace
+
+char *set_metrics(ngx_conf_t *cf, ngx_command_t * /*command*/, void * /*conf*/) noexcept {
+    constexpr const char *directive = "redis_rate_limit_metrics";
+    const auto words = words_of(cf);
+    const std::string_view format = words.size() > 1 ? view(words[1]) : "prometheus";
+    if (format != "prometheus" && format != "json") {
+        return refuse(cf, directive, "format", format, "prometheus or json");
+    }
+    return set_content_handler(cf, directive, format == "json" ? json_handler : prometheus_handler);
+}
+
+char *set_dashboard(ngx_conf_t *cf, ngx_command_t * /*command*/, void * /*conf*/) noexcept {
+    constexpr const char *directive = "redis_rate_limit_dashboard";
+    ngx_http_core_loc_conf_t &core = core_location_conf(cf);
+    bool is_prefix = !core.exact_match && !core.named && !core.noname;
+#if (NGX_PCRE)
+    is_prefix = is_prefix && core.regex == nullptr;
+#endif
+    if (!is_prefix || !view(core.name).ends_with('/')) {
+        return refuse(cf, directive, "location", view(core.name), "a prefix that ends in /");
+    }
+    core.auto_redirect = 1; // from the prefix without its slash
+    prepare_dashboard();
+    return set_content_handler(cf, directive, dashboard_handler);
+}
+
+} // namespace nginx_module

@@ -1,0 +1,90 @@
+#include "abandoned_check.hpp"
+
+#include "../util.hpp"
+#include "fallback.hpp"
+#include "log_lines.hpp"
+#include "rule_outcomes.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace nginx_module {
+
+namespace {
+
+/// Copies the key to the pool, so that it outlives the request. Returns false if memory ran out.
+bool copy_key(ngx_pool_t *pool, std::string_view &key) {
+    ngx_str_t text = to_ngx(key);
+    key = view({text.len, ngx_pstrdup(pool, &text)});
+    return key.data() != nullptr;
+}
+
+/// The arguments that a rule has for all its checks stay where they are, so that checks still share
+/// them; a check's own are in the request's memory. Returns false if memory ran out.
+bool copy_arguments(ngx_pool_t *pool, const RuleConf &rule, redis_client::Charge &charge) {
+    const auto &shared = rule.arguments;
+    if (std::ranges::any_of(shared, [&](const auto &one) { return &one == charge.arguments; })) {
+        return true;
+    }
+    auto *own = pool_array<redis_client::WireWords>(pool, 1);
+    if (own == nullptr) {
+        return false;
+    }
+    *own = *charge.arguments;
+    charge.arguments = own;
+    return true;
+}
+
+} // namespace
+
+AbandonedCheck *AbandonedCheck::make(std::span<const AppliedRule> rules,
+                                     std::chrono::microseconds asked, WorkerCounters &counters) {
+    constexpr size_t room_for_a_few_rules = 1024;
+    ngx_pool_t *pool = ngx_create_pool(room_for_a_few_rules, ngx_cycle->log);
+    if (pool == nullptr) {
+        return nullptr;
+    }
+    auto *applied = pool_array<AppliedRule>(pool, rules.size());
+    auto *charges = pool_array<redis_client::Charge>(pool, rules.size());
+    void *memory = ngx_palloc(pool, sizeof(AbandonedCheck));
+    bool has_memory = applied != nullptr && charges != nullptr && memory != nullptr;
+    for (size_t i = 0; i < rules.size() && has_memory; ++i) {
+        charges[i] = *rules[i].charge;
+        applied[i] = rules[i];
+        applied[i].charge = &charges[i];
+        has_memory = copy_key(pool, charges[i].redis_key) && copy_key(pool, applied[i].key) &&
+                     copy_arguments(pool, *applied[i].rule, charges[i]);
+    }
+    if (!has_memory) {
+        ngx_destroy_pool(pool);
+        return nullptr;
+    }
+    return new (memory)
+        AbandonedCheck(pool, {applied, rules.size()}, {charges, rules.size()}, asked, counters);
+}
+
+void AbandonedCheck::on_answer(std::optional<redis_client::Failure> failure) {
+    counters_.check_answered(failure, asked_, precise_now());
+    count_abandoned(rules_, failure.has_value());
+    ngx_destroy_pool(pool_); // and with it this
+}
+
+std::string_view AbandonedCheck::describe(std::span<char> out) const {
+    return describe_rules(rules_, out);
+}
+
+void count_abandoned(std::span<AppliedRule> rules, bool has_failed) {
+    if (has_failed) {
+        decide_on_this_host(rules);
+    } else {
+        for (AppliedRule &applied : rules) {
+            applied.result = AppliedRule::Result::verdict;
+        }
+    }
+    count_outcomes(rules);
+    for (const AppliedRule &applied : rules) {
+        release_permits_of_this_host(&applied);
+    }
+}
+
+} // namespace nginx_module

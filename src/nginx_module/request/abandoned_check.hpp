@@ -1,0 +1,45 @@
+// A check whose client has left before the answer, and perhaps before it was sent. It is charged
+// and counted all the same, so that a client that asks and leaves at once does not stay unseen.
+#pragma once
+
+#include "../ngx.hpp"
+
+#include "../memory/backend_memory.hpp"
+#include "applied_rule.hpp"
+
+#include <chrono>
+#include <optional>
+#include <span>
+
+namespace nginx_module {
+
+/// Takes the answer in the place of the request. It lives in memory of its own until then.
+class AbandonedCheck final : public redis_client::CheckCallbacks {
+  public:
+    /// Copies the rules and their charges. The check was asked at that precise_now(). Returns null
+    /// if memory ran out.
+    static AbandonedCheck *make(std::span<const AppliedRule> rules, std::chrono::microseconds asked,
+                                WorkerCounters &counters);
+
+    std::span<redis_client::Charge> charges() { return charges_; }
+
+  private:
+    AbandonedCheck(ngx_pool_t *pool, std::span<AppliedRule> rules,
+                   std::span<redis_client::Charge> charges, std::chrono::microseconds asked,
+                   WorkerCounters &counters)
+        : pool_(pool), rules_(rules), charges_(charges), asked_(asked), counters_(counters) {}
+
+    void on_answer(std::optional<redis_client::Failure> failure) override;
+    std::string_view describe(std::span<char> out) const override;
+
+    ngx_pool_t *pool_;
+    std::span<AppliedRule> rules_;
+    std::span<redis_client::Charge> charges_; // of the rules, in their order
+    std::chrono::microseconds asked_;
+    WorkerCounters &counters_;
+};
+
+/// Counts rules that were asked together, and whose answer, or failure, no request has dealt with.
+void count_abandoned(std::span<AppliedRule> rules, bool has_failed);
+
+} // namespace nginx_module

@@ -1,0 +1,206 @@
+#include "applicable_rules.hpp"
+
+#include "../../rate_limit/parse.hpp"
+#include "../log_text.hpp"
+#include "../util.hpp"
+
+#include <algorithm>
+#include <span>
+#include <string>
+
+namespace nginx_module {
+
+namespace {
+
+/// What a request's variables make of a rule.
+enum class Evaluated {
+    applies,
+    invalid,
+    applies_not,
+    no_memory,
+};
+
+bool evaluate_text(ngx_http_request_t *r, const ngx_http_complex_value_t &value, ngx_str_t &text) {
+    return ngx_http_complex_value(r, const_cast<ngx_http_complex_value_t *>(&value), &text) ==
+           NGX_OK;
+}
+
+/// Logs at most once a second in a worker, since clients may choose what stands in a variable.
+void log_invalid(ngx_http_request_t *r, const RuleConf &rule, const char *parameter,
+                 std::string_view value, uint64_t largest) {
+    static time_t last = 0;
+    if (ngx_time() == last) {
+        return;
+    }
+    last = ngx_time();
+    // The value may come from the key, so it is shown only where keys are.
+    const bool is_shown = rule.zone->show_keys == ShowKeys::on;
+    LogText<64> shown(is_shown ? value : std::string_view());
+    ngx_str_t name = to_ngx(rule.name);
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "redis_rate_limit: invalid %s%s%V%s, expected a whole number from 0 to %uL, "
+                  "rule \"%V\"",
+                  parameter, is_shown ? " \"" : "", shown.shown(), is_shown ? "\"" : "", largest,
+                  &name);
+}
+
+/// A number of a rule. `variable` is null if the configuration gives it.
+struct VariableNumber {
+    const char *parameter;
+    const ngx_http_complex_value_t *variable;
+    uint64_t largest;
+    uint64_t *number;
+    ngx_str_t text{};
+};
+
+/// Returns false if the text is no such number; the log says so.
+bool read_number(ngx_http_request_t *r, const RuleConf &rule, const VariableNumber &given) {
+    const auto number = rate_limit::parse_whole_number(view(given.text), given.largest);
+    if (!number) {
+        log_invalid(r, rule, given.parameter, view(given.text), given.largest);
+        return false;
+    }
+    *given.number = *number;
+    return true;
+}
+
+/// An empty variable exempts the request, whatever a client wrote into another one.
+Evaluated evaluate_numbers(ngx_http_request_t *r, const RuleConf &rule,
+                           std::span<VariableNumber> numbers) {
+    for (VariableNumber &one : numbers) {
+        if (one.variable != nullptr && !evaluate_text(r, *one.variable, one.text)) {
+            return Evaluated::no_memory;
+        }
+        if (one.variable != nullptr && one.text.len == 0) {
+            return Evaluated::applies_not;
+        }
+    }
+    const bool are_read = std::ranges::all_of(numbers, [&](const VariableNumber &one) {
+        return one.variable == nullptr || read_number(r, rule, one);
+    });
+    return are_read ? Evaluated::applies : Evaluated::invalid;
+}
+
+/// The largest burst with which the bucket fills within longest_refill.
+uint64_t largest_burst(const rate_limit::Quota &quota, uint64_t given) {
+    __extension__ using Wide = unsigned __int128;
+    const Wide units = Wide{std::chrono::microseconds(rate_limit::longest_refill).count()} *
+                       quota.limit /
+                       static_cast<uint64_t>(std::chrono::microseconds(quota.window).count());
+    return static_cast<uint64_t>(units) - (quota.capacity() - given);
+}
+
+Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule, rate_limit::Quota &quota) {
+    quota = rule.rule.quota;
+    uint64_t burst = 0;
+    VariableNumber numbers[] = {
+        {"limit", rule.limit, rate_limit::largest_limit(quota.algorithm), &quota.limit},
+        {"burst", rule.burst, rate_limit::largest_number, &burst},
+        {"cost", rule.cost, rate_limit::largest_cost(quota.algorithm), &quota.cost},
+    };
+    const Evaluated all = evaluate_numbers(r, rule, numbers);
+    if (all != Evaluated::applies) {
+        return all;
+    }
+    if (rule.burst != nullptr) {
+        quota.burst = burst;
+    }
+    if (quota.refill() > rate_limit::longest_refill) { // `nginx -t` has refused such literals
+        const uint64_t given = quota.burst.value_or(0);
+        log_invalid(r, rule, "burst", std::to_string(given), largest_burst(quota, given));
+        return Evaluated::invalid;
+    }
+    return Evaluated::applies;
+}
+
+/// Gives the rule its key and its numbers.
+Evaluated evaluate(ngx_http_request_t *r, AppliedRule &applied) {
+    ngx_str_t key;
+    if (!evaluate_text(r, applied.rule->zone->key, key)) {
+        return Evaluated::no_memory;
+    }
+    applied.key = view(key);
+    return key.len == 0 ? Evaluated::applies_not : evaluate_quota(r, *applied.rule, applied.quota);
+}
+
+/// Whether the rules that were applied before make it needless to apply this one.
+bool is_needless(const AppliedRule &rule, const AppliedRules &applied) {
+    return rule.result == AppliedRule::Result::invalid ? applied.has_left_out(*rule.rule)
+                                                       : applied.has_covered(rule);
+}
+
+} // namespace
+
+ngx_int_t ApplicableRules::find(ngx_http_request_t *r, Phase phase, const AppliedRules *applied) {
+    const LocationConf &location = location_conf(r);
+    for (const RuleConf *rule : *location.rules) {
+        const bool is_dry_run = location.is_dry_run(*rule);
+        if (rule->phase != phase || (applied != nullptr && applied->has(*rule, is_dry_run))) {
+            continue;
+        }
+        if (rules_ == nullptr) {
+            rules_ = pool_array<AppliedRule>(r->pool, location.rules->size());
+            if (rules_ == nullptr) {
+                return NGX_ERROR;
+            }
+        }
+        AppliedRule &last = rules_[count_];
+        last = AppliedRule{};
+        last.rule = rule;
+        last.dry_run = is_dry_run;
+        const Evaluated evaluated = evaluate(r, last);
+        if (evaluated == Evaluated::no_memory) {
+            return NGX_ERROR;
+        }
+        if (evaluated == Evaluated::invalid) {
+            last.result = AppliedRule::Result::invalid;
+        }
+        if (evaluated != Evaluated::applies_not &&
+            (applied == nullptr || !is_needless(last, *applied))) {
+            take_last();
+        }
+    }
+    return count_ > 0 ? make_charges(r->pool) : NGX_OK;
+}
+
+/// Takes the rule behind the last one that was taken, and moves it to its place: behind the others
+/// that are decided, or behind those that are asked together with it.
+void ApplicableRules::take_last() {
+    AppliedRule *const last = rules_ + count_;
+    AppliedRule *place = rules_ + decided_;
+    if (last->is_open()) {
+        const auto is_beside = [&](const AppliedRule &one) {
+            return are_asked_together(*one.rule, *last->rule);
+        };
+        AppliedRule *const beside = std::find_if(place, last, is_beside);
+        place = std::find_if_not(beside, last, is_beside);
+        last->source = AppliedRule::Source::redis;
+    } else {
+        ++decided_;
+    }
+    ++count_;
+    std::rotate(place, last, last + 1);
+}
+
+/// The charges stand in the order of the rules, as a check takes them. Those of rules that are
+/// decided get their verdicts.
+ngx_int_t ApplicableRules::make_charges(ngx_pool_t *pool) const {
+    auto *charges = pool_array<redis_client::Charge>(pool, count_);
+    if (charges == nullptr) {
+        return NGX_ERROR;
+    }
+    for (size_t i = 0; i < count_; ++i) {
+        charges[i].quota = rules_[i].quota;
+        charges[i].dry_run = rules_[i].dry_run;
+        rules_[i].charge = &charges[i];
+    }
+    for (AppliedRule &rule : decided()) {
+        if (rule.result != AppliedRule::Result::invalid) {
+            rule.charge->verdict = *rate_limit::verdict_without_counter(rule.quota);
+            rule.result = AppliedRule::Result::verdict;
+        }
+    }
+    return NGX_OK;
+}
+
+} // namespace nginx_module

@@ -1,0 +1,86 @@
+// A rule as it is applied to a request.
+#pragma once
+
+#include "../ngx.hpp"
+
+#include "../../redis_client/check.hpp"
+#include "../conf/configuration.hpp"
+
+#include <chrono>
+#include <string_view>
+
+namespace nginx_module {
+
+/// Lives in the request's pool. A rule is applied once to a request, see "Which requests are
+/// counted" in docs/responses.md.
+struct AppliedRule {
+    enum class Result {
+        verdict,    // in `charge`
+        no_verdict, // nobody has decided yet, or `on_error` decided
+        invalid,    // a variable is no number: `on_error` decided whether that rejects
+    };
+
+    /// Who gave the verdict.
+    enum class Source {
+        none,       // it follows from the numbers of the rule alone
+        redis,      //
+        deny_cache, // the zone's memory of what Redis denied
+        local,      // this host, since Redis gave no verdict
+    };
+
+    const RuleConf *rule = nullptr;
+    bool dry_run = false;
+    std::string_view key;    // the client's
+    rate_limit::Quota quota; // the rule's
+    redis_client::Charge *charge =
+        nullptr;             // of the rule, or of the one of its shards that is asked
+    uint64_t shard = 0;      // the number of that shard
+    bool is_charged = false; // by Redis or by this host
+    Result result = Result::no_verdict;
+    Source source = Source::none;
+    bool is_superseded = false; // by a later rule of its counter, whose verdict is shown for both
+    std::chrono::microseconds local_permits_since{0}; // when this host counted them; 0: it did not
+    AppliedRule *next = nullptr;                      // in AppliedRules
+
+    /// Whether it takes Redis to decide.
+    bool is_open() const {
+        return result != Result::invalid && !rate_limit::verdict_without_counter(quota);
+    }
+    const rate_limit::Verdict *verdict() const {
+        return result == Result::verdict ? &charge->verdict : nullptr;
+    }
+    /// The quota by which the verdict was made. This host alone may have a part of the limit only,
+    /// see `local_limit`.
+    const rate_limit::Quota &verdict_quota() const {
+        return source == Source::local ? charge->quota : quota;
+    }
+    /// What the request was charged, in the unit of Quota::charged.
+    uint64_t charged() const { return is_charged ? charge->quota.to_charge() : 0; }
+
+    /// Whether a client should look at this rule before the other one. Both have a verdict.
+    bool is_tighter(const AppliedRule &other) const {
+        return rate_limit::is_tighter(verdict_quota(), charge->verdict, other.verdict_quota(),
+                                      other.charge->verdict);
+    }
+    bool denies() const {
+        return result == Result::verdict &&
+               charge->verdict.decision != rate_limit::Decision::granted;
+    }
+    /// Whether the request ends because of this rule.
+    bool rejects() const {
+        return !dry_run &&
+               (denies() || (result != Result::verdict && rule->zone->on_error == OnError::closed));
+    }
+    /// Whether applying the other rule would change nothing: it has the same counter, and is not
+    /// stricter.
+    bool covers(const AppliedRule &other) const {
+        return is_enforced_where(other.dry_run) && rule->rule.same_counter(other.rule->rule) &&
+               is_at_least_as_strict(quota, other.quota);
+    }
+    /// A dry run of a rule does not stand for the rule itself.
+    bool is_enforced_where(bool other_is_dry_run) const { return !dry_run || other_is_dry_run; }
+    /// An invalid rule that rejects nothing is counted as invalid, and else left out.
+    bool is_left_out() const { return result == Result::invalid && !rejects(); }
+};
+
+} // namespace nginx_module

@@ -1,0 +1,50 @@
+// All rules that were applied to a request so far.
+#pragma once
+
+#include "../ngx.hpp"
+
+#include "applied_rule.hpp"
+
+#include <span>
+#include <string_view>
+
+namespace nginx_module {
+
+class AppliedRules {
+  public:
+    void add(AppliedRule &applied);
+    /// The rules of the checks that were asked last. They may be charged even if the request went
+    /// elsewhere before the answers came.
+    void set_asked(std::span<AppliedRule> asked) { asked_ = asked; }
+    std::span<AppliedRule> asked() const { return asked_; }
+
+    /// In the order in which they were applied, without those that were left out.
+    AppliedRule *first() const { return first_; }
+    /// The rule that a client should look at first. A dry run counts only where nothing is
+    /// enforced. Null if no rule has a verdict.
+    const AppliedRule *tightest() const;
+
+    /// Whether the rule itself was applied, and enforced if it is enforced now.
+    bool has(const RuleConf &rule, bool is_dry_run) const;
+    /// Whether a rule was applied that makes it needless to apply this one: see "Which requests are
+    /// counted" in docs/responses.md.
+    bool has_covered(const AppliedRule &rule) const;
+    bool has_left_out(const RuleConf &rule) const;
+    /// What the applied rules have charged to a Redis key of the zone, in the unit of
+    /// Quota::charged.
+    uint64_t charged_to(const ZoneConf &zone, std::string_view redis_key) const;
+    /// The rule that charged the same counter of the same client last; null if none did.
+    const AppliedRule *last_charge(const RuleConf &rule, std::string_view key) const;
+
+  private:
+    void supersede(const AppliedRule &by);
+    template <typename Predicate>
+    bool any(Predicate is_such) const;
+
+    AppliedRule *first_ = nullptr;
+    AppliedRule **last_ = &first_;
+    AppliedRule *left_out_ = nullptr;
+    std::span<AppliedRule> asked_;
+};
+
+} // namespace nginx_module

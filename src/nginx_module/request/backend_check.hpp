@@ -1,0 +1,52 @@
+// What a request asks of a backend: one check for all rules that can be asked together.
+#pragma once
+
+#include "../ngx.hpp"
+
+#include "applied_rule.hpp"
+
+#include <optional>
+#include <span>
+
+namespace nginx_module {
+
+class Backend;
+class RequestState;
+class WorkerCounters;
+
+/// In the request's pool.
+class BackendCheck final : public redis_client::CheckCallbacks {
+  public:
+    /// The charges are those of the rules, in their order.
+    BackendCheck(RequestState &state, Backend &backend, std::span<redis_client::Charge> charges,
+                 std::span<AppliedRule> rules);
+
+    /// Returns false if there is no verdict, and nothing to wait for.
+    bool ask();
+    /// The request is gone, and will not deal with the answer, whether it has come or not.
+    void abandon();
+
+    /// Gives back what was charged.
+    void refund();
+    /// Gives back the permits that the request holds, because it ends.
+    void release_permits();
+
+    /// Whether Redis has decided, once the check is no longer waited for.
+    bool has_answer() const { return !failure_; }
+    std::span<AppliedRule> rules() const { return rules_; }
+
+    BackendCheck *next = nullptr; // in RequestState::checks()
+
+  private:
+    void on_answer(std::optional<redis_client::Failure> failure) override;
+    std::string_view describe(std::span<char> out) const override;
+
+    RequestState &state_;
+    Backend &backend_;
+    std::span<redis_client::Charge> charges_;
+    std::span<AppliedRule> rules_;
+    redis_client::Command *command_ = nullptr; // null when nothing is waited for
+    std::optional<redis_client::Failure> failure_;
+};
+
+} // namespace nginx_module

@@ -1,0 +1,29 @@
+// What a check asks of Redis for a rule: at which key, by which numbers. A rule with shards is
+// asked at one of them.
+#pragma once
+
+#include "../ngx.hpp"
+
+#include "applied_rules.hpp"
+
+#include <cstdint>
+
+namespace nginx_module {
+
+/// Gives the charge its Redis key and its quota: those of the rule, or of one of its shards. That
+/// is the shard that the request has charged before, by another rule of the counter, or else
+/// `chance` decides, a random number. Returns false if memory ran out.
+bool choose_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule &applied,
+                  uint64_t chance);
+
+/// Gives the charge another shard at random, because the one it has is known to deny. Returns false
+/// if there is none that may help, or memory ran out.
+bool choose_other_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule &applied);
+
+/// Gives the charge the arguments of its script. Returns false if memory ran out.
+bool set_arguments(ngx_http_request_t *r, const AppliedRule &applied);
+
+/// Makes the verdict of a shard one of the rule, as headers show it.
+void scale_to_rule(const AppliedRule &applied);
+
+} // namespace nginx_module

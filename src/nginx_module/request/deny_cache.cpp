@@ -1,0 +1,63 @@
+#include "deny_cache.hpp"
+
+#include "../../rate_limit/append.hpp"
+
+#include <array>
+#include <cstring>
+
+namespace nginx_module {
+
+namespace {
+
+/// A permit, and what is refunded, may come back at any time, and a dry run denies nothing. Of
+/// a counter that the request has charged before, the denial is that of a smaller cost.
+bool is_cacheable(const AppliedRule &applied) {
+    return !applied.dry_run && !applied.rule->is_refunded && applied.charge->quota.charged == 0 &&
+           applied.rule->zone->deny_cache.count() > 0 &&
+           applied.charge->quota.algorithm != rate_limit::Algorithm::concurrency;
+}
+
+/// Of all that the denial depends on: where the counter is, and what was asked of it.
+rate_limit::Hash hash_of(const AppliedRule &applied) {
+    const ZoneConf &zone = *applied.rule->zone;
+    const redis_client::Charge &charge = *applied.charge;
+    const std::array<uint64_t, 4> numbers = {zone.backend->identity, charge.quota.limit,
+                                             charge.quota.capacity(), charge.quota.cost};
+    std::array<char, sizeof(rate_limit::RedisKeyBuffer) + sizeof(numbers)> bytes;
+    char *end = rate_limit::append(bytes.data(), charge.redis_key);
+    std::memcpy(end, numbers.data(), sizeof(numbers));
+    return rate_limit::hash_of(zone.memory.seed(),
+                               {bytes.data(), charge.redis_key.size() + sizeof(numbers)});
+}
+
+} // namespace
+
+bool find_denial(AppliedRule &applied, std::chrono::microseconds now) {
+    const ZoneConf &zone = *applied.rule->zone;
+    const rate_limit::DenyTable table = zone.memory.deny_table();
+    if (!table.may_hold(now) || !is_cacheable(applied)) {
+        return false;
+    }
+    const auto denied = table.find(hash_of(applied), now, zone.deny_cache);
+    if (!denied) {
+        return false;
+    }
+    applied.charge->verdict = *denied;
+    applied.result = AppliedRule::Result::verdict;
+    applied.source = AppliedRule::Source::deny_cache;
+    return true;
+}
+
+void remember_denial(const AppliedRule &applied, const rate_limit::DenyTable::CheckTimes &times) {
+    const rate_limit::Verdict *verdict = applied.verdict();
+    if (verdict == nullptr || verdict->decision != rate_limit::Decision::denied ||
+        !is_cacheable(applied)) {
+        return;
+    }
+    const ZoneConf &zone = *applied.rule->zone;
+    if (!zone.memory.deny_table().add(hash_of(applied), *verdict, times)) {
+        zone.memory.count_eviction();
+    }
+}
+
+} // namespace nginx_module

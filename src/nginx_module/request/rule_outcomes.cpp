@@ -1,0 +1,96 @@
+#include "rule_outcomes.hpp"
+
+#include "../conf/key_text.hpp"
+
+#include <algorithm>
+
+namespace nginx_module {
+
+namespace {
+
+using rate_limit::Outcome;
+
+Outcome outcome_of_grant(const AppliedRule &applied, bool is_rejected) {
+    const redis_client::Charge &charge = *applied.charge;
+    const bool is_local = applied.source == AppliedRule::Source::local;
+    if (charge.quota.cost == 0) { // it is only read: neither charged nor held back
+        return is_local ? Outcome::local_passed : Outcome::passed;
+    }
+    if (is_rejected) {
+        return Outcome::uncharged;
+    }
+    if (charge.verdict.delay.count() == 0) {
+        return is_local ? Outcome::local_passed : Outcome::passed;
+    }
+    if (applied.dry_run) {
+        return Outcome::dry_run_delayed;
+    }
+    return is_local ? Outcome::local_delayed : Outcome::delayed;
+}
+
+Outcome outcome_of_denial(const AppliedRule &applied) {
+    if (applied.dry_run) {
+        return Outcome::dry_run_rejected;
+    }
+    return applied.source == AppliedRule::Source::local ? Outcome::local_rejected
+                                                        : Outcome::rejected;
+}
+
+Outcome outcome_of(const AppliedRule &applied, bool is_rejected) {
+    switch (applied.result) {
+    case AppliedRule::Result::verdict:
+        break;
+    case AppliedRule::Result::no_verdict:
+        return applied.rule->zone->on_error == OnError::closed && !applied.dry_run
+                   ? Outcome::error_closed
+                   : Outcome::error_open;
+    case AppliedRule::Result::invalid:
+        return Outcome::invalid;
+    }
+    return applied.denies() ? outcome_of_denial(applied) : outcome_of_grant(applied, is_rejected);
+}
+
+/// True if an enforced rule denies, whoever decided it (Redis, the deny cache or this host).
+bool is_rejection(const AppliedRule &applied) {
+    return applied.denies() && !applied.dry_run;
+}
+
+void count_top_key(const ZoneConf &zone, std::string_view key) {
+    const rate_limit::TopKeys::Kept kept = zone.kept_top_keys();
+    KeyTextBuffer buffer;
+    if (kept == rate_limit::TopKeys::Kept::hashes) {
+        key = hash_of_key(zone, key, buffer);
+    }
+    zone.memory.top_keys().count(zone.memory.seed(), kept, key);
+}
+
+/// One rejection of the key for each zone, however many of its rules deny.
+void count_top_keys(std::span<const AppliedRule> rules) {
+    for (auto applied = rules.begin(); applied != rules.end(); ++applied) {
+        const ZoneConf &zone = *applied->rule->zone;
+        const auto is_counted = [&](const AppliedRule &earlier) {
+            return earlier.rule->zone == &zone && is_rejection(earlier);
+        };
+        if (is_rejection(*applied) && std::none_of(rules.begin(), applied, is_counted)) {
+            count_top_key(zone, applied->key);
+        }
+    }
+}
+
+} // namespace
+
+void count_outcomes(std::span<const AppliedRule> rules) {
+    const bool is_rejected = std::ranges::any_of(rules, &AppliedRule::rejects);
+    for (const AppliedRule &applied : rules) {
+        rate_limit::RuleCounters &counters = *applied.rule->first_of_name->counters;
+        counters.count(outcome_of(applied, is_rejected));
+        if (applied.source == AppliedRule::Source::deny_cache) {
+            counters.count_deny_cache_hit();
+        }
+    }
+    if (is_rejected) {
+        count_top_keys(rules);
+    }
+}
+
+} // namespace nginx_module

@@ -1,0 +1,230 @@
+#include "variables.hpp"
+
+#include "../../rate_limit/headers.hpp"
+#include "../util.hpp"
+#include "request_state.hpp"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <iterator>
+
+namespace nginx_module {
+
+namespace {
+
+using Value = ngx_http_variable_value_t;
+
+ngx_int_t set_not_found(Value &value) {
+    value = Value{};
+    value.not_found = 1;
+    return NGX_OK;
+}
+
+/// `text` is of the request's pool or static.
+ngx_int_t set_static(Value &value, std::string_view text) {
+    const ngx_str_t bytes = to_ngx(text);
+    value = Value{};
+    value.valid = 1;
+    value.len = static_cast<unsigned>(bytes.len);
+    value.data = bytes.data;
+    return NGX_OK;
+}
+
+ngx_int_t set_copy(ngx_http_request_t *r, Value &value, std::string_view text) {
+    ngx_str_t bytes = to_ngx(text);
+    u_char *copy = ngx_pstrdup(r->pool, &bytes);
+    return copy != nullptr ? set_static(value, view({text.size(), copy})) : NGX_ERROR;
+}
+
+ngx_int_t set_number(ngx_http_request_t *r, Value &value, uint64_t number) {
+    rate_limit::NumberBuffer digits;
+    return set_copy(r, value, rate_limit::write_number(number, digits));
+}
+
+/// What the rules of a request came to: those that are enforced, or the dry runs.
+struct Results {
+    bool has_verdict = false;
+    bool has_no_verdict = false;
+    bool denies = false;
+    bool delays = false;
+
+    void add(const AppliedRule &applied) {
+        if (const rate_limit::Verdict *verdict = applied.verdict()) {
+            has_verdict = true;
+            denies = denies || verdict->decision != rate_limit::Decision::granted;
+            delays = delays || verdict->delay.count() > 0;
+        } else {
+            has_no_verdict = true;
+        }
+    }
+};
+
+/// What enforced rules did comes before what dry runs would have done.
+std::string_view status_of(const RequestState &state) {
+    Results enforced;
+    Results dry_run;
+    for (const AppliedRule *one = state.rules().first(); one != nullptr; one = one->next) {
+        (one->dry_run ? dry_run : enforced).add(*one);
+    }
+    if (state.is_rejected()) {
+        return enforced.denies ? "REJECTED" : "ERROR_CLOSED";
+    }
+    if (state.was_delayed()) {
+        return "DELAYED";
+    }
+    if (enforced.has_no_verdict) {
+        return "ERROR_OPEN";
+    }
+    if (dry_run.denies) {
+        return "REJECTED_DRY_RUN";
+    }
+    if (dry_run.delays) {
+        return "DELAYED_DRY_RUN";
+    }
+    return enforced.has_verdict || !dry_run.has_no_verdict ? "PASSED" : "ERROR_OPEN";
+}
+
+ngx_int_t get_status(ngx_http_request_t * /*r*/, Value &value, const RequestState &state) {
+    return set_static(value, status_of(state));
+}
+
+ngx_int_t get_source(ngx_http_request_t * /*r*/, Value &value, const RequestState &state) {
+    const AppliedRule *tightest = state.rules().tightest();
+    switch (tightest != nullptr ? tightest->source : AppliedRule::Source::none) {
+    case AppliedRule::Source::redis:
+        return set_static(value, "redis");
+    case AppliedRule::Source::deny_cache:
+        return set_static(value, "deny_cache");
+    case AppliedRule::Source::local:
+        return set_static(value, "local");
+    case AppliedRule::Source::none:
+        break;
+    }
+    return set_static(value, "none");
+}
+
+/// The first one where none has a verdict.
+ngx_int_t get_rule(ngx_http_request_t * /*r*/, Value &value, const RequestState &state) {
+    const AppliedRule *tightest = state.rules().tightest();
+    return set_static(value, (tightest != nullptr ? tightest : state.rules().first())->rule->name);
+}
+
+ngx_int_t get_limit(ngx_http_request_t *r, Value &value, const RequestState &state) {
+    const AppliedRule *tightest = state.rules().tightest();
+    return tightest != nullptr ? set_number(r, value, tightest->verdict_quota().capacity())
+                               : set_not_found(value);
+}
+
+ngx_int_t get_remaining(ngx_http_request_t *r, Value &value, const RequestState &state) {
+    const AppliedRule *tightest = state.rules().tightest();
+    return tightest != nullptr ? set_number(r, value, tightest->charge->verdict.remaining)
+                               : set_not_found(value);
+}
+
+ngx_int_t get_reset(ngx_http_request_t *r, Value &value, const RequestState &state) {
+    const AppliedRule *tightest = state.rules().tightest();
+    return tightest != nullptr
+               ? set_number(r, value, rate_limit::seconds_up(tightest->charge->verdict.reset))
+               : set_not_found(value);
+}
+
+ngx_int_t get_retry_after(ngx_http_request_t *r, Value &value, const RequestState &state) {
+    const AppliedRule *tightest = state.rules().tightest();
+    if (tightest == nullptr || tightest->charge->verdict.decision != rate_limit::Decision::denied) {
+        return set_not_found(value);
+    }
+    return set_number(r, value, rate_limit::seconds_up(tightest->charge->verdict.retry_after));
+}
+
+ngx_int_t get_time(ngx_http_request_t *r, Value &value, const RequestState &state) {
+    constexpr int64_t second = 1'000'000;
+    std::array<u_char, 32> text;
+    const int64_t time = state.time_asking().count();
+    const u_char *end =
+        ngx_snprintf(text.data(), text.size(), "%L.%06L", time / second, time % second);
+    return set_copy(
+        r, value,
+        {reinterpret_cast<const char *>(text.data()), static_cast<size_t>(end - text.data())});
+}
+
+using Getter = ngx_int_t (*)(ngx_http_request_t *r, Value &value, const RequestState &state);
+
+constexpr struct {
+    std::string_view name;
+    Getter get;
+} variables_of_state[] = {
+    {"redis_rate_limit_status", get_status},
+    {"redis_rate_limit_source", get_source},
+    {"redis_rate_limit_rule", get_rule},
+    {"redis_rate_limit_limit", get_limit},
+    {"redis_rate_limit_remaining", get_remaining},
+    {"redis_rate_limit_reset", get_reset},
+    {"redis_rate_limit_retry_after", get_retry_after},
+    {"redis_rate_limit_time", get_time},
+};
+
+ngx_int_t get_of_state(ngx_http_request_t *r, Value *value, uintptr_t index) noexcept {
+    const RequestState *state = RequestState::find(r->main);
+    if (state == nullptr || state->rules().first() == nullptr) {
+        return set_not_found(*value);
+    }
+    return variables_of_state[index].get(r, *value, *state);
+}
+
+/// An IPv6 client can take any address of its /64.
+std::string_view write_network(in6_addr address, std::array<char, INET6_ADDRSTRLEN + 3> &out) {
+    constexpr std::string_view prefix_length = "/64";
+    std::fill(std::begin(address.s6_addr) + 8, std::end(address.s6_addr), uint8_t{0});
+    const size_t size = std::strlen(inet_ntop(AF_INET6, &address, out.data(), INET6_ADDRSTRLEN));
+    std::ranges::copy(prefix_length, out.data() + size);
+    return {out.data(), size + prefix_length.size()};
+}
+
+/// True if the last four bytes are an IPv4 address: one that is mapped into IPv6 (::ffff:0:0/96),
+/// or one that a translator shows by the well-known prefix of RFC 6052 (64:ff9b::/96).
+bool embeds_ipv4(const in6_addr &address) {
+    constexpr uint8_t translated[12] = {0x00, 0x64, 0xff, 0x9b};
+    return IN6_IS_ADDR_V4MAPPED(&address) ||
+           std::memcmp(address.s6_addr, translated, sizeof(translated)) == 0;
+}
+
+ngx_int_t get_address(ngx_http_request_t *r, Value *value, uintptr_t /*data*/) noexcept {
+    const sockaddr *address = r->connection->sockaddr;
+    std::array<char, INET6_ADDRSTRLEN + 3> text;
+    if (address->sa_family != AF_INET6) {
+        return set_static(*value, view(r->connection->addr_text));
+    }
+    const in6_addr &of_client = reinterpret_cast<const sockaddr_in6 *>(address)->sin6_addr;
+    if (!embeds_ipv4(of_client)) {
+        return set_copy(r, *value, write_network(of_client, text));
+    }
+    inet_ntop(AF_INET, &of_client.s6_addr[12], text.data(), text.size());
+    return set_copy(r, *value, text.data());
+}
+
+ngx_int_t add(ngx_conf_t *cf, std::string_view name, ngx_http_get_variable_pt get, uintptr_t data) {
+    ngx_str_t its_name = to_ngx(name);
+    ngx_http_variable_t *variable = ngx_http_add_variable(cf, &its_name, NGX_HTTP_VAR_NOCACHEABLE);
+    if (variable == nullptr) {
+        return NGX_ERROR;
+    }
+    variable->get_handler = get;
+    variable->data = data;
+    return NGX_OK;
+}
+
+} // namespace
+
+ngx_int_t add_variables(ngx_conf_t *cf) noexcept {
+    for (size_t i = 0; i < std::size(variables_of_state); ++i) {
+        if (add(cf, variables_of_state[i].name, get_of_state, i) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+    return add(cf, "redis_rate_limit_addr", get_address, 0);
+}
+
+} // namespace nginx_module
