@@ -153,8 +153,8 @@ void note(Applied &applied, std::chrono::microseconds asked) {
         quota.cost = 0;
     }
     const ZoneLock zone(applied);
-    const auto after = rate_limit::note_verdict(zone.find(asked), quota, charge.verdict,
-                                                applied.rule->zone->local_limit_percent, asked);
+    const auto after = rate_limit::record_verdict(zone.find(asked), quota, charge.verdict,
+                                                  applied.rule->zone->local_limit_percent, asked);
     zone.store(after);
     if (after && quota.algorithm == Algorithm::concurrency && quota.cost > 0) {
         applied.local_slots_since = asked;
@@ -208,8 +208,8 @@ void release_slots_of_this_host(const Applied *rules) {
         if (applied->local_slots_since.count() > 0) {
             const ZoneLock zone(*applied);
             const auto now = precise_now();
-            zone.store(rate_limit::release_slots(zone.find(now), applied->charge->quota,
-                                                 applied->local_slots_since, now));
+            zone.store(rate_limit::release_permits(zone.find(now), applied->charge->quota,
+                                                   applied->local_slots_since, now));
         }
     }
 }

@@ -70,14 +70,14 @@ Quota scaled(const Quota &quota, uint64_t percent);
 ///    window may be missed.
 ///  - concurrency: which of the slots are of this host it does not tell; the request's own is
 ///    counted.
-std::optional<Record> note_verdict(const std::optional<Record> &known, const Quota &quota,
-                                   const Verdict &verdict, uint64_t percent,
-                                   std::chrono::microseconds asked);
+std::optional<Record> record_verdict(const std::optional<Record> &known, const Quota &quota,
+                                     const Verdict &verdict, uint64_t percent,
+                                     std::chrono::microseconds asked);
 
 /// Concurrency, when the request ends that got its units at `taken_at`, from here or, asked then,
 /// from Redis.
-std::optional<Record> release_slots(const std::optional<Record> &known, const Quota &quota,
-                                    std::chrono::microseconds taken_at,
-                                    std::chrono::microseconds now);
+std::optional<Record> release_permits(const std::optional<Record> &known, const Quota &quota,
+                                      std::chrono::microseconds taken_at,
+                                      std::chrono::microseconds now);
 
 } // namespace rate_limit

@@ -1,6 +1,8 @@
 // A rule: how much a key may take in how much time. What the user writes as `redis_rate_limit`.
 #pragma once
 
+#include "algorithm.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -9,34 +11,6 @@
 #include <tuple>
 
 namespace rate_limit {
-
-enum class Algorithm : uint8_t {
-    fixed_window,
-    sliding_log,
-    sliding_window,
-    token_bucket,
-    gcra,
-    leaky_bucket,
-    concurrency,
-};
-
-inline constexpr Algorithm all_algorithms[] = {Algorithm::fixed_window,   Algorithm::sliding_log,
-                                               Algorithm::sliding_window, Algorithm::token_bucket,
-                                               Algorithm::gcra,           Algorithm::leaky_bucket,
-                                               Algorithm::concurrency};
-
-/// The algorithm of that name in a configuration, or nothing.
-std::optional<Algorithm> algorithm_named(std::string_view name);
-std::string_view to_string(Algorithm algorithm);
-
-/// One unit comes back each window / limit: token_bucket, gcra and leaky_bucket.
-bool is_bucket(Algorithm algorithm);
-
-inline constexpr uint64_t largest_number = 1'000'000'000; // of limits, bursts, delays and costs
-
-/// The largest `limit=` and `cost=` of an algorithm: a sliding log keeps an entry for each unit.
-uint64_t largest_limit(Algorithm algorithm);
-uint64_t largest_cost(Algorithm algorithm);
 
 inline constexpr std::chrono::milliseconds shortest_window{1};
 inline constexpr std::chrono::milliseconds longest_window = std::chrono::hours{24 * 366};
@@ -63,6 +37,9 @@ struct Quota {
 
     /// The most units the rule can ever grant at once.
     uint64_t capacity() const;
+    /// Sets the burst of a bucket, else the limit, so that the capacity becomes that. A bucket of a
+    /// limit of 0 keeps its capacity of 0.
+    void set_capacity(uint64_t units);
 
     /// The time in which the whole capacity comes back: the window, or a bucket's
     /// capacity * window / limit, rounded up; the longest time there is where that is longer.

@@ -27,9 +27,8 @@ struct Verdict {
     bool operator==(const Verdict &) const = default;
 };
 
-/// The REPLY numbers of one rule, which lua/<algorithm>.lua describes: so many.
+/// The REPLY numbers of one rule, as lua/<algorithm>.lua describes them.
 using RuleReply = std::span<const int64_t>;
-size_t reply_length(Algorithm algorithm);
 
 /// Whether the rule, by itself, grants: the script decided that.
 bool is_granted(RuleReply reply);

@@ -128,7 +128,7 @@ class Host {
         const uint64_t before = peek(part, then).remaining;
         const bool is_next_window = quota.algorithm == Algorithm::fixed_window &&
                                     peek(part, asked).reset <= microseconds(quota.window) / 8;
-        keep(rate_limit::note_verdict(known(asked), quota, *verdict, percent, asked));
+        keep(rate_limit::record_verdict(known(asked), quota, *verdict, percent, asked));
         require(is_next_window || peek(part, then).remaining <= before,
                 "what was known is still known");
         taken_at_ = asked;
@@ -137,7 +137,7 @@ class Host {
     void release() {
         if (quota_.algorithm == Algorithm::concurrency) {
             const uint64_t before = peek(quota_, now_).remaining;
-            keep(rate_limit::release_slots(known(now_), quota_, taken_at_, now_));
+            keep(rate_limit::release_permits(known(now_), quota_, taken_at_, now_));
             require(peek(quota_, now_).remaining >= before, "what is given back is there");
         }
     }

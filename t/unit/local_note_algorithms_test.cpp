@@ -115,7 +115,7 @@ TEST(LocalNote, OfAWindowAfterOneThatEndedIsAllThereIs) {
     const auto ended = decide_locally({}, asking(quota, 15), false, host.at(begin)).after;
     const Verdict other{.remaining = 17, .next_unit = 4s, .reset = 4s}; // of a window begun before
     const int64_t now = begin + 10 * second;
-    const auto noted = note_verdict(ended, quota, other, 100, host.at(now).monotonic);
+    const auto noted = record_verdict(ended, quota, other, 100, host.at(now).monotonic);
     EXPECT_EQ(decide_locally(noted, asking(quota, 0), false, host.at(now)).verdict, other);
 }
 
@@ -191,10 +191,10 @@ TEST(LocalNote, OfASlotCountsTheOneTaken) {
     EXPECT_EQ(host.ask(asking(quota, 0), 0).remaining, 18u);
     host.note(quota, granted_with(1), 1, 10); // whatever the part of this host
     EXPECT_EQ(host.ask(asking(quota, 0), 1).remaining, 16u);
-    EXPECT_FALSE(note_verdict(host.known(2), asking(quota, 0), granted_with(1), 100, 2us));
+    EXPECT_FALSE(record_verdict(host.known(2), asking(quota, 0), granted_with(1), 100, 2us));
     host.note(quota, {.decision = Decision::denied, .retry_after = 1s, .reset = 1s}, 3);
     EXPECT_EQ(host.ask(asking(quota, 0), 3).remaining, 16u);
-    host.keep(release_slots(host.known(4), quota, host.at(0).monotonic, host.at(4).monotonic));
+    host.keep(release_permits(host.known(4), quota, host.at(0).monotonic, host.at(4).monotonic));
     EXPECT_EQ(host.ask(asking(quota, 0), 4).remaining, 18u);
 }
 

@@ -54,16 +54,16 @@ TEST_P(LocalNoteTest, IsWhatRedisSaid) {
 
 TEST_P(LocalNoteTest, IsNothingWhereNothingIsTaken) {
     const Verdict peek = redis_.ask(asking(quota_, 0), begin);
-    EXPECT_FALSE(note_verdict({}, asking(quota_, 0), peek, 100, host_.at(begin).monotonic));
+    EXPECT_FALSE(record_verdict({}, asking(quota_, 0), peek, 100, host_.at(begin).monotonic));
     const Verdict never = redis_.ask(asking(quota_, 21), begin);
-    EXPECT_FALSE(note_verdict({}, asking(quota_, 21), never, 100, host_.at(begin).monotonic));
+    EXPECT_FALSE(record_verdict({}, asking(quota_, 21), never, 100, host_.at(begin).monotonic));
 }
 
 // As of a key that holds what no script wrote: where time stands still, it would be out of range.
 TEST_P(LocalNoteTest, IsNothingOfTimesBeyondAllRules) {
     const microseconds beyond{int64_t{1} << 53};
-    EXPECT_FALSE(note_verdict({}, quota_, {.remaining = 3, .next_unit = 1s, .reset = beyond}, 100,
-                              host_.at(begin).monotonic));
+    EXPECT_FALSE(record_verdict({}, quota_, {.remaining = 3, .next_unit = 1s, .reset = beyond}, 100,
+                                host_.at(begin).monotonic));
 }
 
 TEST_P(LocalNoteTest, OfADenialIsWhatRedisSaid) {

@@ -14,8 +14,8 @@ constexpr Quota three_slots{.algorithm = Algorithm::concurrency, .window = 60s, 
 TEST(LocalSlots, AreThoseOfRequestsInFlight) {
     Host host;
     const auto release = [&](uint64_t units, int64_t taken_at, int64_t time) {
-        host.keep(release_slots(host.known(time), asking(three_slots, units),
-                                host.at(taken_at).monotonic, host.at(time).monotonic));
+        host.keep(release_permits(host.known(time), asking(three_slots, units),
+                                  host.at(taken_at).monotonic, host.at(time).monotonic));
     };
     EXPECT_EQ(host.ask(three_slots, 0).remaining, 2u);
     EXPECT_EQ(host.ask(asking(three_slots, 2), 1).remaining, 0u);
@@ -46,8 +46,8 @@ TEST(LocalSlots, AreForgottenAWindowAfterTheLastWasTakenOrGivenBack) {
     host.ask(asking(three_slots, 2), 30 * second);
     EXPECT_EQ(host.ask(three_slots, 90 * second - 1).decision, Decision::denied);
     EXPECT_EQ(host.ask(asking(three_slots, 0), 90 * second).remaining, 3u);
-    host.keep(release_slots(host.known(80 * second), three_slots, host.at(0).monotonic,
-                            host.at(80 * second).monotonic));
+    host.keep(release_permits(host.known(80 * second), three_slots, host.at(0).monotonic,
+                              host.at(80 * second).monotonic));
     EXPECT_EQ(host.ask(asking(three_slots, 0), 140 * second - 1).remaining, 1u);
     EXPECT_EQ(host.ask(asking(three_slots, 0), 140 * second).remaining, 3u);
 }
@@ -55,11 +55,11 @@ TEST(LocalSlots, AreForgottenAWindowAfterTheLastWasTakenOrGivenBack) {
 TEST(LocalSlots, ThatWereForgottenAreNotGivenBack) {
     Host host;
     host.ask(three_slots, 0);
-    EXPECT_FALSE(release_slots(host.known(60 * second), three_slots, host.at(0).monotonic,
-                               host.at(60 * second).monotonic));
+    EXPECT_FALSE(release_permits(host.known(60 * second), three_slots, host.at(0).monotonic,
+                                 host.at(60 * second).monotonic));
     host.ask(three_slots, 61 * second);
-    EXPECT_FALSE(release_slots(host.known(62 * second), three_slots, host.at(0).monotonic,
-                               host.at(62 * second).monotonic));
+    EXPECT_FALSE(release_permits(host.known(62 * second), three_slots, host.at(0).monotonic,
+                                 host.at(62 * second).monotonic));
     EXPECT_EQ(host.ask(asking(three_slots, 0), 62 * second).remaining, 2u);
 }
 
@@ -69,8 +69,8 @@ TEST(LocalSlots, ThatWereTakenALittleEarlierAreGivenBack) {
     host.ask(three_slots, 10);
     host.ask(three_slots, 9);
     for (const int64_t taken_at : {9, 10}) {
-        host.keep(release_slots(host.known(11), three_slots, host.at(taken_at).monotonic,
-                                host.at(11).monotonic));
+        host.keep(release_permits(host.known(11), three_slots, host.at(taken_at).monotonic,
+                                  host.at(11).monotonic));
     }
     EXPECT_EQ(host.ask(three_slots, 11).remaining, 2u);
 }

@@ -257,8 +257,8 @@ TEST(Local, KnowsNothingFromARecordThatHoldsNoLonger) {
             EXPECT_EQ(decision.verdict, expected.verdict) << to_string(algorithm) << later;
             EXPECT_EQ(decision.after, expected.after) << to_string(algorithm) << later;
             const microseconds asked = host.at(now).monotonic;
-            EXPECT_EQ(note_verdict(old.after, quota, expected.verdict, 100, asked),
-                      note_verdict({}, quota, expected.verdict, 100, asked))
+            EXPECT_EQ(record_verdict(old.after, quota, expected.verdict, 100, asked),
+                      record_verdict({}, quota, expected.verdict, 100, asked))
                 << to_string(algorithm) << later;
         }
     }

@@ -48,7 +48,7 @@ class Host {
     void note(const Quota &quota, const Verdict &verdict, int64_t time, uint64_t percent = 100,
               int64_t sent_before = 0) {
         const auto asked = at(time - sent_before).monotonic;
-        keep(note_verdict(table().find(key, asked), quota, verdict, percent, asked));
+        keep(record_verdict(table().find(key, asked), quota, verdict, percent, asked));
     }
 
     void keep(const std::optional<Record> &record) {

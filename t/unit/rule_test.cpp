@@ -40,6 +40,16 @@ TEST(Rule, KnowsItsAlgorithmByName) {
     }
 }
 
+TEST(Rule, ListsAlgorithmsAsMessagesNameThem) {
+    using Traits = AlgorithmTraits;
+    EXPECT_EQ(names_of_algorithms([](const Traits &) { return true; }),
+              "fixed_window, sliding_log, sliding_window, token_bucket, gcra, leaky_bucket or "
+              "concurrency");
+    EXPECT_EQ(names_of_algorithms([](const Traits &one) { return one.takes_delay; }),
+              "leaky_bucket");
+    EXPECT_EQ(names_of_algorithms([](const Traits &) { return false; }), "");
+}
+
 TEST(Rule, BoundsLimitsAndCostsByAlgorithm) {
     for (const auto &[algorithm, name] : algorithms) {
         const bool is_log = algorithm == Algorithm::sliding_log;
