@@ -64,7 +64,7 @@ void BackendMemory::check_refused(rate_limit::Failure failure) const {
 void BackendMemory::connection_ready(bool is_first) const {
     gauges_->connection_ready();
     if (!is_first) {
-        layout_->counters.count_reconnect();
+        layout_->counters.count(rate_limit::BackendEvent::reconnect);
     }
 }
 

@@ -31,7 +31,9 @@ class BackendMemory {
     void connection_ready(bool is_first) const;
     void connection_lost() const { gauges_->connection_lost(); } // that was ready
     void connection_failed() const { gauges_->connection_failed(); }
-    void scripts_reloaded(uint64_t count) const { layout_->counters.count_script_reloads(count); }
+    void scripts_reloaded(uint64_t count) const {
+        layout_->counters.count(rate_limit::BackendEvent::script_reload, count);
+    }
 
     rate_limit::BackendCounts read(std::chrono::microseconds now) const;
     /// When the counters began, as precise_now().

@@ -54,8 +54,9 @@ BackendCounts BackendCounters::read(IsAlive is_alive, std::chrono::microseconds 
     for (size_t i = 0; i < failure_count; ++i) {
         counts.errors[i] = errors_[i].load(relaxed);
     }
-    counts.reconnects = reconnects_.load(relaxed);
-    counts.script_reloads = script_reloads_.load(relaxed);
+    for (size_t i = 0; i < counts.events.size(); ++i) {
+        counts.events[i] = events_[i].load(relaxed);
+    }
     counts.latency = latency_.read();
     counts.recent_latency = recent_latency_.read(now);
     for (const WorkerGauges &gauges : workers_) {

@@ -1,6 +1,7 @@
 // What became of a backend's checks, and how it is now, in memory that many processes share.
 #pragma once
 
+#include "enum_table.hpp"
 #include "failure.hpp"
 #include "latency.hpp"
 
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include <sys/types.h>
 
@@ -48,15 +50,35 @@ class alignas(64) WorkerGauges {
     Gauge pending_;
 };
 
+/// What happens to a backend beside its checks, and is counted. A new counter is a value here, and
+/// a row of the table.
+enum class BackendEvent : uint8_t {
+    reconnect,     // a connection that came after a worker's first one
+    script_reload, // a script that Redis did not know any more
+};
+
+struct BackendEventTraits {
+    BackendEvent event;
+    std::string_view name; // in JSON; for Prometheus it becomes backend_<name>_total
+    std::string_view help; // for Prometheus, which does not get the counter if there is none
+};
+
+inline constexpr std::array backend_event_table = {
+    BackendEventTraits{.event = BackendEvent::reconnect,
+                       .name = "reconnects",
+                       .help = "Connections that came after a worker's first one."},
+    BackendEventTraits{.event = BackendEvent::script_reload, .name = "script_reloads", .help = ""},
+};
+static_assert(is_in_order(backend_event_table, &BackendEventTraits::event));
+
 /// A copy of the counters, and the gauges of all workers together.
 struct BackendCounts {
-    BackendState state = BackendState::idle; // of the worker that has it best
+    BackendState state = BackendState::idle; // the best that any worker has
     uint64_t checks = 0;
-    std::array<uint64_t, failure_count> errors{};
-    uint64_t reconnects = 0;
-    uint64_t script_reloads = 0;
+    std::array<uint64_t, failure_count> errors{};              // by Failure
+    std::array<uint64_t, backend_event_table.size()> events{}; // by BackendEvent
     uint64_t pending = 0;
-    Latencies latency; // of checks that were asked: those not even asked took no time
+    Latencies latency; // of the checks that were sent
     Latencies recent_latency;
 };
 
@@ -68,9 +90,9 @@ class BackendCounters {
                      std::chrono::microseconds now);
     /// A check that was not asked.
     void count_refusal(Failure failure);
-    void count_reconnect() { add_one(reconnects_); }
-    /// Scripts that Redis did not know any more.
-    void count_script_reloads(uint64_t count) { script_reloads_.fetch_add(count, relaxed); }
+    void count(BackendEvent event, uint64_t times = 1) {
+        events_[static_cast<size_t>(event)].fetch_add(times, relaxed);
+    }
 
     using IsAlive = bool (*)(pid_t process);
 
@@ -90,8 +112,7 @@ class BackendCounters {
 
     Counter checks_;
     std::array<Counter, failure_count> errors_;
-    Counter reconnects_;
-    Counter script_reloads_;
+    std::array<Counter, backend_event_table.size()> events_;
     LatencyHistogram latency_;
     RecentLatencies recent_latency_;
     std::array<WorkerGauges, most_workers> workers_;

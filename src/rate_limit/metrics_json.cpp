@@ -68,8 +68,11 @@ void write(TextWriter &out, const BackendMetrics &backend) {
     write_each(out, counts.errors, [&out, i = size_t{0}](uint64_t count) mutable {
         out << Quoted{to_string(static_cast<Failure>(i++))} << ": " << count;
     });
-    out << R"(}, "reconnects": )" << counts.reconnects << R"(, "script_reloads": )"
-        << counts.script_reloads << R"(, "pending": )" << counts.pending << ", ";
+    out << "}";
+    for (size_t i = 0; i < counts.events.size(); ++i) {
+        out << ", " << Quoted{backend_event_table[i].name} << ": " << counts.events[i];
+    }
+    out << R"(, "pending": )" << counts.pending << ", ";
     write(out, counts.recent_latency);
     out << "}";
 }
@@ -78,10 +81,9 @@ void write(TextWriter &out, const RuleMetrics &rule) {
     out << Quoted{rule.name} << R"(: {"algorithm": )" << Quoted{to_string(rule.algorithm)}
         << R"(, "limit": )" << Quoted{rule.limit} << R"(, "window_seconds": )"
         << Seconds{rule.window};
-    for (size_t i = 0; i < outcome_count; ++i) {
-        const auto outcome = static_cast<Outcome>(i);
-        out << ", " << Quoted{to_string(outcome)} << ": " << rule.counts.outcomes[i];
-        if (outcome == Outcome::rejected) {
+    for (const auto &[outcome, name] : rule_outcome_table) {
+        out << ", " << Quoted{name} << ": " << rule.counts.outcomes[static_cast<size_t>(outcome)];
+        if (outcome == RuleOutcome::rejected) {
             out << R"(, "rejected_by_deny_cache": )" << rule.counts.rejected_by_deny_cache;
         }
     }

@@ -64,6 +64,21 @@ void write_errors(TextWriter &out, const Metrics &metrics) {
     }
 }
 
+void write_events(TextWriter &out, const Metrics &metrics) {
+    for (const BackendEventTraits &traits : backend_event_table) {
+        if (traits.help.empty()) {
+            continue;
+        }
+        std::array<char, 64> name;
+        TextWriter name_writer(name);
+        name_writer << "backend_" << traits.name << "_total";
+        write_of_backends(out, metrics, {name.data(), name_writer.size()}, "counter", traits.help,
+                          [event = traits.event](const BackendCounts &counts) {
+                              return counts.events[static_cast<size_t>(event)];
+                          });
+    }
+}
+
 /// With fewer buckets than there are: one for each power of two microseconds in which checks
 /// usually end.
 void write_durations(TextWriter &out, const Metrics &metrics) {
@@ -100,9 +115,7 @@ void write_backends(TextWriter &out, const Metrics &metrics) {
                       });
     write_of_backends(out, metrics, "backend_pending", "gauge", "Checks in flight.",
                       [](const BackendCounts &counts) { return counts.pending; });
-    write_of_backends(out, metrics, "backend_reconnects_total", "counter",
-                      "Connections that came after a worker's first one.",
-                      [](const BackendCounts &counts) { return counts.reconnects; });
+    write_events(out, metrics);
     write_durations(out, metrics);
 }
 
@@ -130,11 +143,9 @@ void write_rules(TextWriter &out, const Metrics &metrics) {
                           "Requests that a rule was applied to, by what it came to.");
     for (const ZoneMetrics &zone : metrics.zones) {
         for (const RuleMetrics &rule : zone.rules) {
-            for (size_t i = 0; i < outcome_count; ++i) {
-                requests.add({{"zone", zone.name},
-                              {"rule", rule.name},
-                              {"outcome", to_string(static_cast<Outcome>(i))}},
-                             rule.counts.outcomes[i]);
+            for (const auto &[outcome, name] : rule_outcome_table) {
+                requests.add({{"zone", zone.name}, {"rule", rule.name}, {"outcome", name}},
+                             rule.counts.outcomes[static_cast<size_t>(outcome)]);
             }
         }
     }

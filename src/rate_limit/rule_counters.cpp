@@ -8,17 +8,7 @@ namespace {
 
 constexpr auto relaxed = std::memory_order_relaxed;
 
-constexpr std::array<std::string_view, outcome_count> names = {
-    "passed",           "delayed",      "rejected",      "dry_run_delayed",
-    "dry_run_rejected", "local_passed", "local_delayed", "local_rejected",
-    "uncharged",        "error_open",   "error_closed",  "invalid",
-};
-
 } // namespace
-
-std::string_view to_string(Outcome outcome) {
-    return names[static_cast<size_t>(outcome)];
-}
 
 RuleCounts RuleCounters::read() const {
     RuleCounts counts;

@@ -1,6 +1,7 @@
 // What rules came to, request by request, counted in memory that many processes share.
 #pragma once
 
+#include "enum_table.hpp"
 #include "hash.hpp"
 
 #include <array>
@@ -12,8 +13,9 @@
 
 namespace rate_limit {
 
-/// What a rule came to in a request: exactly one of these.
-enum class Outcome : uint8_t {
+/// What a rule came to in a request: exactly one of these. A new one is a value here, and a row of
+/// the table.
+enum class RuleOutcome : uint8_t {
     passed,
     delayed,
     rejected, // by Redis, by the deny cache, or by a limit of 0
@@ -22,14 +24,38 @@ enum class Outcome : uint8_t {
     local_passed, // on this host, since Redis gave no verdict
     local_delayed,
     local_rejected,
-    uncharged, // it granted, another rule denied
+    uncharged, // it granted, but another rule denied
     error_open,
     error_closed,
-    invalid, // a variable was no number
+    invalid, // a variable was not a number that it may be
 };
-inline constexpr size_t outcome_count = 12;
 
-std::string_view to_string(Outcome outcome);
+struct RuleOutcomeTraits {
+    RuleOutcome outcome;
+    std::string_view name; // in JSON, and for Prometheus as a label
+};
+
+inline constexpr std::array rule_outcome_table = {
+    RuleOutcomeTraits{RuleOutcome::passed, "passed"},
+    RuleOutcomeTraits{RuleOutcome::delayed, "delayed"},
+    RuleOutcomeTraits{RuleOutcome::rejected, "rejected"},
+    RuleOutcomeTraits{RuleOutcome::dry_run_delayed, "dry_run_delayed"},
+    RuleOutcomeTraits{RuleOutcome::dry_run_rejected, "dry_run_rejected"},
+    RuleOutcomeTraits{RuleOutcome::local_passed, "local_passed"},
+    RuleOutcomeTraits{RuleOutcome::local_delayed, "local_delayed"},
+    RuleOutcomeTraits{RuleOutcome::local_rejected, "local_rejected"},
+    RuleOutcomeTraits{RuleOutcome::uncharged, "uncharged"},
+    RuleOutcomeTraits{RuleOutcome::error_open, "error_open"},
+    RuleOutcomeTraits{RuleOutcome::error_closed, "error_closed"},
+    RuleOutcomeTraits{RuleOutcome::invalid, "invalid"},
+};
+static_assert(is_in_order(rule_outcome_table, &RuleOutcomeTraits::outcome));
+
+inline constexpr size_t outcome_count = rule_outcome_table.size();
+
+constexpr std::string_view to_string(RuleOutcome outcome) {
+    return rule_outcome_table[static_cast<size_t>(outcome)].name;
+}
 
 struct RuleCounts {
     std::array<uint64_t, outcome_count> outcomes{};
@@ -39,7 +65,7 @@ struct RuleCounts {
 /// In memory that is all zeros at first.
 class RuleCounters {
   public:
-    void count(Outcome outcome) { add_one(outcomes_[static_cast<size_t>(outcome)]); }
+    void count(RuleOutcome outcome) { add_one(outcomes_[static_cast<size_t>(outcome)]); }
     void count_deny_cache_hit() { add_one(rejected_by_deny_cache_); }
 
     RuleCounts read() const;

@@ -44,8 +44,7 @@ struct Example {
         backends[0].counts.state = BackendState::up;
         backends[0].counts.checks = 21;
         backends[0].counts.errors = {1, 2, 3, 4, 5};
-        backends[0].counts.reconnects = 6;
-        backends[0].counts.script_reloads = 7;
+        backends[0].counts.events = {6, 7}; // reconnects and reloads of scripts
         backends[0].counts.pending = 8;
         backends[0].counts.latency = histogram.read();
         histogram.reset();
