@@ -1,4 +1,5 @@
-// What became of a backend's checks, and how it is now, in memory that many processes share.
+// Counters of a backend's checks and events, and gauges of its present state, in memory that many
+// processes share.
 #pragma once
 
 #include "enum_table.hpp"
@@ -18,12 +19,12 @@
 namespace rate_limit {
 
 enum class BackendState : uint8_t {
-    idle, // no attempt to connect has come to an end yet
-    down, // no connection
-    up,   // a connection that is ready
+    idle, // no attempt to connect has ended yet
+    down, // there is no connection, and an attempt has failed
+    up,   // a connection is ready
 };
 
-/// What one worker process says of the backend, as it is now. Only that process writes it.
+/// How one worker process sees the backend now. Only that process writes it.
 class alignas(64) WorkerGauges {
   public:
     void check_asked() { add(pending_, 1); }
@@ -44,9 +45,9 @@ class alignas(64) WorkerGauges {
     }
     void reset();
 
-    std::atomic<pid_t> process_; // 0: free
+    std::atomic<pid_t> process_; // it is 0 if these gauges belong to nobody
     std::atomic<bool> has_failed_;
-    Gauge connections_; // that are ready
+    Gauge connections_; // only those that are ready
     Gauge pending_;
 };
 
@@ -82,13 +83,13 @@ struct BackendCounts {
     Latencies recent_latency;
 };
 
-/// In memory that is all zeros at first.
+/// They live in memory that is all zeros at first.
 class BackendCounters {
   public:
-    /// A check that has ended at `now` after that time.
+    /// Counts a check that was sent, and ended at `now` after `time`.
     void count_check(std::optional<Failure> failure, std::chrono::microseconds time,
                      std::chrono::microseconds now);
-    /// A check that was not asked.
+    /// Counts a check that was not sent.
     void count_refusal(Failure failure);
     void count(BackendEvent event, uint64_t times = 1) {
         events_[static_cast<size_t>(event)].fetch_add(times, relaxed);
@@ -96,8 +97,8 @@ class BackendCounters {
 
     using IsAlive = bool (*)(pid_t process);
 
-    /// For a new worker process, in the place of one that has ended. Null where all have a living
-    /// one: then this worker's gauges are not told.
+    /// Returns gauges for a new worker process: those of nobody, or of a process that has ended.
+    /// Returns null if living processes have all of them; then this worker has no gauges.
     WorkerGauges *claim_gauges(pid_t process, IsAlive is_alive);
     static void release_gauges(WorkerGauges &gauges);
 

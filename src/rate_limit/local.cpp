@@ -14,7 +14,7 @@ uint64_t part_of(uint64_t number, uint64_t percent) {
     return number == 0 ? 0 : std::max<uint64_t>(number * percent / 100, 1);
 }
 
-/// The least limit with which the bucket fills in the longest time that a rule may take.
+/// The least limit with which the bucket still fills within longest_refill.
 uint64_t least_limit(const Quota &bucket) {
     const Wide time_at_limit_one = Wide{bucket.capacity()} * microseconds(bucket.window).count();
     return static_cast<uint64_t>((time_at_limit_one + longest_refill.count() - 1) /

@@ -8,8 +8,8 @@ namespace rate_limit {
 
 namespace {
 
-/// A string in quotes. Bytes that are not printable ASCII stand as the character of that number:
-/// the text is valid JSON whatever they are.
+/// Is written as a string in quotes. A byte that is not printable ASCII becomes the escape of the
+/// character of that number, so that the JSON is valid whatever the text is.
 struct Quoted {
     std::string_view text;
 };
@@ -31,7 +31,7 @@ TextWriter &operator<<(TextWriter &out, const Quoted &quoted) {
     return out << "\"";
 }
 
-/// Writes them by `write`, with commas between.
+/// Writes each item by `write`, with commas between them.
 template <typename Items, typename Write>
 void write_each(TextWriter &out, const Items &items, Write write) {
     std::string_view separator;
@@ -102,7 +102,7 @@ void write(TextWriter &out, const ZoneMetrics &zone) {
     out << "}}";
 }
 
-/// This module's version: the only line of the file VERSION.
+/// This module's version, which is the only line of the file VERSION.
 std::string_view version() {
     const std::string_view text = embedded(redis_rate_limit_version, redis_rate_limit_version_end);
     return text.substr(0, text.find('\n'));

@@ -15,7 +15,7 @@ struct Label {
     std::string_view value;
 };
 
-/// A metric of that name, and what it is.
+/// Writes the name, the type and the help text of a metric, then its samples.
 class Family {
   public:
     Family(TextWriter &out, std::string_view name, std::string_view type, std::string_view help)
@@ -24,7 +24,7 @@ class Family {
             << type << "\n";
     }
 
-    /// A line of the metric, or of the part of a histogram that the suffix names.
+    /// Writes a sample of the metric, or of the part of a histogram that the suffix names.
     template <typename Number>
     void add(std::initializer_list<Label> labels, Number number,
              std::string_view suffix = "") const {
@@ -79,7 +79,7 @@ void write_events(TextWriter &out, const Metrics &metrics) {
     }
 }
 
-/// With fewer buckets than there are: one for each power of two microseconds in which checks
+/// Writes fewer buckets than there are: one for each power of two of microseconds in which checks
 /// usually end.
 void write_durations(TextWriter &out, const Metrics &metrics) {
     constexpr unsigned first = 6; // 64 us

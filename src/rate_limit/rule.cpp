@@ -87,7 +87,7 @@ BucketTime time_of_units(const Interval &interval, uint64_t units) {
 }
 
 BucketTime time_to_charge(const Quota &quota) {
-    // A cost that is more than the bucket is any such cost: Lua's numbers end at 2^53.
+    // All costs that are more than the capacity count alike: Lua's numbers end at 2^53.
     const uint64_t cost = std::min(quota.cost, quota.capacity() + 1);
     BucketTime time = time_of_units(Interval(quota), cost);
     if (time.us < quota.charged) {

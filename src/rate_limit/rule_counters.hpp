@@ -1,4 +1,4 @@
-// What rules came to, request by request, counted in memory that many processes share.
+// Counters of the outcomes of rules, in memory that many processes share.
 #pragma once
 
 #include "enum_table.hpp"
@@ -21,7 +21,7 @@ enum class RuleOutcome : uint8_t {
     rejected, // by Redis, by the deny cache, or by a limit of 0
     dry_run_delayed,
     dry_run_rejected,
-    local_passed, // on this host, since Redis gave no verdict
+    local_passed, // decided by this host, for Redis gave no verdict
     local_delayed,
     local_rejected,
     uncharged, // it granted, but another rule denied
@@ -59,10 +59,10 @@ constexpr std::string_view to_string(RuleOutcome outcome) {
 
 struct RuleCounts {
     std::array<uint64_t, outcome_count> outcomes{};
-    uint64_t rejected_by_deny_cache = 0; // of those rejected
+    uint64_t rejected_by_deny_cache = 0; // these are among those rejected
 };
 
-/// In memory that is all zeros at first.
+/// They live in memory that is all zeros at first.
 class RuleCounters {
   public:
     void count(RuleOutcome outcome) { add_one(outcomes_[static_cast<size_t>(outcome)]); }
@@ -79,39 +79,37 @@ class RuleCounters {
     Counter rejected_by_deny_cache_;
 };
 
-/// The counters of rules by the hashes of their names. Only one process gives them out, when it has
-/// read a configuration; those that it gave out before may still count.
+/// The counters of rules, found by the hashes of their names. Only the process that reads a
+/// configuration hands them out, while workers of the configuration before may still count.
 class RuleCounterTable {
   public:
-    struct alignas(64) Slot {
+    struct alignas(64) Entry {
         Hash name;
-        uint64_t generation; // that had it last; 0: none
+        uint64_t generation; // the last configuration that had the counters; 0 if none had
         RuleCounters counters;
     };
 
-    /// Of rules of one configuration. Those of the one before fit beside them, for its processes
-    /// may still count when the next one begins.
-    static constexpr size_t memory_for(size_t rules) { return 2 * rules * sizeof(Slot); }
+    /// How many bytes a table takes for so many rules. It has room for the rules of the
+    /// configuration before, too, whose workers may still count when the next one begins.
+    static constexpr size_t memory_for(size_t rules) { return 2 * rules * sizeof(Entry); }
 
     RuleCounterTable() = default;
-    /// Over memory that is all zeros at first, or that another table was over.
+    /// Uses memory that is all zeros or was used by another table.
     explicit RuleCounterTable(std::span<std::byte> memory);
 
-    /// A new configuration begins to take its counters.
+    /// To be called before the rules of a new configuration claim their counters.
     void begin_generation();
-    /// A rule has its counters until the next generation: those that it had before, or else those,
-    /// then all zero, that nobody has had for longest.
+    /// Returns the counters that a rule has until the next generation. If it had none before, it
+    /// gets those that nobody has had for longest, and they are set to zero.
     RuleCounters &claim(const Hash &name);
-    /// The rule of a running configuration keeps its counters, should others be claimed.
+    /// Lets the rule of a running configuration keep its counters while others are claimed.
     void keep(const Hash &name);
 
   private:
-    Slot *find(const Hash &name) const;
+    Entry *find(const Hash &name) const;
 
-    std::span<Slot> slots_;
+    std::span<Entry> entries_;
     uint64_t generation_ = 0;
 };
-
-static_assert(sizeof(RuleCounterTable::Slot) == 128);
 
 } // namespace rate_limit

@@ -8,7 +8,7 @@ namespace rate_limit {
 
 namespace {
 
-/// What is still to be charged for the cost, in whole units.
+/// How much of the cost is still to be charged, in whole units.
 uint64_t units_to_charge(const Quota &quota) {
     if (!is_bucket(quota.algorithm)) {
         return quota.to_charge();
@@ -72,7 +72,7 @@ bool is_tighter(const Quota &quota, const Verdict &verdict, const Quota &other_q
         const bool other_never = other_verdict.decision == Decision::never;
         return never != other_never ? never : verdict.retry_after > other_verdict.retry_after;
     }
-    // Compared crosswise, as whole numbers: both stay below 2 * 10^18.
+    // The two fractions are compared as products, which stay below 2 * 10^18.
     return verdict.remaining * other_quota.capacity() < other_verdict.remaining * quota.capacity();
 }
 

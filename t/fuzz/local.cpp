@@ -32,7 +32,7 @@ class Host {
 
     void step() {
         static constexpr void (Host::*steps[])() = {&Host::ask,     &Host::pass_time,
-                                                    &Host::change,  &Host::note,
+                                                    &Host::change,  &Host::record,
                                                     &Host::release, &Host::step_back};
         (this->*input_.one_of(steps))();
     }
@@ -105,8 +105,8 @@ class Host {
     /// A process that was overtaken by another one.
     void step_back() { now_ -= std::min(now_, microseconds(input_.number(0, 5000))); }
 
-    /// Of Redis, some time ago.
-    void note() {
+    /// Records a verdict of a check that Redis was sent some time ago.
+    void record() {
         std::array<int64_t, 4> numbers{};
         const auto reply = std::span(numbers).first(reply_length(quota_.algorithm));
         for (int64_t &number : reply) {

@@ -44,9 +44,9 @@ class Host {
         return decision.verdict;
     }
 
-    /// As a verdict of Redis, of a check that was sent some time before it was decided.
-    void note(const Quota &quota, const Verdict &verdict, int64_t time, uint64_t percent = 100,
-              int64_t sent_before = 0) {
+    /// Records a verdict of Redis whose check was sent so many microseconds before `time`.
+    void record(const Quota &quota, const Verdict &verdict, int64_t time, uint64_t percent = 100,
+                int64_t sent_before = 0) {
         const auto asked = at(time - sent_before).monotonic;
         keep(record_verdict(table().find(key, asked), quota, verdict, percent, asked));
     }

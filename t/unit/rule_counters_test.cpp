@@ -12,7 +12,7 @@ constexpr size_t rules = 4;
 
 class RuleCounterTableTest : public testing::Test {
   protected:
-    struct alignas(RuleCounterTable::Slot) {
+    struct alignas(RuleCounterTable::Entry) {
         std::array<std::byte, RuleCounterTable::memory_for(rules)> bytes;
     } memory_{};
     RuleCounterTable table_{memory_.bytes};

@@ -1,4 +1,4 @@
-// What tests of notes share: rules, and a model that stands for Redis.
+// What tests of recorded verdicts share: rules, and a model in place of Redis.
 #pragma once
 
 #include "local_test.hpp"
