@@ -1,6 +1,6 @@
 #include "backend_block.hpp"
 
-#include "../rate_limit/parse.hpp"
+#include "../rate_limit/text.hpp"
 #include "backend_completion.hpp"
 #include "parameters.hpp"
 

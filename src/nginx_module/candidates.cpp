@@ -1,6 +1,6 @@
 #include "candidates.hpp"
 
-#include "../rate_limit/parse.hpp"
+#include "../rate_limit/text.hpp"
 #include "log_text.hpp"
 #include "request.hpp"
 #include "util.hpp"

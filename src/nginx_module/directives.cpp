@@ -1,6 +1,6 @@
 #include "directives.hpp"
 
-#include "../rate_limit/parse.hpp"
+#include "../rate_limit/text.hpp"
 #include "conf.hpp"
 #include "dashboard.hpp"
 #include "metrics.hpp"

@@ -1,8 +1,8 @@
 // The setter of redis_rate_limit.
 #include "directives.hpp"
 
-#include "../rate_limit/parse.hpp"
 #include "../rate_limit/shards.hpp"
+#include "../rate_limit/text.hpp"
 #include "../redis_client/lua_source.hpp"
 #include "conf.hpp"
 #include "parameters.hpp"

@@ -51,7 +51,7 @@ void BackendCounters::release_gauges(WorkerGauges &gauges) {
 BackendCounts BackendCounters::read(IsAlive is_alive, std::chrono::microseconds now) const {
     BackendCounts counts;
     counts.checks = checks_.load(relaxed);
-    for (size_t i = 0; i < failure_count; ++i) {
+    for (size_t i = 0; i < counts.errors.size(); ++i) {
         counts.errors[i] = errors_[i].load(relaxed);
     }
     for (size_t i = 0; i < counts.events.size(); ++i) {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "enum_table.hpp"
-#include "failure.hpp"
 #include "latency.hpp"
+#include "verdict.hpp"
 
 #include <array>
 #include <atomic>
@@ -76,7 +76,7 @@ static_assert(is_in_order(backend_event_table, &BackendEventTraits::event));
 struct BackendCounts {
     BackendState state = BackendState::idle; // the best that any worker has
     uint64_t checks = 0;
-    std::array<uint64_t, failure_count> errors{};              // by Failure
+    std::array<uint64_t, failure_names.size()> errors{};       // by Failure
     std::array<uint64_t, backend_event_table.size()> events{}; // by BackendEvent
     uint64_t pending = 0;
     Latencies latency; // of the checks that were sent
@@ -112,7 +112,7 @@ class BackendCounters {
     static void add_one(Counter &counter) { counter.fetch_add(1, relaxed); }
 
     Counter checks_;
-    std::array<Counter, failure_count> errors_;
+    std::array<Counter, failure_names.size()> errors_;
     std::array<Counter, backend_event_table.size()> events_;
     LatencyHistogram latency_;
     RecentLatencies recent_latency_;

@@ -5,6 +5,7 @@
 // The caller joins the items by ", ".
 #pragma once
 
+#include "text.hpp"
 #include "verdict.hpp"
 
 #include <array>
@@ -14,15 +15,9 @@
 
 namespace rate_limit {
 
-/// 20 digits hold every 64-bit number.
-using NumberBuffer = std::array<char, 20>;
-
 /// Room for one rule's item: a quoted name, which may be that of a zone and a window, and
 /// parameters.
 using ItemBuffer = std::array<char, longest_name + 96>;
-
-/// Returns the part of `out` that holds the number.
-std::string_view write_number(uint64_t number, NumberBuffer &out);
 
 /// Rounds up to whole seconds, so that a client that waits so long is not too early.
 uint64_t seconds_up(std::chrono::microseconds time);

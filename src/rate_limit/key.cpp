@@ -1,6 +1,6 @@
 #include "key.hpp"
 
-#include "append.hpp"
+#include "text.hpp"
 
 #include <openssl/sha.h>
 

@@ -1,6 +1,6 @@
 #include "embed.hpp"
 #include "metrics.hpp"
-#include "text_writer.hpp"
+#include "text.hpp"
 
 EMBED(redis_rate_limit_version, "VERSION");
 
@@ -65,8 +65,8 @@ void write(TextWriter &out, const BackendMetrics &backend) {
     out << Quoted{backend.name} << R"(: {"mode": )" << Quoted{backend.mode} << R"(, "state": )"
         << Quoted{to_string(counts.state)} << R"(, "checks": )" << counts.checks
         << R"(, "errors": {)";
-    write_each(out, counts.errors, [&out, i = size_t{0}](uint64_t count) mutable {
-        out << Quoted{to_string(static_cast<Failure>(i++))} << ": " << count;
+    write_each(out, failure_names, [&, i = size_t{0}](std::string_view name) mutable {
+        out << Quoted{name} << ": " << counts.errors[i++];
     });
     out << "}";
     for (size_t i = 0; i < counts.events.size(); ++i) {

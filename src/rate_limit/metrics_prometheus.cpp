@@ -1,7 +1,7 @@
 // https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format: all samples of a
 // metric stand together. Names need no escapes in labels.
 #include "metrics.hpp"
-#include "text_writer.hpp"
+#include "text.hpp"
 
 #include <array>
 #include <initializer_list>
@@ -57,8 +57,8 @@ void write_errors(TextWriter &out, const Metrics &metrics) {
     const Family family(out, "backend_errors_total", "counter",
                         "Checks that got no verdict, by what went wrong.");
     for (const BackendMetrics &backend : metrics.backends) {
-        for (size_t i = 0; i < failure_count; ++i) {
-            family.add({{"backend", backend.name}, {"class", to_string(static_cast<Failure>(i))}},
+        for (size_t i = 0; i < failure_names.size(); ++i) {
+            family.add({{"backend", backend.name}, {"class", failure_names[i]}},
                        backend.counts.errors[i]);
         }
     }

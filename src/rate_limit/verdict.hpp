@@ -1,14 +1,33 @@
-// The verdict of a rule on a request.
+// The verdict of a rule on a request, or why there is none.
 #pragma once
 
 #include "rule.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
 namespace rate_limit {
+
+/// Why a check got no verdict.
+enum class Failure {
+    timeout,  // there was no answer within the check's deadline
+    connect,  // there was no connection, or it broke while the check was on its way
+    reply,    // Redis answered with an error
+    breaker,  // Redis was not asked, because too many checks in a row had failed
+    overload, // too many checks wait already, or memory ran out
+};
+
+inline constexpr std::array<std::string_view, 5> failure_names = {"timeout", "connect", "reply",
+                                                                  "breaker", "overload"};
+
+/// The name that metrics have for a failure.
+constexpr std::string_view to_string(Failure failure) {
+    return failure_names[static_cast<size_t>(failure)];
+}
 
 enum class Decision : uint8_t {
     granted,

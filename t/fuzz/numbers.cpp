@@ -3,7 +3,7 @@
 
 #include "rate_limit/headers.hpp"
 #include "rate_limit/local.hpp"
-#include "rate_limit/parse.hpp"
+#include "rate_limit/text.hpp"
 #include "redis_client/arguments.hpp"
 #include "rules.hpp"
 #include "targets.hpp"
