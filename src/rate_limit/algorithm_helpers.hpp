@@ -1,4 +1,4 @@
-// What several families of algorithms use.
+// What the families of algorithms share.
 #pragma once
 
 #include "algorithm_family.hpp"
@@ -45,8 +45,13 @@ inline int64_t without_decision(int64_t number) {
     return number < 0 ? -1 - number : number;
 }
 
-/// What a local decision is, of the numbers that the script would have replied with, and the values
-/// to keep if the rule grants and takes something.
+/// The first arguments of a script that compares a count of units with the limit.
+inline ScriptArguments limit_cost_and_window(const Quota &quota) {
+    return {quota.limit, quota.to_charge(), word_of(quota.window)};
+}
+
+/// Makes a local decision of the numbers that the script would have replied with. `values` are to
+/// be kept if the rule grants and takes something.
 LocalDecision decision_of_reply(const Quota &quota, RuleReply reply, std::chrono::microseconds now,
                                 const Values &values);
 

@@ -94,9 +94,7 @@ constinit const AlgorithmFamily fixed_window_family = {
                             redis_rate_limit_lua_fixed_window_end);
         },
     .letter = 'f',
-    .check_arguments = [](const Quota &quota) -> ScriptArguments {
-        return {quota.limit, quota.to_charge(), word_of(quota.window)};
-    },
+    .check_arguments = limit_cost_and_window,
     .refund_arguments = [](const Quota &quota) -> ScriptArguments { return {quota.to_charge()}; },
     .longest_state = [](const Quota &quota) -> microseconds { return quota.window; },
     .verdict_of_reply = verdict_of,

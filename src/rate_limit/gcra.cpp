@@ -39,7 +39,7 @@ std::optional<Verdict> verdict_of(const Quota &quota, RuleReply reply, bool char
     if (reply[0] >= 0 && ahead > full) {
         return std::nullopt;
     }
-    const auto wait_for = [&](Wide units) { // until so many are there
+    const auto wait_for = [&](Wide units) { // the time until so many are there
         const Wide wait = ahead - (full - units * length);
         return to_microseconds(divide_up(std::max<Wide>(wait, 0), parts));
     };
@@ -59,13 +59,12 @@ std::optional<Verdict> verdict_of(const Quota &quota, RuleReply reply, bool char
     return verdict;
 }
 
-/// How far the time of a record lies ahead, in such parts of a microsecond.
+/// How far the time of a record lies ahead, in so small parts of a microsecond.
 Wide ahead_of(const Record &known, microseconds now, uint64_t parts) {
     Wide ahead = Wide{(time_of(known.values[0]) - now).count()} * parts;
     if (known.values[2] == parts) {
         ahead += known.values[1];
-    } else if (known.values[1] >
-               0) { // the limit has changed: the fraction is rounded up, against the client
+    } else if (known.values[1] > 0) { // the limit has changed: it is rounded, against the client
         ahead += parts;
     }
     return std::max<Wide>(ahead, 0);

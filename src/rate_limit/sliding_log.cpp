@@ -183,9 +183,7 @@ constinit const AlgorithmFamily sliding_log_family = {
             return embedded(redis_rate_limit_lua_sliding_log, redis_rate_limit_lua_sliding_log_end);
         },
     .letter = 'l',
-    .check_arguments = [](const Quota &quota) -> ScriptArguments {
-        return {quota.limit, quota.to_charge(), word_of(quota.window)};
-    },
+    .check_arguments = limit_cost_and_window,
     .refund_arguments = [](const Quota &quota) -> ScriptArguments { return {quota.to_charge()}; },
     // The script puts the expiry off once in an eighth of the window.
     .longest_state = [](const Quota &quota) { return microseconds(quota.window) * 9 / 8; },

@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// The state, and when it has room.
+/// The state of the counter, as a reply gives it, and when it has room.
 struct TwoWindows {
     Wide limit;
     Wide window;
@@ -32,11 +32,11 @@ struct TwoWindows {
     microseconds wait_for(Wide units) const {
         const Wide left = window - elapsed;
         const Wide room = limit - current - units;
-        if (room >= 0) { // in this window, at its end at the latest
+        if (room >= 0) { // there is room before this window ends
             const Wide overlap = previous > 0 ? room * window / previous : left;
             return microseconds(static_cast<int64_t>(std::max<Wide>(left - overlap, 0)));
         }
-        // in the next window, in which the current one is the previous
+        // There is room in the next window, of which the current one is the previous window.
         const Wide overlap = (limit - units) * window / current;
         return microseconds(static_cast<int64_t>(left + std::max<Wide>(window - overlap, 0)));
     }
@@ -186,9 +186,7 @@ constinit const AlgorithmFamily sliding_window_family = {
                             redis_rate_limit_lua_sliding_window_end);
         },
     .letter = 's',
-    .check_arguments = [](const Quota &quota) -> ScriptArguments {
-        return {quota.limit, quota.to_charge(), word_of(quota.window)};
-    },
+    .check_arguments = limit_cost_and_window,
     .refund_arguments = [](const Quota &quota) -> ScriptArguments {
         return {quota.to_charge(), word_of(quota.window)};
     },

@@ -8,6 +8,8 @@
 namespace rate_limit {
 
 /// Those that count what was taken, not what is in flight.
-inline constexpr std::span all_but_concurrency = std::span(all_algorithms).first<6>();
+inline constexpr std::span all_but_concurrency =
+    std::span(all_algorithms).first<all_algorithms.size() - 1>();
+static_assert(all_algorithms.back() == Algorithm::concurrency);
 
 } // namespace rate_limit
