@@ -30,9 +30,9 @@ struct ScriptArguments {
 /// A verdict of Redis, as record_verdict() takes it to be this host's.
 struct RedisVerdict {
     const Verdict &verdict;
-    const Quota &quota;              // by which Redis decided
-    Quota part;                      // of this host; its cost is what was charged of that part
-    uint64_t used;                   // units of that part that are taken: more than 0
+    const Quota &quota; // the numbers by which Redis decided
+    Quota part;         // this host's part of them; its cost is that part of what was charged
+    uint64_t used;      // how many units of that part are taken: more than 0
     std::chrono::microseconds asked; // when the check was sent
 };
 
@@ -49,7 +49,7 @@ struct AlgorithmFamily {
     /// The ARGV of the script's refund, without the receipt, which is its last one.
     ScriptArguments (*refund_arguments)(const Quota &quota);
 
-    /// For how long what a key holds may count.
+    /// How long the state in a key may count.
     std::chrono::microseconds (*longest_state)(const Quota &quota);
 
     /// These two do the work of the functions of these names in verdict.hpp. The reply has as many

@@ -58,7 +58,7 @@ TEST_F(BackendCountersTest, TheBestStateOfAnyWorkerHolds) {
     first->connection_failed();
     EXPECT_EQ(read().state, BackendState::down);
     second->connection_ready();
-    second->connection_ready(); // of another node
+    second->connection_ready(); // this one is of another node
     second->connection_lost();
     EXPECT_EQ(read().state, BackendState::up);
     second->connection_lost();
@@ -75,7 +75,7 @@ TEST_F(BackendCountersTest, GaugesAreThoseOfAllWorkersThatLive) {
     first->check_ended();
     EXPECT_EQ(read().pending, 2);
 
-    living.erase(2); // killed
+    living.erase(2); // this process was killed
     EXPECT_EQ(read().pending, 1);
     EXPECT_EQ(read().state, BackendState::idle);
     EXPECT_EQ(start_worker(3), second) << "a new one takes its place";

@@ -115,7 +115,8 @@ TEST(LocalRecord, OfAWindowAfterOneThatEndedIsAllThereIs) {
     const Quota quota = twenty(Algorithm::fixed_window);
     const Host host(begin);
     const auto ended = decide_locally({}, asking(quota, 15), false, host.at(begin)).after;
-    const Verdict other{.remaining = 17, .next_unit = 4s, .reset = 4s}; // of a window begun before
+    const Verdict other{
+        .remaining = 17, .next_unit = 4s, .reset = 4s}; // of a window that began before
     const int64_t now = begin + 10 * second;
     const auto recorded = record_verdict(ended, quota, other, 100, host.at(now).monotonic);
     EXPECT_EQ(decide_locally(recorded, asking(quota, 0), false, host.at(now)).verdict, other);
@@ -148,10 +149,10 @@ TEST(LocalRecord, OfASlidingLogIsOfAPartOfTheCost) {
     ask(1, begin);
     ask(20, begin + second / 10);
     ask(20, begin + second / 2);
-    ask(10, begin + 10 * second + second / 4); // instead of the first 20
+    ask(10, begin + 10 * second + second / 4); // these take the place of the first 20
     const Quota part = asking(scaled(quota, 10), 0);
     EXPECT_EQ(host.ask(part, begin + 11 * second).remaining, 6u);
-    EXPECT_EQ(host.ask(part, begin + 12 * second).remaining, 9u); // one was of the last
+    EXPECT_EQ(host.ask(part, begin + 12 * second).remaining, 9u); // one of them was among the last
 }
 
 // Nothing is known of the window before: all units are taken to be of the current one.
@@ -162,7 +163,7 @@ TEST(LocalRecord, OfASlidingWindowComesBackLateWhereNothingIsKnown) {
     redis.ask(asking(quota, 10), begin);
     const int64_t middle = begin + 15 * second;
     const Verdict verdict = redis.ask(asking(quota, 5), middle);
-    ASSERT_EQ(verdict.remaining, 10u); // 5 of the window before
+    ASSERT_EQ(verdict.remaining, 10u); // 5 are of the window before
     host.record(quota, verdict, middle);
     EXPECT_EQ(redis.ask(asking(quota, 0), begin + 20 * second).remaining, 15u);
     EXPECT_EQ(host.ask(asking(quota, 0), begin + 20 * second).remaining, 10u);
@@ -192,7 +193,8 @@ TEST(LocalRecord, OfAPermitCountsTheOneTaken) {
     Host host;
     host.record(quota, granted_with(3), 0); // 15 are of other hosts
     EXPECT_EQ(host.ask(asking(quota, 0), 0).remaining, 18u);
-    host.record(quota, granted_with(1), 1, 10); // whatever the part of this host
+    host.record(quota, granted_with(1), 1,
+                10); // the request's own count in full, whatever this host's part
     EXPECT_EQ(host.ask(asking(quota, 0), 1).remaining, 16u);
     EXPECT_FALSE(record_verdict(host.known(2), asking(quota, 0), granted_with(1), 100, 2us));
     host.record(quota, {.decision = Decision::denied, .retry_after = 1s, .reset = 1s}, 3);

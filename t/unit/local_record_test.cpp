@@ -1,4 +1,4 @@
-// What the local fallback knows of what Redis granted, by whatever algorithm.
+// What this host records of verdicts of Redis: tests that hold for each algorithm.
 
 #include "local_record_test.hpp"
 
@@ -22,7 +22,7 @@ class LocalRecordTest : public testing::TestWithParam<Algorithm> {
         return traffic_.one_in(2) ? traffic_.quota(GetParam()) : traffic_.small_quota(GetParam());
     }
 
-    /// To the next request.
+    /// The time until the next request.
     void go_on(Quota &quota, int64_t &now, const Verdict &last) {
         now += std::max<int64_t>(traffic_.step(quota, last), 0);
         quota.cost = traffic_.cost(quota, last);
@@ -59,7 +59,8 @@ TEST_P(LocalRecordTest, IsNothingWhereNothingIsTaken) {
     EXPECT_FALSE(record_verdict({}, asking(quota_, 21), never, 100, host_.at(begin).monotonic));
 }
 
-// As of a key that holds what no script wrote: where time stands still, it would be out of range.
+// Such a verdict comes of a key that holds what no script wrote. While time stands still, it would
+// be out of range.
 TEST_P(LocalRecordTest, IsNothingOfTimesBeyondAllRules) {
     const microseconds beyond{int64_t{1} << 53};
     EXPECT_FALSE(record_verdict({}, quota_, {.remaining = 3, .next_unit = 1s, .reset = beyond}, 100,
@@ -99,7 +100,7 @@ TEST_P(LocalRecordTest, OfThePartOfAHostIsScaled) {
     host_.record(asking(quota_, 9), first, begin, 50);
     const Quota part = scaled(quota_, 50);
     ASSERT_EQ(part.capacity(), 10u);
-    EXPECT_EQ(host_.ask(asking(part, 0), begin, true).remaining, 5u); // of 4.5 taken
+    EXPECT_EQ(host_.ask(asking(part, 0), begin, true).remaining, 5u); // 4.5 are taken
     EXPECT_EQ(host_.ask(asking(part, 0), begin + 21 * second, true).remaining, 10u);
 }
 
@@ -110,7 +111,7 @@ TEST_P(LocalRecordTest, LeavesNothingOverAfterItsTime) {
     EXPECT_EQ(host_.ask(asking(quota_, 0), all_there, true), Verdict{.remaining = 20});
 }
 
-// Of one verdict alone, whatever came before: what Redis would deny is denied.
+// After one verdict alone, whatever came before it, this host denies what Redis would deny.
 TEST_P(LocalRecordTest, GrantsNothingThatRedisWouldNot) {
     const bool is_exact = is_bucket(GetParam()) || GetParam() == Algorithm::fixed_window;
     int64_t granted = 0;
@@ -139,7 +140,7 @@ TEST_P(LocalRecordTest, GrantsNothingThatRedisWouldNot) {
                 ASSERT_EQ(last, redis.ask(quota, now)) << "step " << step;
             } else if (is_granted) {
                 redis.ask(quota, now);
-            } else if (is_exact && fits) { // by less than a microsecond
+            } else if (is_exact && fits) { // it may differ by less than a microsecond
                 ASSERT_EQ(last.retry_after, 1us) << "step " << step;
             }
             ++(is_granted ? granted : denied);
@@ -149,7 +150,7 @@ TEST_P(LocalRecordTest, GrantsNothingThatRedisWouldNot) {
     EXPECT_GT(denied, 5'000);
 }
 
-/// How much more may be taken to be used than is, by a host that saw all verdicts.
+/// How many more units than are used a host that saw all verdicts may take to be used.
 void expect_near(const Quota &quota, Host &host, int64_t now, bool aligned, const Verdict &last) {
     const Quota peek = asking(quota, 0);
     const int64_t step = microseconds(quota.window).count() / 8;
@@ -168,7 +169,7 @@ void expect_near(const Quota &quota, Host &host, int64_t now, bool aligned, cons
     }
 }
 
-// Of all verdicts, one after another: on this host it goes on as in Redis.
+// After all verdicts, one after another, this host goes on as Redis would.
 TEST_P(LocalRecordTest, GivesNoFreshQuota) {
     int64_t granted = 0;
     for (int round = 0; round < 400; ++round) {
@@ -204,7 +205,7 @@ TEST_P(LocalRecordTest, GivesNoFreshQuota) {
     EXPECT_GT(granted, 5'000);
 }
 
-// Of some verdicts, each known to a round trip: other hosts have the rest.
+// This host sees some of the verdicts, and knows their times to a round trip. Others see the rest.
 TEST_P(LocalRecordTest, GivesTheCapacityOnceMoreAtMost) {
     for (int round = 0; round < 400; ++round) {
         Quota quota = traffic_.small_quota(GetParam());
@@ -226,7 +227,7 @@ TEST_P(LocalRecordTest, GivesTheCapacityOnceMoreAtMost) {
         }
         if (quota.algorithm == Algorithm::fixed_window ||
             quota.algorithm == Algorithm::sliding_window) {
-            continue; // their windows are not the model's, by a round trip
+            continue; // their windows differ from the model's by a round trip
         }
         Redis anew(GetParam());
         for (int step = 0; step < 60; ++step) {

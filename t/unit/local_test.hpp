@@ -11,15 +11,15 @@
 
 namespace rate_limit {
 
-constexpr int64_t second = 1'000'000;             // as all times here
-constexpr int64_t begin = 1'700'000'000 * second; // of all aligned windows here
+constexpr int64_t second = 1'000'000;             // all times here are microseconds
+constexpr int64_t begin = 1'700'000'000 * second; // all aligned windows here begin then
 
 inline Quota asking(Quota quota, uint64_t cost) {
     quota.cost = cost;
     return quota;
 }
 
-/// Traffic wants a seed.
+/// Traffic takes its seed from the environment.
 inline model::Traffic make_traffic() {
     setenv("RATE_LIMIT_SEED", "1", 0);
     return {};
@@ -28,7 +28,7 @@ inline model::Traffic make_traffic() {
 /// One key on one host, whose clock is set in microseconds of Unix time.
 class Host {
   public:
-    /// The host has been up for a moment when its time is that.
+    /// Unix time is `time` when the host has been up for a moment.
     explicit Host(int64_t time = 0) : booted_(time - 5) {}
 
     Now at(int64_t time) const {

@@ -29,7 +29,7 @@ std::string without_version(std::string json) {
     return json;
 }
 
-/// Of one rule, one zone and one backend.
+/// The metrics of one rule, one zone and one backend.
 struct Example {
     Example() {
         for (size_t i = 0; i < outcome_count; ++i) {

@@ -17,7 +17,7 @@ class RuleCounterTableTest : public testing::Test {
     } memory_{};
     RuleCounterTable table_{memory_.bytes};
 
-    /// As another nginx process would read the memory.
+    /// The table as another nginx process would see it.
     RuleCounterTable other() { return RuleCounterTable(memory_.bytes); }
 };
 
@@ -104,7 +104,7 @@ TEST_F(RuleCounterTableTest, WhatNobodyHadForLongestMakesRoom) {
     EXPECT_EQ(passed(table_.claim(name(0))), 0) << "of all zeros, whoever had them before";
 }
 
-// Configurations may be refused after they have got their counters.
+// A configuration may be refused after it has got its counters.
 TEST_F(RuleCounterTableTest, RulesThatAreKeptOutliveConfigurationsThatNeverRan) {
     table_.begin_generation();
     for (uint64_t i = 0; i < rules; ++i) {

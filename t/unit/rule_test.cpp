@@ -129,7 +129,7 @@ TEST(Rule, SharesNoCounterWithADifferentRule) {
     other.quota.algorithm = Algorithm::sliding_window;
     EXPECT_FALSE(rule.same_counter(other));
     other = rule;
-    other.explicit_name = rule.name(); // given, not the default
+    other.explicit_name = rule.name(); // here the user gave the name
     EXPECT_FALSE(rule.same_counter(other));
 }
 
@@ -147,7 +147,7 @@ TEST(Quota, HasTheCapacityOfItsAlgorithm) {
             quota.burst = largest_number;
             EXPECT_EQ(quota.capacity(), largest_number + (starts_with_one ? 1 : 0)) << name;
         }
-        quota.limit = 0; // denies all, whatever the burst
+        quota.limit = 0; // such a rule denies everything, whatever its burst
         EXPECT_EQ(quota.capacity(), 0u) << name;
     }
 }
@@ -179,7 +179,7 @@ TEST(Quota, TakesTheLongestTimeThereIsWhereItWouldTakeLonger) {
     quota.burst = largest_number;
     EXPECT_EQ(quota.refill(), std::chrono::microseconds::max());
     quota.limit = largest_number;
-    EXPECT_EQ(quota.refill(), longest_window + 31'623us); // one unit more than the window's
+    EXPECT_EQ(quota.refill(), longest_window + 31'623us); // one unit more than a window brings back
 }
 
 TEST(Quota, ChargesWhatItsCostExceedsWhatIsCharged) {
@@ -203,7 +203,7 @@ TEST(Quota, OfABucketChargesTime) {
     EXPECT_FALSE(quota.charges());
     quota = {.algorithm = Algorithm::gcra, .window = 1ms, .limit = largest_number, .cost = 1};
     EXPECT_EQ(quota.to_charge(), 0);
-    EXPECT_TRUE(quota.charges()); // a millionth of a microsecond
+    EXPECT_TRUE(quota.charges()); // it charges a millionth of a microsecond
     quota.cost = 0;
     EXPECT_FALSE(quota.charges());
 }
