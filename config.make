@@ -41,6 +41,13 @@ redis_rate_limit_embeds() {
 $NGX_OBJS/addon/$1.$ngx_objext: $2
 END
 }
-redis_rate_limit_embeds redis_client/lua_source "$(echo "$ngx_addon_dir"/lua/*.lua)"
+for redis_rate_limit_script in "$ngx_addon_dir"/lua/*.lua; do
+    redis_rate_limit_name=$(basename "$redis_rate_limit_script" .lua)
+    if [ -f "$ngx_addon_dir/src/rate_limit/$redis_rate_limit_name.cpp" ]; then
+        redis_rate_limit_embeds "rate_limit/$redis_rate_limit_name" "$redis_rate_limit_script"
+    else
+        redis_rate_limit_embeds redis_client/lua_source "$redis_rate_limit_script"
+    fi
+done
 redis_rate_limit_embeds pages/dashboard_page "$(echo "$ngx_addon_dir"/dashboard/*)"
 redis_rate_limit_embeds rate_limit/metrics_json "$ngx_addon_dir/VERSION"

@@ -74,7 +74,8 @@ sub rebuilt_for ($file) {
 }
 
 subtest 'what is embedded' => sub {
-    is(rebuilt_for('lua/gcra.lua'), 'redis_client/lua_source', 'a script is a part of one object');
+    is(rebuilt_for('lua/gcra.lua'), 'rate_limit/gcra', 'a script is a part of one object');
+    is(rebuilt_for('lua/one_check.lua'), 'redis_client/lua_source', 'and so is what stands around all of them');
     is(rebuilt_for('dashboard/page.css'), 'pages/dashboard_page', 'and so is the page');
     is(rebuilt_for('VERSION'), 'rate_limit/metrics_json', 'and the version');
 };
@@ -114,11 +115,12 @@ END
 
 subtest 'a module without its scripts' => sub {
     for my $empty (qw(gcra one_check batch_of_checks)) {
+        my $embeds = -f "src/rate_limit/$empty.cpp" ? "rate_limit/$empty.cpp" : 'redis_client/lua_source.cpp';
         my $tree = "$dir/tree-$empty";
         mkdir $_ or die "$_: $!" for $tree, "$tree/lua";
         copy($_, "$tree/$_") or die "$_: $!" for glob 'lua/*.lua';
         RateLimit::Nginx::write_file("$tree/lua/$empty.lua", '');
-        my $module = rebuild_with('redis_client/lua_source.cpp', name => "no_$empty", tree => $tree);
+        my $module = rebuild_with($embeds, name => "no_$empty", tree => $tree);
         my ($said, $is_valid) = said_of($module, <<'END');
 redis_rate_limit_zone $arg_key zone=z:1m;
 redis_rate_limit zone=z algorithm=gcra limit=1 window=60;

@@ -51,11 +51,12 @@ void BackendCounters::release_gauges(WorkerGauges &gauges) {
 BackendCounts BackendCounters::read(IsAlive is_alive, std::chrono::microseconds now) const {
     BackendCounts counts;
     counts.checks = checks_.load(relaxed);
-    for (size_t i = 0; i < failure_count; ++i) {
+    for (size_t i = 0; i < counts.errors.size(); ++i) {
         counts.errors[i] = errors_[i].load(relaxed);
     }
-    counts.reconnects = reconnects_.load(relaxed);
-    counts.script_reloads = script_reloads_.load(relaxed);
+    for (size_t i = 0; i < counts.events.size(); ++i) {
+        counts.events[i] = events_[i].load(relaxed);
+    }
     counts.latency = latency_.read();
     counts.recent_latency = recent_latency_.read(now);
     for (const WorkerGauges &gauges : workers_) {

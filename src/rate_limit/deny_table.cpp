@@ -10,19 +10,19 @@ using std::chrono::microseconds;
 
 constexpr auto relaxed = std::memory_order_relaxed;
 
-/// A record's values, times in microseconds from when the denial was asked for.
+/// A record's values. Times are microseconds from when the check was sent.
 enum Value : size_t { retry_after, next_unit, reset, remaining };
 
 uint64_t count(microseconds time) {
     return static_cast<uint64_t>(time.count());
 }
 
-/// Two clocks may differ in their rates by a thousandth, where both are being adjusted.
+/// The rates of two clocks may differ by a thousandth while both are being adjusted.
 microseconds drift_of(microseconds time) {
     return time / 1000 + microseconds{1};
 }
 
-/// What is surely left of a time when another one has passed.
+/// How much of `time` is left at least after `passed`.
 microseconds left_of(uint64_t time, microseconds passed) {
     const microseconds surely_passed = std::max(passed - drift_of(passed), microseconds::zero());
     return std::max(microseconds(static_cast<int64_t>(time)) - surely_passed, microseconds::zero());
@@ -50,7 +50,8 @@ bool DenyTable::add(const Hash &hash, const Verdict &denied, const CheckTimes &t
     record.values[next_unit] = count(denied.next_unit + under_way);
     record.values[reset] = count(denied.reset + under_way);
     record.values[remaining] = denied.remaining;
-    raise(header_->last_end, count(times.asked + holds_for)); // before there is something to find
+    // This comes first: may_hold() must not say no while there is something to find.
+    raise(header_->last_end, count(times.asked + holds_for));
     return table_.store(hash, record);
 }
 
@@ -64,7 +65,7 @@ std::optional<Verdict> DenyTable::find(const Hash &hash, microseconds now,
     if (!record || record->time > now || now - record->time >= longest) {
         return std::nullopt;
     }
-    constexpr microseconds soon{1}; // 0 would say that no unit is missing
+    constexpr microseconds soon{1}; // 0 would mean that no unit is missing
     const microseconds passed = now - record->time;
     return Verdict{.decision = Decision::denied,
                    .remaining = record->values[remaining],

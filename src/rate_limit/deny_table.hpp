@@ -1,5 +1,5 @@
-// What Redis denied until some time, kept in memory that many processes share: a client that was
-// denied until then need not be asked for again.
+// The deny cache: what Redis denied, and until when, in memory that many processes share. Until
+// that time, Redis need not be asked for the same client.
 #pragma once
 
 #include "shared_table.hpp"
@@ -14,29 +14,30 @@
 
 namespace rate_limit {
 
-/// Times are of one clock that all processes share and that never steps back. What a hash stands
-/// for is all that the denial depends on.
+/// Times are of one clock that all processes share and that never steps back. A hash is made of all
+/// that a denial depends on.
 class DenyTable {
   public:
     DenyTable() = default;
-    /// Over memory for one bucket at least, aligned as SharedTable::Tags, that is all zeros at
-    /// first, or that another table was over.
+    /// Uses memory that has room for one bucket at least, is aligned as SharedTable::Tags, and is
+    /// all zeros or was used by another table.
     explicit DenyTable(std::span<std::byte> memory);
 
-    /// The check ran at some time between the two, so the denial holds from the first on, and the
-    /// times that it tells are those from the second.
+    /// The check ran at some time between the two. So that no denial lasts too long, it holds from
+    /// the first on; so that no client comes back too early, the times of its verdict count from
+    /// the second.
     struct CheckTimes {
         std::chrono::microseconds asked;
         std::chrono::microseconds answered;
     };
-    /// False where another denial, that still held, had to make room.
+    /// Returns false if another denial that still held had to make room.
     bool add(const Hash &hash, const Verdict &denied, const CheckTimes &times);
 
-    /// Where nobody is known to be denied, there is nothing to look for.
+    /// Returns false if there is surely nothing to find.
     bool may_hold(std::chrono::microseconds now) const;
 
-    /// The denial as it is now, if it still holds and is not older than `longest`: its times are
-    /// counted down. Of units that came back since then Redis has not told.
+    /// Returns the denial if it still holds and is not older than `longest`. Its times are counted
+    /// down. Units that came back meanwhile are not known of, so `remaining` stays as it was.
     std::optional<Verdict> find(const Hash &hash, std::chrono::microseconds now,
                                 std::chrono::microseconds longest) const;
 
@@ -44,7 +45,7 @@ class DenyTable {
 
   private:
     struct alignas(SharedTable::Tags) Header {
-        std::atomic<uint64_t> last_end; // of all denials so far
+        std::atomic<uint64_t> last_end; // when the last of all denials so far ends
     };
 
     Header *header_ = nullptr;

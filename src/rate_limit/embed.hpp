@@ -1,6 +1,6 @@
-// Files of the source tree that become part of the program: the assembler reads them, so that they
-// stay files of their own and need no generator. RATE_LIMIT_DIR, where the tree is, comes from
-// config.make or CMakeLists.txt.
+// Embeds files of the source tree in the program. The assembler reads them, so that no generator is
+// needed. RATE_LIMIT_DIR is the directory of the tree, and comes from config.make or
+// CMakeLists.txt.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,12 @@
 
 #define EMBED(symbol, file) EMBED_ALL(symbol, CONTENTS(file))
 
-// Several, one after the other: CONTENTS(...) CONTENTS(...)
+// Embeds several files, one after the other, which are written CONTENTS(...) CONTENTS(...).
 //
-// The two labels are global in the assembler and hidden in the program. A declaration that is not
-// hidden is reached through the global offset table in position-independent code, and there the
-// assembler for arm64 puts the beginning of the section in the place of a local label: all files
-// would be empty.
-// NOLINTBEGIN(bugprone-macro-parentheses): a name that is declared takes none.
+// The two labels are global in the assembler and hidden in the program. Position-independent code
+// reaches a declaration that is not hidden through the global offset table. There the assembler for
+// arm64 replaces a local label by the beginning of the section, so that all files would be empty.
+// NOLINTBEGIN(bugprone-macro-parentheses): a name in a declaration takes no parentheses.
 #define EMBED_ALL(symbol, contents)                                                                \
     asm(".pushsection .rodata\n" EMBEDDED_LABEL(#symbol)                                           \
             contents EMBEDDED_LABEL(#symbol "_end") ".byte 0\n"                                    \

@@ -59,7 +59,7 @@ class SipState {
 
 constexpr size_t word_size = sizeof(uint64_t);
 
-/// The lowest byte first.
+/// Up to eight bytes as a number, the lowest byte first.
 uint64_t word_of(std::string_view bytes) {
     uint64_t word = 0;
     std::memcpy(&word, bytes.data(), std::min(bytes.size(), word_size));

@@ -1,4 +1,4 @@
-// A keyed hash for tables in memory: who does not know the seed cannot make keys that collide.
+// A keyed hash for tables in memory. Without knowing the seed, nobody can make keys that collide.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,6 @@
 #include "headers.hpp"
 
-#include "append.hpp"
-
-#include <charconv>
+#include <algorithm>
 
 namespace rate_limit {
 
@@ -14,11 +12,6 @@ char *append(char *at, uint64_t number) {
 }
 
 } // namespace
-
-std::string_view write_number(uint64_t number, NumberBuffer &out) {
-    const auto [end, error] = std::to_chars(out.data(), out.data() + out.size(), number);
-    return {out.data(), static_cast<size_t>(end - out.data())};
-}
 
 uint64_t seconds_up(std::chrono::microseconds time) {
     return static_cast<uint64_t>(std::chrono::ceil<std::chrono::seconds>(time).count());

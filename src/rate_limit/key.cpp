@@ -1,6 +1,6 @@
 #include "key.hpp"
 
-#include "append.hpp"
+#include "text.hpp"
 
 #include <openssl/sha.h>
 
@@ -19,7 +19,7 @@ constexpr bool is_plain(unsigned char byte) {
     return byte >= '!' && byte <= '~' && byte != '{' && byte != '}' && byte != '%';
 }
 
-/// The percent-encoded key, or nothing where it does not fit.
+/// Returns the percent-encoded key, or nothing if it does not fit into `out`.
 std::optional<std::string_view> percent_encode(std::string_view client_key,
                                                std::span<char, 128> out) {
     constexpr std::string_view digits = "0123456789ABCDEF";
@@ -43,8 +43,9 @@ std::optional<std::string_view> percent_encode(std::string_view client_key,
     return std::string_view(out.data(), size);
 }
 
-/// A client that sends the byte 0x12 and 62 hex digits would otherwise get the counter of the
-/// long key whose digest begins with 12.
+/// Whether an encoded key reads like `%` and a digest. Such a key is replaced by its own digest:
+/// otherwise a client that sends the byte 0x12 and 62 hex digits would get the counter of a long
+/// key whose digest begins with 12.
 bool reads_like_a_digest(std::string_view encoded) {
     const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
     return encoded.size() == digest_size && encoded.front() == '%' &&
@@ -104,7 +105,8 @@ std::string_view KeyFormat::write(std::string_view client_key, uint64_t shard,
     return {out.data(), static_cast<size_t>(end - out.data())};
 }
 
-/// Up to the client key; returns its end.
+/// Writes what stands before the closing brace, or before the number of a shard, and returns the
+/// end of that.
 char *KeyFormat::write_head(std::string_view client_key, RedisKeyBuffer &out) const {
     char *end = append(out.data(), head_);
     return end + encode_client_key(client_key, std::span<char, 128>(end, 128)).size();

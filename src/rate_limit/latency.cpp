@@ -13,11 +13,12 @@ using std::chrono::microseconds;
 
 constexpr auto relaxed = std::memory_order_relaxed;
 
-// The first sixteen buckets, of a microsecond each, are those of the widths below 2.
-constexpr int steps_log = 3; // eight buckets to a power of two
+// Each power of two is divided into eight buckets. Below 16 microseconds these would be narrower
+// than a microsecond: there are sixteen of a microsecond each instead.
+constexpr int steps_log = 3;
 constexpr size_t steps = size_t{1} << steps_log;
 
-/// Of times above the end of the bucket before it, up to its own.
+/// A bucket has the times that are above the end of the bucket before it, up to its own end.
 size_t bucket_of(uint64_t time) {
     const uint64_t below = std::max<uint64_t>(time, 1) - 1;
     const int bits = static_cast<int>(std::bit_width(below));
@@ -87,7 +88,7 @@ Latencies LatencyHistogram::read() const {
     return copy;
 }
 
-/// Who begins a slice empties it: what others add in that very moment may get lost.
+/// The process that begins a slice empties it. What others add at that very moment may get lost.
 void RecentLatencies::add(microseconds time, microseconds now) {
     const auto number = static_cast<uint64_t>(now / slice_length);
     Slice &slice = slices_[number % slices_.size()];

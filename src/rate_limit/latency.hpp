@@ -1,7 +1,7 @@
 // How long checks took: a histogram of fixed buckets in memory that many processes share.
 //
-// Buckets grow with the times: eight of the same width between a power of two of microseconds and
-// the next. So a time that is told of the histogram is at most an eighth too long.
+// Between a power of two of microseconds and the next one there are eight buckets of the same
+// width. So a quantile that is read from the histogram is too long by an eighth at most.
 #pragma once
 
 #include <array>
@@ -21,15 +21,15 @@ struct Latencies {
     std::chrono::microseconds longest{0};
 
     uint64_t count() const;
-    /// How many took up to 2^exponent microseconds, for an exponent from 4 to 27.
+    /// How many checks took up to 2^exponent microseconds, for an exponent from 4 to 27.
     uint64_t count_up_to(unsigned exponent) const;
     void add(const Latencies &others);
     /// The time in which so many of a thousand checks were done, rounded up to the end of a bucket;
-    /// 0 where there were none.
+    /// 0 if there were no checks.
     std::chrono::microseconds quantile(uint64_t per_mille) const;
 };
 
-/// In memory that is all zeros at first.
+/// It lives in memory that is all zeros at first.
 class LatencyHistogram {
   public:
     void add(std::chrono::microseconds time);
@@ -37,13 +37,14 @@ class LatencyHistogram {
     void reset();
 
   private:
-    std::atomic<uint64_t> sum_; // microseconds, as all here
-    std::atomic<uint64_t> longest_;
+    std::atomic<uint64_t> sum_;     // microseconds
+    std::atomic<uint64_t> longest_; // microseconds
     std::array<std::atomic<uint64_t>, latency_bucket_count> buckets_;
 };
 
-/// Those of the last minute, up to ten seconds more or less. In memory that is all zeros at first;
-/// times are of one clock that all processes share and that never steps back.
+/// The latencies of the last minute, or of up to ten seconds more or less. They live in memory that
+/// is all zeros at first. Times are of one clock that all processes share and that never steps
+/// back.
 class RecentLatencies {
   public:
     void add(std::chrono::microseconds time, std::chrono::microseconds now);
@@ -52,7 +53,7 @@ class RecentLatencies {
   private:
     static constexpr std::chrono::microseconds slice_length = std::chrono::seconds{10};
     struct Slice {
-        std::atomic<uint64_t> number; // of its ten seconds
+        std::atomic<uint64_t> number; // counts the ten seconds from the clock's zero
         LatencyHistogram histogram;
     };
     std::array<Slice, 7> slices_; // the one that is being filled, and a minute before it

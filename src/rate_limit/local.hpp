@@ -1,20 +1,20 @@
-// What a rule decides on this host alone, while Redis gives no verdict, from 32 bytes a key that
-// the processes of the host share.
+// Decisions that this host takes alone while Redis gives no verdict. The processes of the host
+// share a record of four numbers for each key. For each rule of a request:
 //
 //     read    known = table.find(hash, now.monotonic)
-//     decide  decide_locally(known, ...), each rule of the request
-//     store   table.store(hash, *decision.after), each rule, if all of them grant
+//     decide  decision = decide_locally(known, ...)
+//     store   table.store(hash, *decision.after), if all rules of the request grant
 //
-// Nothing here locks or writes. Processes that read, decide and store for one key at the same time
-// forget one of the charges, so the three are to be done as one, under the zone's mutex.
+// Nothing here locks or writes. If two processes did these steps for one key at the same time, one
+// of the charges would be forgotten. So the caller does the three of them under the zone's mutex.
 //
 // Buckets, fixed_window, sliding_window and concurrency decide as their scripts do, from the same
-// numbers; here windows are aligned to this host's Unix time. Of sliding_log's entries only how
-// many there are in each eighth of a window is kept: there are never more than the limit in any
-// window, but a unit comes back up to an eighth of a window later than from Redis.
+// numbers; windows are aligned to this host's Unix time. For sliding_log, a record cannot hold the
+// time of each unit. It counts the units of each eighth of a window: they are never more than the
+// limit in any window, but a unit comes back up to an eighth of a window later than from Redis.
 //
-// Times are microseconds of a clock that all processes share and that does not step back; where a
-// process is overtaken between reading it and deciding, time stands still.
+// Times are microseconds of a clock that all processes share and that never steps back. A process
+// may be overtaken by another between reading the clock and deciding; then time stands still.
 #pragma once
 
 #include "shared_table.hpp"
@@ -28,56 +28,58 @@ namespace rate_limit {
 
 struct Now {
     std::chrono::microseconds monotonic;
-    std::chrono::microseconds unix_time; // at which aligned windows begin; nothing else
+    std::chrono::microseconds unix_time; // says where aligned windows begin, and nothing else
 };
 
 struct LocalDecision {
-    Verdict verdict;             // as if no other rule denied
-    std::optional<Record> after; // where it is granted and takes something
+    Verdict verdict;             // assumes that no other rule denies
+    std::optional<Record> after; // there is one if the rule grants and takes something
 };
 
-/// Decides from what is known of the key, which may be nothing or from another limit. Where another
-/// rule of the request denies, the verdict of a rule that grants is that of a cost of 0. Waiting
-/// for retry_after alone, then asking again, grants; not with concurrency.
+/// Decides by what is known of the key, which may be nothing, or come from another limit. If
+/// another rule of the request denies, the caller replaces the verdict of a rule that grants by the
+/// one for a cost of 0. A client that waits for retry_after, while nobody else asks, is granted;
+/// this is not so for concurrency.
 ///
-/// Concurrency counts the requests in flight on this host. What is known is forgotten a window
-/// after the last of them began or ended: what a worker took that died is given back when a key has
-/// been left alone for so long, and that of requests that last longer, too.
+/// Concurrency counts the requests in flight on this host. A record is forgotten a window after the
+/// last of its requests began or ended. In this way the permits of a worker that died come back; so
+/// do those of a request that takes longer than a window while its key is left alone.
 LocalDecision decide_locally(const std::optional<Record> &known, const Quota &quota, bool aligned,
                              const Now &now);
 
-/// The numbers of a rule on one of several hosts: the limit and the capacity times percent / 100,
-/// rounded down, but at least 1 where they were, and at least what the request costs where the
-/// whole could grant it; `percent` is from 1 to 100. A bucket is full again within longest_refill,
-/// as the whole is.
+/// Returns this host's part of a rule: the limit and the capacity times percent / 100, rounded
+/// down. `percent` is from 1 to 100. A number that is not 0 becomes 1 at least, and the capacity
+/// has room for the request's cost if that of the whole rule has. The limit of a bucket is raised
+/// if it would take longer than longest_refill to fill.
 Quota scaled(const Quota &quota, uint64_t percent);
 
-/// What is to be known after a verdict of Redis that was asked for at `asked`, so that an outage
-/// gives no one a fresh quota; nothing where there is nothing new. `quota` is that of the verdict,
-/// with a cost of 0 where the rule granted but was not charged. Of both, `percent` are this host's:
-/// of what is taken, too, rounded up.
+/// Returns the record to keep after a verdict of Redis whose check was sent at `asked`, so that an
+/// outage gives nobody a fresh quota; nothing if the verdict adds nothing to what is known. `quota`
+/// is that of the verdict, with a cost of 0 if the rule granted but was not charged. This host's
+/// part of the quota, and of the units that are taken, rounded up, are `percent` hundredths.
 ///
-/// It is never less than what was known, for Redis does not know what was granted here. Units come
-/// back when Redis said they would, at most a round trip too early: the time of a verdict is known
-/// no better. As for what a verdict tells:
-///  - buckets, fixed_window: all there is.
-///  - sliding_window: how much counts now. What is known of the previous window is taken to be the
-///    previous one's part of it; to a unit that is right on a host that sees all of a key's
-///    requests. Where nothing is known, all counts as taken in the current window: it comes back
-///    later than from Redis, by a window at most.
-///  - sliding_log: how many count now. Those that are not known here come back when the last one
-///    does. What other hosts took in place of what came back within the last two eighths of a
-///    window may be missed.
-///  - concurrency: which of the slots are of this host it does not tell; the request's own is
+/// The record never says that less is taken than was known, for Redis does not know what was
+/// granted here. By it, units come back when Redis said that they would, or a round trip earlier,
+/// for when Redis decided is not known better. How much a verdict says depends on the algorithm:
+///  - A verdict of a bucket or a fixed_window says all that its counter holds.
+///  - One of a sliding_window says how many units count now. How many of them are of the previous
+///    window is worked out from what is known of that window. On a host that sees all requests of a
+///    key this is right to a unit. If nothing is known, all units count as taken in the current
+///    window, and come back later than from Redis, by a window at most.
+///  - One of a sliding_log says how many units count now. Those that are not known here come back
+///    when the last of all does. If other hosts took units in place of some that came back within
+///    the last two eighths of a window, these may be missed.
+///  - One of concurrency does not say which of the permits are this host's. The request's own is
 ///    counted.
-std::optional<Record> note_verdict(const std::optional<Record> &known, const Quota &quota,
-                                   const Verdict &verdict, uint64_t percent,
-                                   std::chrono::microseconds asked);
+std::optional<Record> record_verdict(const std::optional<Record> &known, const Quota &quota,
+                                     const Verdict &verdict, uint64_t percent,
+                                     std::chrono::microseconds asked);
 
-/// Concurrency, when the request ends that got its units at `taken_at`, from here or, asked then,
-/// from Redis.
-std::optional<Record> release_slots(const std::optional<Record> &known, const Quota &quota,
-                                    std::chrono::microseconds taken_at,
-                                    std::chrono::microseconds now);
+/// Returns the record to keep when a request of a concurrency rule ends; nothing if its permit was
+/// forgotten. `taken_at` is when this host gave the permit, or when the check that got it from
+/// Redis was sent.
+std::optional<Record> release_permits(const std::optional<Record> &known, const Quota &quota,
+                                      std::chrono::microseconds taken_at,
+                                      std::chrono::microseconds now);
 
 } // namespace rate_limit

@@ -17,13 +17,13 @@ namespace rate_limit {
 struct RuleMetrics {
     std::string_view name;
     Algorithm algorithm;
-    std::string_view limit; // as the configuration says it: any text, for variables may give it
+    std::string_view limit; // the configuration's text, which may have variables
     std::chrono::milliseconds window;
     RuleCounts counts;
 };
 
 struct TopKeyMetrics {
-    std::string_view key; // as people read it
+    std::string_view key; // in the form that is shown to people
     uint64_t rejected;
 };
 
@@ -33,7 +33,7 @@ struct ZoneMetrics {
     uint64_t used_bytes;
     uint64_t entries;
     uint64_t evictions;
-    std::span<const TopKeyMetrics> top_rejected; // most rejections first
+    std::span<const TopKeyMetrics> top_rejected; // those with the most rejections come first
     std::span<const RuleMetrics> rules;
 };
 
@@ -43,16 +43,16 @@ struct BackendMetrics {
     BackendCounts counts;
 };
 
-/// Names of zones, rules and backends are as is_name() wants them, or as Rule::name() makes them.
+/// Names of zones, rules and backends are such that is_name() is true, or made by Rule::name().
 struct Metrics {
-    std::string_view server_version; // of nginx
+    std::string_view server_version; // the version of nginx
     uint64_t workers;
     std::chrono::seconds uptime; // since the counters began
     std::span<const BackendMetrics> backends;
     std::span<const ZoneMetrics> zones;
 };
 
-/// Both write what fits into `out`, and return the size of the whole text.
+/// Both write as much as fits into `out`, and return the size of the whole text.
 size_t write_json(const Metrics &metrics, std::span<char> out);
 size_t write_prometheus(const Metrics &metrics, std::span<char> out);
 

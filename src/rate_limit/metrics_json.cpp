@@ -1,6 +1,6 @@
 #include "embed.hpp"
 #include "metrics.hpp"
-#include "text_writer.hpp"
+#include "text.hpp"
 
 EMBED(redis_rate_limit_version, "VERSION");
 
@@ -8,8 +8,8 @@ namespace rate_limit {
 
 namespace {
 
-/// A string in quotes. Bytes that are not printable ASCII stand as the character of that number:
-/// the text is valid JSON whatever they are.
+/// Is written as a string in quotes. A byte that is not printable ASCII becomes the escape of the
+/// character of that number, so that the JSON is valid whatever the text is.
 struct Quoted {
     std::string_view text;
 };
@@ -31,7 +31,7 @@ TextWriter &operator<<(TextWriter &out, const Quoted &quoted) {
     return out << "\"";
 }
 
-/// Writes them by `write`, with commas between.
+/// Writes each item by `write`, with commas between them.
 template <typename Items, typename Write>
 void write_each(TextWriter &out, const Items &items, Write write) {
     std::string_view separator;
@@ -65,11 +65,14 @@ void write(TextWriter &out, const BackendMetrics &backend) {
     out << Quoted{backend.name} << R"(: {"mode": )" << Quoted{backend.mode} << R"(, "state": )"
         << Quoted{to_string(counts.state)} << R"(, "checks": )" << counts.checks
         << R"(, "errors": {)";
-    write_each(out, counts.errors, [&out, i = size_t{0}](uint64_t count) mutable {
-        out << Quoted{to_string(static_cast<Failure>(i++))} << ": " << count;
+    write_each(out, failure_names, [&, i = size_t{0}](std::string_view name) mutable {
+        out << Quoted{name} << ": " << counts.errors[i++];
     });
-    out << R"(}, "reconnects": )" << counts.reconnects << R"(, "script_reloads": )"
-        << counts.script_reloads << R"(, "pending": )" << counts.pending << ", ";
+    out << "}";
+    for (size_t i = 0; i < counts.events.size(); ++i) {
+        out << ", " << Quoted{backend_event_table[i].name} << ": " << counts.events[i];
+    }
+    out << R"(, "pending": )" << counts.pending << ", ";
     write(out, counts.recent_latency);
     out << "}";
 }
@@ -78,10 +81,9 @@ void write(TextWriter &out, const RuleMetrics &rule) {
     out << Quoted{rule.name} << R"(: {"algorithm": )" << Quoted{to_string(rule.algorithm)}
         << R"(, "limit": )" << Quoted{rule.limit} << R"(, "window_seconds": )"
         << Seconds{rule.window};
-    for (size_t i = 0; i < outcome_count; ++i) {
-        const auto outcome = static_cast<Outcome>(i);
-        out << ", " << Quoted{to_string(outcome)} << ": " << rule.counts.outcomes[i];
-        if (outcome == Outcome::rejected) {
+    for (const auto &[outcome, name] : rule_outcome_table) {
+        out << ", " << Quoted{name} << ": " << rule.counts.outcomes[static_cast<size_t>(outcome)];
+        if (outcome == RuleOutcome::rejected) {
             out << R"(, "rejected_by_deny_cache": )" << rule.counts.rejected_by_deny_cache;
         }
     }
@@ -100,7 +102,7 @@ void write(TextWriter &out, const ZoneMetrics &zone) {
     out << "}}";
 }
 
-/// This module's version: the only line of the file VERSION.
+/// This module's version, which is the only line of the file VERSION.
 std::string_view version() {
     const std::string_view text = embedded(redis_rate_limit_version, redis_rate_limit_version_end);
     return text.substr(0, text.find('\n'));

@@ -1,7 +1,7 @@
 // https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format: all samples of a
 // metric stand together. Names need no escapes in labels.
 #include "metrics.hpp"
-#include "text_writer.hpp"
+#include "text.hpp"
 
 #include <array>
 #include <initializer_list>
@@ -15,7 +15,7 @@ struct Label {
     std::string_view value;
 };
 
-/// A metric of that name, and what it is.
+/// Writes the name, the type and the help text of a metric, then its samples.
 class Family {
   public:
     Family(TextWriter &out, std::string_view name, std::string_view type, std::string_view help)
@@ -24,7 +24,7 @@ class Family {
             << type << "\n";
     }
 
-    /// A line of the metric, or of the part of a histogram that the suffix names.
+    /// Writes a sample of the metric, or of the part of a histogram that the suffix names.
     template <typename Number>
     void add(std::initializer_list<Label> labels, Number number,
              std::string_view suffix = "") const {
@@ -57,14 +57,29 @@ void write_errors(TextWriter &out, const Metrics &metrics) {
     const Family family(out, "backend_errors_total", "counter",
                         "Checks that got no verdict, by what went wrong.");
     for (const BackendMetrics &backend : metrics.backends) {
-        for (size_t i = 0; i < failure_count; ++i) {
-            family.add({{"backend", backend.name}, {"class", to_string(static_cast<Failure>(i))}},
+        for (size_t i = 0; i < failure_names.size(); ++i) {
+            family.add({{"backend", backend.name}, {"class", failure_names[i]}},
                        backend.counts.errors[i]);
         }
     }
 }
 
-/// With fewer buckets than there are: one for each power of two microseconds in which checks
+void write_events(TextWriter &out, const Metrics &metrics) {
+    for (const BackendEventTraits &traits : backend_event_table) {
+        if (traits.help.empty()) {
+            continue;
+        }
+        std::array<char, 64> name;
+        TextWriter name_writer(name);
+        name_writer << "backend_" << traits.name << "_total";
+        write_of_backends(out, metrics, {name.data(), name_writer.size()}, "counter", traits.help,
+                          [event = traits.event](const BackendCounts &counts) {
+                              return counts.events[static_cast<size_t>(event)];
+                          });
+    }
+}
+
+/// Writes fewer buckets than there are: one for each power of two of microseconds in which checks
 /// usually end.
 void write_durations(TextWriter &out, const Metrics &metrics) {
     constexpr unsigned first = 6; // 64 us
@@ -100,9 +115,7 @@ void write_backends(TextWriter &out, const Metrics &metrics) {
                       });
     write_of_backends(out, metrics, "backend_pending", "gauge", "Checks in flight.",
                       [](const BackendCounts &counts) { return counts.pending; });
-    write_of_backends(out, metrics, "backend_reconnects_total", "counter",
-                      "Connections that came after a worker's first one.",
-                      [](const BackendCounts &counts) { return counts.reconnects; });
+    write_events(out, metrics);
     write_durations(out, metrics);
 }
 
@@ -130,11 +143,9 @@ void write_rules(TextWriter &out, const Metrics &metrics) {
                           "Requests that a rule was applied to, by what it came to.");
     for (const ZoneMetrics &zone : metrics.zones) {
         for (const RuleMetrics &rule : zone.rules) {
-            for (size_t i = 0; i < outcome_count; ++i) {
-                requests.add({{"zone", zone.name},
-                              {"rule", rule.name},
-                              {"outcome", to_string(static_cast<Outcome>(i))}},
-                             rule.counts.outcomes[i]);
+            for (const auto &[outcome, name] : rule_outcome_table) {
+                requests.add({{"zone", zone.name}, {"rule", rule.name}, {"outcome", name}},
+                             rule.counts.outcomes[static_cast<size_t>(outcome)]);
             }
         }
     }

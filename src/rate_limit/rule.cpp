@@ -1,9 +1,7 @@
 #include "rule.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
-#include <utility>
 
 namespace rate_limit {
 
@@ -11,48 +9,7 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-constexpr std::array<std::pair<Algorithm, std::string_view>, 7> names = {{
-    {Algorithm::fixed_window, "fixed_window"},
-    {Algorithm::sliding_log, "sliding_log"},
-    {Algorithm::sliding_window, "sliding_window"},
-    {Algorithm::token_bucket, "token_bucket"},
-    {Algorithm::gcra, "gcra"},
-    {Algorithm::leaky_bucket, "leaky_bucket"},
-    {Algorithm::concurrency, "concurrency"},
-}};
-
 } // namespace
-
-std::optional<Algorithm> algorithm_named(std::string_view name) {
-    for (const auto &[algorithm, its_name] : names) {
-        if (its_name == name) {
-            return algorithm;
-        }
-    }
-    return std::nullopt;
-}
-
-std::string_view to_string(Algorithm algorithm) {
-    for (const auto &[one, name] : names) {
-        if (one == algorithm) {
-            return name;
-        }
-    }
-    return {};
-}
-
-uint64_t largest_limit(Algorithm algorithm) {
-    return algorithm == Algorithm::sliding_log ? 1'000'000 : largest_number;
-}
-
-uint64_t largest_cost(Algorithm algorithm) {
-    return algorithm == Algorithm::sliding_log ? 1'000 : largest_number;
-}
-
-bool is_bucket(Algorithm algorithm) {
-    return algorithm == Algorithm::token_bucket || algorithm == Algorithm::gcra ||
-           algorithm == Algorithm::leaky_bucket;
-}
 
 bool is_name(std::string_view text) {
     const auto allowed = [](char c) {
@@ -63,19 +20,25 @@ bool is_name(std::string_view text) {
 }
 
 uint64_t Quota::capacity() const {
-    switch (algorithm) {
-    case Algorithm::fixed_window:
-    case Algorithm::sliding_log:
-    case Algorithm::sliding_window:
-    case Algorithm::concurrency:
+    const Burst meaning = traits_of(algorithm).burst;
+    if (meaning == Burst::none || limit == 0) {
         return limit;
-    case Algorithm::token_bucket:
-        return limit == 0 ? 0 : burst.value_or(limit);
-    case Algorithm::gcra:
-    case Algorithm::leaky_bucket:
-        return limit == 0 ? 0 : burst.value_or(0) + 1;
     }
-    return 0;
+    return meaning == Burst::is_capacity ? burst.value_or(limit) : burst.value_or(0) + 1;
+}
+
+void Quota::set_capacity(uint64_t units) {
+    switch (traits_of(algorithm).burst) {
+    case Burst::none:
+        limit = units;
+        break;
+    case Burst::is_capacity:
+        burst = units;
+        break;
+    case Burst::above_one:
+        burst = units - 1;
+        break;
+    }
 }
 
 std::chrono::microseconds Quota::refill() const {
@@ -124,7 +87,7 @@ BucketTime time_of_units(const Interval &interval, uint64_t units) {
 }
 
 BucketTime time_to_charge(const Quota &quota) {
-    // A cost that is more than the bucket is any such cost: Lua's numbers end at 2^53.
+    // All costs that are more than the capacity count alike: Lua's numbers end at 2^53.
     const uint64_t cost = std::min(quota.cost, quota.capacity() + 1);
     BucketTime time = time_of_units(Interval(quota), cost);
     if (time.us < quota.charged) {

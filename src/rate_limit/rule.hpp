@@ -1,5 +1,7 @@
-// A rule: how much a key may take in how much time. What the user writes as `redis_rate_limit`.
+// A rule says how much a key may take in how much time. The directive `redis_rate_limit` makes one.
 #pragma once
+
+#include "algorithm.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -10,108 +12,86 @@
 
 namespace rate_limit {
 
-enum class Algorithm : uint8_t {
-    fixed_window,
-    sliding_log,
-    sliding_window,
-    token_bucket,
-    gcra,
-    leaky_bucket,
-    concurrency,
-};
-
-inline constexpr Algorithm all_algorithms[] = {Algorithm::fixed_window,   Algorithm::sliding_log,
-                                               Algorithm::sliding_window, Algorithm::token_bucket,
-                                               Algorithm::gcra,           Algorithm::leaky_bucket,
-                                               Algorithm::concurrency};
-
-/// The algorithm of that name in a configuration, or nothing.
-std::optional<Algorithm> algorithm_named(std::string_view name);
-std::string_view to_string(Algorithm algorithm);
-
-/// One unit comes back each window / limit: token_bucket, gcra and leaky_bucket.
-bool is_bucket(Algorithm algorithm);
-
-inline constexpr uint64_t largest_number = 1'000'000'000; // of limits, bursts, delays and costs
-
-/// The largest `limit=` and `cost=` of an algorithm: a sliding log keeps an entry for each unit.
-uint64_t largest_limit(Algorithm algorithm);
-uint64_t largest_cost(Algorithm algorithm);
-
 inline constexpr std::chrono::milliseconds shortest_window{1};
 inline constexpr std::chrono::milliseconds longest_window = std::chrono::hours{24 * 366};
 
-/// A bucket that takes longer to fill is refused.
+/// A configuration with a bucket that takes longer to fill is refused.
 inline constexpr std::chrono::microseconds longest_refill = std::chrono::hours{24 * 3653};
 
-/// Names of zones, rules and backends: 1 to 64 of `A-Za-z0-9._/-`. They may stand unescaped in a
-/// Redis key, a structured header field, a log line and a metric's label.
+/// Names of zones, rules and backends have 1 to 64 of `A-Za-z0-9._/-`, so that they need no escapes
+/// in a Redis key, a structured header field, a log line and a metric's label.
 inline constexpr size_t longest_name = 64;
 bool is_name(std::string_view text);
 
-/// What a rule grants, in numbers, and what a request asks of it.
+/// The numbers of a rule, and of a request that it is applied to.
 struct Quota {
     Algorithm algorithm = Algorithm::sliding_log;
     std::chrono::milliseconds window{0};
     uint64_t limit = 0;
-    std::optional<uint64_t> burst = {}; // of buckets
-    uint64_t delay = 0; // of leaky buckets: units of the burst that are not held back
+    std::optional<uint64_t> burst = {}; // buckets only
+    uint64_t delay = 0; // leaky buckets only: units of the burst that are not held back
     uint64_t cost = 1;  // units that the request takes
-    // What the request has charged to the same counter already, by a rule that was less strict:
-    // units, or whole microseconds of a bucket.
+    // What a rule that was less strict has already charged to the same counter for this request: in
+    // units, or of a bucket in whole microseconds.
     uint64_t charged = 0;
 
-    /// The most units the rule can ever grant at once.
+    /// The most units that the rule can ever grant at once.
     uint64_t capacity() const;
+    /// Sets the burst of a bucket, else the limit, so that the capacity becomes that. A bucket of a
+    /// limit of 0 keeps its capacity of 0.
+    void set_capacity(uint64_t units);
 
     /// The time in which the whole capacity comes back: the window, or a bucket's
     /// capacity * window / limit, rounded up; the longest time there is where that is longer.
     std::chrono::microseconds refill() const;
 
-    /// What is still to be charged for the cost, in the unit of `charged`. Of a bucket rounded
-    /// down.
+    /// How much of the cost is still to be charged, in the unit of `charged`. For a bucket it is
+    /// rounded down.
     uint64_t to_charge() const;
 
-    /// Whether anything is to be charged: of a bucket that may be less than a microsecond.
+    /// Whether anything is to be charged. For a bucket that may be less than a microsecond.
     bool charges() const;
 };
 
-/// Whether a request that passed the first quota need not ask the second one, of the same counter:
-/// its capacity and its pace are no larger, and its cost is no smaller.
+/// Whether a request that the first quota granted need not be checked by the second one of the same
+/// counter. That is so if the first has no more capacity, no higher limit and no lower cost.
 bool is_at_least_as_strict(const Quota &quota, const Quota &other);
 
-/// The time of one unit of a bucket, window / limit, as a whole number of units of 1/parts
-/// microseconds, where `parts` is the least that allows that. For a limit of 0 as for 1.
+/// The time in which a bucket gets one unit back, window / limit, as a whole number `length` of
+/// 1/parts microseconds, where `parts` is the least that makes it one. A limit of 0 counts as 1.
 struct Interval {
     explicit Interval(const Quota &quota);
     uint64_t length;
     uint64_t parts;
 };
 
-/// A time of a bucket: whole microseconds, and the rest in 1/Interval::parts of one.
+/// A time in whole microseconds, and the rest in 1/Interval::parts of a microsecond.
 struct BucketTime {
     uint64_t us;
     uint64_t fraction;
 };
 
-/// The time in which so many units come back.
+/// The time in which a bucket gets so many units back.
 BucketTime time_of_units(const Interval &interval, uint64_t units);
 
-/// By how much the request moves the bucket's state on: the time of its cost, less what is charged.
+/// By how much the request moves the state of its bucket on: the time of its cost, less the time
+/// that is already charged.
 BucketTime time_to_charge(const Quota &quota);
 
 struct Rule {
     std::string zone;
     Quota quota;
-    bool aligned = false;      // of fixed windows: they start at multiples of the window
-    std::string explicit_name; // empty: the user gave none
+    bool aligned = false;      // fixed windows start at multiples of the window in Unix time
+    std::string explicit_name; // it is empty if the user gave none
     uint64_t shards = 1;       // Redis keys over which each counter is spread
 
-    /// The explicit name, else `zone/window`: `per_ip/60s`, `per_ip/500ms`, `per_ip/concurrency`.
+    /// The explicit name if there is one, else `per_ip/60s`, `per_ip/500ms` or
+    /// `per_ip/concurrency`.
     std::string name() const;
 
-    /// Rules whose counters are equal share one, whatever their limits: "Names and counters"
-    /// in docs/directives.md. Refers to the rule.
+    /// What tells the rule's counter from others. Rules for which it is equal share one counter,
+    /// whatever their limits: see "Names and counters" in docs/directives.md. It refers to the
+    /// rule.
     auto counter() const { return std::tie(zone, quota.algorithm, quota.window, explicit_name); }
     bool same_counter(const Rule &other) const { return counter() == other.counter(); }
 };

@@ -8,17 +8,7 @@ namespace {
 
 constexpr auto relaxed = std::memory_order_relaxed;
 
-constexpr std::array<std::string_view, outcome_count> names = {
-    "passed",           "delayed",      "rejected",      "dry_run_delayed",
-    "dry_run_rejected", "local_passed", "local_delayed", "local_rejected",
-    "uncharged",        "error_open",   "error_closed",  "invalid",
-};
-
 } // namespace
-
-std::string_view to_string(Outcome outcome) {
-    return names[static_cast<size_t>(outcome)];
-}
 
 RuleCounts RuleCounters::read() const {
     RuleCounts counts;
@@ -37,32 +27,32 @@ void RuleCounters::reset() {
 }
 
 RuleCounterTable::RuleCounterTable(std::span<std::byte> memory)
-    : slots_{reinterpret_cast<Slot *>(memory.data()), memory.size() / sizeof(Slot)} {}
+    : entries_{reinterpret_cast<Entry *>(memory.data()), memory.size() / sizeof(Entry)} {}
 
 void RuleCounterTable::begin_generation() {
-    generation_ = std::ranges::max_element(slots_, {}, &Slot::generation)->generation + 1;
+    generation_ = std::ranges::max_element(entries_, {}, &Entry::generation)->generation + 1;
 }
 
-RuleCounterTable::Slot *RuleCounterTable::find(const Hash &name) const {
+RuleCounterTable::Entry *RuleCounterTable::find(const Hash &name) const {
     const auto found = std::ranges::find_if(
-        slots_, [&](const Slot &slot) { return slot.generation > 0 && slot.name == name; });
-    return found != slots_.end() ? &*found : nullptr;
+        entries_, [&](const Entry &entry) { return entry.generation > 0 && entry.name == name; });
+    return found != entries_.end() ? &*found : nullptr;
 }
 
 RuleCounters &RuleCounterTable::claim(const Hash &name) {
-    Slot *slot = find(name);
-    if (slot == nullptr) {
-        slot = &*std::ranges::min_element(slots_, {}, &Slot::generation);
-        slot->name = name;
-        slot->counters.reset();
+    Entry *entry = find(name);
+    if (entry == nullptr) {
+        entry = &*std::ranges::min_element(entries_, {}, &Entry::generation);
+        entry->name = name;
+        entry->counters.reset();
     }
-    slot->generation = generation_;
-    return slot->counters;
+    entry->generation = generation_;
+    return entry->counters;
 }
 
 void RuleCounterTable::keep(const Hash &name) {
-    if (Slot *slot = find(name)) {
-        slot->generation = generation_;
+    if (Entry *entry = find(name)) {
+        entry->generation = generation_;
     }
 }
 

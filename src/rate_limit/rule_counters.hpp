@@ -1,6 +1,7 @@
-// What rules came to, request by request, counted in memory that many processes share.
+// Counters of the outcomes of rules, in memory that many processes share.
 #pragma once
 
+#include "enum_table.hpp"
 #include "hash.hpp"
 
 #include <array>
@@ -12,34 +13,59 @@
 
 namespace rate_limit {
 
-/// What a rule came to in a request: exactly one of these.
-enum class Outcome : uint8_t {
+/// What a rule came to in a request: exactly one of these. A new one is a value here, and a row of
+/// the table.
+enum class RuleOutcome : uint8_t {
     passed,
     delayed,
     rejected, // by Redis, by the deny cache, or by a limit of 0
     dry_run_delayed,
     dry_run_rejected,
-    local_passed, // on this host, since Redis gave no verdict
+    local_passed, // decided by this host, for Redis gave no verdict
     local_delayed,
     local_rejected,
-    uncharged, // it granted, another rule denied
+    uncharged, // it granted, but another rule denied
     error_open,
     error_closed,
-    invalid, // a variable was no number
+    invalid, // a variable was not a number that it may be
 };
-inline constexpr size_t outcome_count = 12;
 
-std::string_view to_string(Outcome outcome);
+struct RuleOutcomeTraits {
+    RuleOutcome outcome;
+    std::string_view name; // in JSON, and for Prometheus as a label
+};
+
+inline constexpr std::array rule_outcome_table = {
+    RuleOutcomeTraits{RuleOutcome::passed, "passed"},
+    RuleOutcomeTraits{RuleOutcome::delayed, "delayed"},
+    RuleOutcomeTraits{RuleOutcome::rejected, "rejected"},
+    RuleOutcomeTraits{RuleOutcome::dry_run_delayed, "dry_run_delayed"},
+    RuleOutcomeTraits{RuleOutcome::dry_run_rejected, "dry_run_rejected"},
+    RuleOutcomeTraits{RuleOutcome::local_passed, "local_passed"},
+    RuleOutcomeTraits{RuleOutcome::local_delayed, "local_delayed"},
+    RuleOutcomeTraits{RuleOutcome::local_rejected, "local_rejected"},
+    RuleOutcomeTraits{RuleOutcome::uncharged, "uncharged"},
+    RuleOutcomeTraits{RuleOutcome::error_open, "error_open"},
+    RuleOutcomeTraits{RuleOutcome::error_closed, "error_closed"},
+    RuleOutcomeTraits{RuleOutcome::invalid, "invalid"},
+};
+static_assert(is_in_order(rule_outcome_table, &RuleOutcomeTraits::outcome));
+
+inline constexpr size_t outcome_count = rule_outcome_table.size();
+
+constexpr std::string_view to_string(RuleOutcome outcome) {
+    return rule_outcome_table[static_cast<size_t>(outcome)].name;
+}
 
 struct RuleCounts {
     std::array<uint64_t, outcome_count> outcomes{};
-    uint64_t rejected_by_deny_cache = 0; // of those rejected
+    uint64_t rejected_by_deny_cache = 0; // these are among those rejected
 };
 
-/// In memory that is all zeros at first.
+/// They live in memory that is all zeros at first.
 class RuleCounters {
   public:
-    void count(Outcome outcome) { add_one(outcomes_[static_cast<size_t>(outcome)]); }
+    void count(RuleOutcome outcome) { add_one(outcomes_[static_cast<size_t>(outcome)]); }
     void count_deny_cache_hit() { add_one(rejected_by_deny_cache_); }
 
     RuleCounts read() const;
@@ -53,39 +79,37 @@ class RuleCounters {
     Counter rejected_by_deny_cache_;
 };
 
-/// The counters of rules by the hashes of their names. Only one process gives them out, when it has
-/// read a configuration; those that it gave out before may still count.
+/// The counters of rules, found by the hashes of their names. Only the process that reads a
+/// configuration hands them out, while workers of the configuration before may still count.
 class RuleCounterTable {
   public:
-    struct alignas(64) Slot {
+    struct alignas(64) Entry {
         Hash name;
-        uint64_t generation; // that had it last; 0: none
+        uint64_t generation; // the last configuration that had the counters; 0 if none had
         RuleCounters counters;
     };
 
-    /// Of rules of one configuration. Those of the one before fit beside them, for its processes
-    /// may still count when the next one begins.
-    static constexpr size_t memory_for(size_t rules) { return 2 * rules * sizeof(Slot); }
+    /// How many bytes a table takes for so many rules. It has room for the rules of the
+    /// configuration before, too, whose workers may still count when the next one begins.
+    static constexpr size_t memory_for(size_t rules) { return 2 * rules * sizeof(Entry); }
 
     RuleCounterTable() = default;
-    /// Over memory that is all zeros at first, or that another table was over.
+    /// Uses memory that is all zeros or was used by another table.
     explicit RuleCounterTable(std::span<std::byte> memory);
 
-    /// A new configuration begins to take its counters.
+    /// To be called before the rules of a new configuration claim their counters.
     void begin_generation();
-    /// A rule has its counters until the next generation: those that it had before, or else those,
-    /// then all zero, that nobody has had for longest.
+    /// Returns the counters that a rule has until the next generation. If it had none before, it
+    /// gets those that nobody has had for longest, and they are set to zero.
     RuleCounters &claim(const Hash &name);
-    /// The rule of a running configuration keeps its counters, should others be claimed.
+    /// Lets the rule of a running configuration keep its counters while others are claimed.
     void keep(const Hash &name);
 
   private:
-    Slot *find(const Hash &name) const;
+    Entry *find(const Hash &name) const;
 
-    std::span<Slot> slots_;
+    std::span<Entry> entries_;
     uint64_t generation_ = 0;
 };
-
-static_assert(sizeof(RuleCounterTable::Slot) == 128);
 
 } // namespace rate_limit

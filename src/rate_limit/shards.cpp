@@ -25,10 +25,7 @@ Quota share_of(const Quota &quota, uint64_t shards_in_use, uint64_t shard) {
     Quota share = quota;
     share.limit = part_of(quota.limit, shards_in_use, shard);
     share.delay = part_of(quota.delay, shards_in_use, shard);
-    if (is_bucket(quota.algorithm)) {
-        const uint64_t capacity = part_of(quota.capacity(), shards_in_use, shard);
-        share.burst = quota.algorithm == Algorithm::token_bucket ? capacity : capacity - 1;
-    }
+    share.set_capacity(part_of(quota.capacity(), shards_in_use, shard));
     return share;
 }
 

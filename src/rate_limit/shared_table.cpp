@@ -10,10 +10,10 @@ using std::chrono::microseconds;
 
 __extension__ using Wide = unsigned __int128;
 
-/// An entry's words, times in microseconds.
+/// An entry's words. Times are microseconds.
 enum Word : size_t {
-    seal,      // the hash's low half, mixed with all other words
-    hash_high, //
+    seal, // the hash's low half, mixed with all other words
+    hash_high,
     time_stored,
     holds_for,
     first_value,
@@ -24,7 +24,7 @@ static_assert(sizeof(Words) == sizeof(SharedTable::Entry));
 
 constexpr auto relaxed = std::memory_order_relaxed;
 
-/// Any change of a word changes the sum; who writes it knows no secret to be kept.
+/// Any change of a word changes the sum. It needs no secret, for all who can write are trusted.
 uint64_t sum_of(const Words &words) {
     uint64_t sum = 0;
     for (size_t i = hash_high; i < word_count; ++i) {
@@ -42,7 +42,7 @@ microseconds time_of(uint64_t word) {
     return microseconds(static_cast<int64_t>(word));
 }
 
-/// Not of the bits that choose the bucket.
+/// The bucket is chosen by the other half of the hash.
 uint16_t tag_of(const Hash &hash) {
     return static_cast<uint16_t>(hash.low);
 }
@@ -62,7 +62,7 @@ bool holds(const SharedTable::Entry &entry, microseconds now) {
     return since + entry.words[holds_for].load(relaxed) > word_of(now);
 }
 
-/// What an entry holds, if it is of this hash, whole, and still holds.
+/// Returns the entry's record if it is of this hash, is wholly written, and holds at `now`.
 std::optional<Record> read(const SharedTable::Entry &entry, const Hash &hash, microseconds now) {
     Words words;
     for (size_t i = 0; i < word_count; ++i) {
@@ -108,13 +108,14 @@ SharedTable::Place SharedTable::place_for(size_t bucket, const Hash &hash, micro
     const auto is_of_hash = [&](const Entry &entry) {
         return entry.words[hash_high].load(relaxed) == hash.high;
     };
-    for (size_t i = 0; i < entries_of_bucket; ++i) { // mostly it is there: no other entry is read
+    // Mostly there is an entry of the hash. The tags lead to it, so that no other entry is read.
+    for (size_t i = 0; i < entries_of_bucket; ++i) {
         if (tags_[bucket][i].load(relaxed) == tag_of(hash) && is_of_hash(entries[i])) {
             return {.index = i, .is_taken = false};
         }
     }
     const auto age_rank = [&](const Entry &entry) {
-        if (is_of_hash(entry)) { // whose tag was not written any more
+        if (is_of_hash(entry)) { // its writer was killed before it wrote the tag
             return uint64_t{0};
         }
         return holds(entry, now) ? entry.words[time_stored].load(relaxed) + 2 : uint64_t{1};
@@ -137,13 +138,14 @@ bool SharedTable::store(const Hash &hash, const Record &record) {
 }
 
 size_t SharedTable::count(microseconds now) const {
-    constexpr size_t most_looks = 1024; // at buckets: 2 MB, and from them within a few percent
+    constexpr size_t most_looks = 1024; // these read 2 MB, and estimate to a few percent
     const size_t step = (entries_.size() + most_looks - 1) / most_looks;
     size_t looks = 0;
     size_t found = 0;
     const auto is_set = [](const std::atomic<uint16_t> &tag) { return tag.load(relaxed) != 0; };
     for (size_t bucket = 0; bucket < entries_.size(); bucket += step, ++looks) {
-        if (std::ranges::any_of(tags_[bucket], is_set)) { // else its memory is not even mapped
+        // The entries of a bucket that was never used are not even mapped, and are not to be.
+        if (std::ranges::any_of(tags_[bucket], is_set)) {
             found += static_cast<size_t>(std::ranges::count_if(
                 entries_[bucket], [&](const Entry &entry) { return holds(entry, now); }));
         }

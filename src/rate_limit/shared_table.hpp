@@ -1,9 +1,11 @@
-// A table in memory that many processes share: a few numbers by a hash, each set for some time.
+// A table in memory that many processes share. It finds a few numbers by a hash, and each record
+// holds for some time.
 //
-// It is laid out once, as buckets of a few entries, and never changes its shape. Nobody takes a
-// lock: an entry's first word is its hash mixed with all its other words, so that a reader who
-// meets an entry that is half written, by a process that still writes, was killed while it wrote,
-// or wrote at the same time as another, takes it for none.
+// The table is laid out once, as buckets of a few entries, and never changes its shape. Nobody
+// takes a lock. The first word of an entry is its hash mixed with all its other words. An entry may
+// be half written, because a process still writes, was killed while it wrote, or wrote at the same
+// time as another one. Its first word then does not fit the others, and a reader takes it for no
+// entry.
 #pragma once
 
 #include "hash.hpp"
@@ -21,7 +23,7 @@ namespace rate_limit {
 /// Times are of one clock that all processes share and that never steps back.
 struct Record {
     std::chrono::microseconds time;
-    std::chrono::microseconds holds_for; // from `time` on
+    std::chrono::microseconds holds_for; // counts from `time`
     std::array<uint64_t, 4> values;
 
     bool operator==(const Record &) const = default;
@@ -31,9 +33,9 @@ class SharedTable {
   public:
     static constexpr size_t entries_of_bucket = 32;
 
-    /// Parts of the hashes of a bucket's entries, and all that a reader looks at where nothing is
-    /// known. Those of all buckets stand together, in front, so that they stay in the processor's
-    /// caches: a key that is not there costs no more.
+    /// Parts of the hashes of a bucket's entries. For a key that is not in the table, a reader
+    /// looks at nothing else. The tags of all buckets stand together, before all entries, so that
+    /// they stay in the processor's caches.
     struct alignas(64) Tags : std::array<std::atomic<uint16_t>, entries_of_bucket> {};
     struct Entry {
         std::array<std::atomic<uint64_t>, 8> words; // see shared_table.cpp
@@ -41,25 +43,26 @@ class SharedTable {
     using Entries = std::array<Entry, entries_of_bucket>;
 
     SharedTable() = default;
-    /// Over memory for one bucket at least, aligned as Tags, that is all zeros at first, or that
-    /// another table was over.
+    /// Uses memory that has room for one bucket at least, is aligned as Tags, and is all zeros or
+    /// was used by another table.
     explicit SharedTable(std::span<std::byte> memory);
 
-    /// What was stored last, if it is still there and holds at `now`. It also holds before its
-    /// `time`: another process may have read the clock a little later than this one.
+    /// Returns the record that was stored last, if it is still there and holds at `now`. It also
+    /// holds before its `time`, for another process may have read the clock a little later than
+    /// this one.
     std::optional<Record> find(const Hash &hash, std::chrono::microseconds now) const;
 
-    /// In the place of what is there for the hash, else of a record of the same bucket that no
-    /// longer holds at `record.time`, else of the one with the oldest time. False where that was
-    /// lost.
+    /// Stores the record in place of the one of the same hash. If there is none, it takes the place
+    /// of a record of the same bucket that no longer holds at `record.time`, or else of the one
+    /// with the oldest time. Returns false if a record that still held was lost.
     bool store(const Hash &hash, const Record &record);
 
-    /// How many records hold at `now`. In a large table that is an estimate, from buckets here and
-    /// there: to count them all would take too long for a process that has requests to serve.
+    /// How many records hold at `now`. For a large table this is an estimate from some of its
+    /// buckets: counting all records would take too long for a process that has requests to serve.
     size_t count(std::chrono::microseconds now) const;
-    /// How many there may be.
+    /// How many records there may be.
     size_t capacity() const { return entries_.size() * entries_of_bucket; }
-    /// What one takes.
+    /// How many bytes a record takes.
     static constexpr size_t entry_size = 66;
 
   private:
@@ -76,7 +79,7 @@ class SharedTable {
 };
 
 static_assert(sizeof(SharedTable::Tags) == 64 && sizeof(SharedTable::Entry) == 64,
-              "one line of the cache each");
+              "each takes one line of the cache");
 static_assert(SharedTable::entry_size == sizeof(SharedTable::Entry) + sizeof(uint16_t));
 static_assert(std::atomic<uint64_t>::is_always_lock_free &&
               std::atomic<uint16_t>::is_always_lock_free);

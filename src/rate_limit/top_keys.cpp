@@ -49,7 +49,7 @@ void TopKeys::write(size_t place, const Words &words) const {
     }
 }
 
-/// That of the key, with the rejection counted.
+/// Returns the key's place, if it has one, after counting the rejection there.
 std::optional<TopKeys::Place> TopKeys::find(uint64_t hash) const {
     auto *const found = std::ranges::find(memory_->hashes, hash, load);
     if (found == memory_->hashes.end()) {
@@ -59,8 +59,8 @@ std::optional<TopKeys::Place> TopKeys::find(uint64_t hash) const {
     return Place{.index = index, .count_before = memory_->counts[index].fetch_add(1, relaxed)};
 }
 
-/// The one with the smallest count, with the rejection counted; none where others were quicker each
-/// time.
+/// Takes the place that has the smallest count, and counts the rejection there. Returns nothing if
+/// other processes were quicker at each try.
 std::optional<TopKeys::Place> TopKeys::take(uint64_t hash) const {
     constexpr int most_tries = 4;
     for (int tries = 0; tries < most_tries; ++tries) {

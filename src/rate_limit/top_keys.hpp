@@ -1,15 +1,15 @@
-// The keys that are rejected most, out of any number, in little memory that many processes share.
+// The keys that are rejected most, out of any number of keys, in little memory that many processes
+// share.
 //
 // Metwally, Agrawal and El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data
-// Streams" (2005), Space-Saving: a key that is not among those kept takes the place of the one with
-// the smallest count, and goes on from there. So whatever makes up more than a hundredth of all
+// Streams" (2005), Space-Saving: a key that is not kept yet takes the place of the key with the
+// smallest count, and counts on from there. So each key that makes up more than a hundredth of all
 // rejections is kept.
 //
-// Nobody takes a lock, and work is bounded. What a place is worth is one number that only grows;
-// which key has it is sealed, as entries of SharedTable are: a reader who meets a place that is
-// half written, by a process that still writes, was killed while it wrote, or wrote at the same
-// time as another, takes it for none, and the next rejection of its key mends it. Processes that
-// change a place at the same time may count a rejection for the other's key.
+// Nobody takes a lock, and the work is bounded. The count of a place is one number that only grows.
+// The key of a place is sealed, as the entries of SharedTable are: if it is half written, a reader
+// takes it for no key, and the next rejection of the key writes it again. Processes that change a
+// place at the same time may count a rejection for each other's keys.
 #pragma once
 
 #include "hash.hpp"
@@ -27,10 +27,11 @@ namespace rate_limit {
 class TopKeys {
   public:
     static constexpr size_t capacity = 100;
-    /// Bytes of a key, of which no more is kept: keys that begin with the same ones count as one.
+    /// No more bytes of a key are kept. Keys whose first bytes are the same count as one.
     static constexpr size_t longest_key = 64;
 
-    /// A key and its rejections since it was last taken in: all, if it was never given up.
+    /// A key and its rejections since it last took a place. These are all, unless the key has lost
+    /// its place to another one before.
     struct Counted {
         std::array<char, longest_key> bytes;
         size_t size;
@@ -44,22 +45,23 @@ class TopKeys {
     enum class Kept : uint64_t {
         keys, // their first bytes
         nothing,
-        hashes, // which the caller counts in their place
+        hashes, // the caller counts hashes of keys instead
     };
 
     TopKeys() = default;
-    /// Over `memory_size` bytes, aligned as uint64_t, that are all zeros at first, or that another
-    /// one was over.
+    /// Uses `memory_size` bytes that are aligned as uint64_t, and are all zeros or were used by
+    /// another object of this class.
     explicit TopKeys(std::span<std::byte> memory);
 
-    /// Counts a rejected request of that key, or hash of a key. Does nothing if something else than
-    /// `kept` is kept: then the caller's configuration is an older one.
+    /// Counts a rejected request of that key, or hash of a key. It does nothing if something else
+    /// than `kept` is kept now: then the caller's configuration is an older one.
     void count(const HashSeed &seed, Kept kept, std::string_view key) const;
 
-    /// Returns those that were counted as `kept`, most rejections first: their part of `out`.
+    /// Reads the keys that were counted as `kept` into `out`, those with the most rejections first,
+    /// and returns the part of it that they fill.
     std::span<const Counted> read(Kept kept, Buffer &out) const;
 
-    /// Sets what is kept from now on, whoever counts. If that changes, what was kept before goes.
+    /// Sets what all processes keep from now on. If that is a change, all keys are dropped.
     void set_kept(Kept kept) const;
 
   private:
@@ -67,7 +69,7 @@ class TopKeys {
     enum : size_t { seal, base, size, text, word_count = text + longest_key / sizeof(uint64_t) };
     using Words = std::array<uint64_t, word_count>;
 
-    /// What is looked through stands together.
+    /// What a search reads stands together.
     struct Memory {
         std::array<Word, capacity> hashes; // of the keys
         std::array<Word, capacity> counts;
@@ -76,8 +78,8 @@ class TopKeys {
     };
 
     static Words words_of(uint64_t hash, uint64_t base, Kept kept, std::string_view key);
-    /// What is kept is in the seal, too: a worker whose configuration is older may be about to
-    /// write a key when another one decides that only hashes are kept.
+    /// The seal contains what is kept, because a worker whose configuration is older may be about
+    /// to write a key when another one decides that only hashes are kept.
     static uint64_t seal_of(uint64_t hash, Kept kept, const Words &words);
 
     struct Place {

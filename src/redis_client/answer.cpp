@@ -13,9 +13,8 @@ namespace redis_client {
 namespace {
 
 constexpr size_t number_size = sizeof(int64_t);
-constexpr size_t longest_reply = 4;               // of one rule
 constexpr int64_t latest_time = int64_t{1} << 53; // of whole numbers in Lua
-using Numbers = std::array<int64_t, longest_reply>;
+using Numbers = std::array<int64_t, rate_limit::longest_reply>;
 
 /// Takes a number, its lowest byte first.
 int64_t take_number(std::string_view &bytes) {

@@ -1,45 +1,21 @@
 #include "arguments.hpp"
 
-#include <algorithm>
+#include "../rate_limit/algorithm_family.hpp"
 
 namespace redis_client {
 
 namespace {
 
-using rate_limit::Algorithm;
 using rate_limit::Quota;
 using std::chrono::microseconds;
 
-uint64_t window_us(const Quota &quota) {
-    return static_cast<uint64_t>(microseconds(quota.window).count());
-}
+// Behind the numbers stand the time to live, and how windows are aligned.
+static_assert(rate_limit::ScriptArguments::most + 2 <= WireWords::most);
 
-void add_time(WireWords &words, const rate_limit::BucketTime &time) {
-    words.add(time.us);
-    words.add(time.fraction);
-}
-
-/// For how long a key's state may count, and more where its script says so.
-microseconds longest_state(const Quota &quota) {
-    const microseconds window = quota.window;
-    switch (quota.algorithm) {
-    case Algorithm::sliding_window: // the window before counts too
-        return 2 * window;
-    case Algorithm::sliding_log:
-        return window + window / 8;
-    default:
-        return window;
+void add(WireWords &words, const rate_limit::ScriptArguments &arguments) {
+    for (size_t i = 0; i < arguments.count; ++i) {
+        words.add(arguments.numbers[i]);
     }
-}
-
-WireWords bucket_arguments(const Quota &quota) {
-    const rate_limit::Interval interval(quota);
-    WireWords words;
-    add_time(words, time_to_charge(quota));
-    add_time(words, time_of_units(interval, quota.capacity()));
-    words.add(interval.parts);
-    words.add(time_to_live_ms(quota.refill()));
-    return words;
 }
 
 } // namespace
@@ -50,15 +26,11 @@ uint64_t time_to_live_ms(microseconds state) {
 }
 
 WireWords check_arguments(const Quota &quota, bool aligned) {
-    if (is_bucket(quota.algorithm)) {
-        return bucket_arguments(quota);
-    }
+    const rate_limit::AlgorithmTraits &traits = rate_limit::traits_of(quota.algorithm);
     WireWords words;
-    words.add(quota.limit);
-    words.add(quota.to_charge());
-    words.add(window_us(quota));
-    words.add(time_to_live_ms(longest_state(quota)));
-    if (quota.algorithm == Algorithm::fixed_window) {
+    add(words, traits.family.check_arguments(quota));
+    words.add(time_to_live_ms(traits.family.longest_state(quota)));
+    if (traits.takes_aligned) {
         words.add(aligned ? "aligned" : "first");
     }
     return words;
@@ -66,15 +38,7 @@ WireWords check_arguments(const Quota &quota, bool aligned) {
 
 WireWords refund_arguments(const Quota &quota, int64_t receipt) {
     WireWords words;
-    if (is_bucket(quota.algorithm)) {
-        add_time(words, time_to_charge(quota));
-        words.add(rate_limit::Interval(quota).parts);
-    } else {
-        words.add(quota.to_charge());
-        if (quota.algorithm == Algorithm::sliding_window) {
-            words.add(window_us(quota));
-        }
-    }
+    add(words, rate_limit::traits_of(quota.algorithm).family.refund_arguments(quota));
     words.add(static_cast<uint64_t>(receipt));
     return words;
 }

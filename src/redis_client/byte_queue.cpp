@@ -1,6 +1,6 @@
 #include "byte_queue.hpp"
 
-#include "../rate_limit/append.hpp"
+#include "../rate_limit/text.hpp"
 
 #include <algorithm>
 #include <cstring>

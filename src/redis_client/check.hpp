@@ -1,7 +1,6 @@
 // One question to Redis: may these keys take units of these rules, all of them or none?
 #pragma once
 
-#include "../rate_limit/failure.hpp"
 #include "../rate_limit/rule.hpp"
 #include "../rate_limit/verdict.hpp"
 #include "intrusive_list.hpp"

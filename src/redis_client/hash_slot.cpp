@@ -1,6 +1,6 @@
 #include "hash_slot.hpp"
 
-#include "../rate_limit/parse.hpp"
+#include "../rate_limit/text.hpp"
 #include "endpoint.hpp"
 #include "words.hpp"
 

@@ -1,15 +1,11 @@
 #include "lua_source.hpp"
 
+#include "../rate_limit/algorithm_family.hpp"
 #include "../rate_limit/embed.hpp"
 
 EMBED(redis_rate_limit_lua_one_check, "lua/one_check.lua");
 EMBED(redis_rate_limit_lua_batch_of_checks, "lua/batch_of_checks.lua");
 EMBED(redis_rate_limit_lua_any_rules, "lua/any_rules.lua");
-EMBED(redis_rate_limit_lua_fixed_window, "lua/fixed_window.lua");
-EMBED(redis_rate_limit_lua_sliding_log, "lua/sliding_log.lua");
-EMBED(redis_rate_limit_lua_sliding_window, "lua/sliding_window.lua");
-EMBED(redis_rate_limit_lua_gcra, "lua/gcra.lua");
-EMBED(redis_rate_limit_lua_concurrency, "lua/concurrency.lua");
 
 namespace redis_client {
 
@@ -40,22 +36,7 @@ LuaFrame cut_frame(std::string_view text) {
 }
 
 std::string_view file_of(rate_limit::Algorithm algorithm) {
-    switch (algorithm) {
-    case rate_limit::Algorithm::fixed_window:
-        return embedded(redis_rate_limit_lua_fixed_window, redis_rate_limit_lua_fixed_window_end);
-    case rate_limit::Algorithm::sliding_log:
-        return embedded(redis_rate_limit_lua_sliding_log, redis_rate_limit_lua_sliding_log_end);
-    case rate_limit::Algorithm::sliding_window:
-        return embedded(redis_rate_limit_lua_sliding_window,
-                        redis_rate_limit_lua_sliding_window_end);
-    case rate_limit::Algorithm::token_bucket: // these three decide alike
-    case rate_limit::Algorithm::gcra:
-    case rate_limit::Algorithm::leaky_bucket:
-        return embedded(redis_rate_limit_lua_gcra, redis_rate_limit_lua_gcra_end);
-    case rate_limit::Algorithm::concurrency:
-        return embedded(redis_rate_limit_lua_concurrency, redis_rate_limit_lua_concurrency_end);
-    }
-    return {};
+    return rate_limit::traits_of(algorithm).family.script();
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-// The files of lua/, embedded at build time, cut at their `-- charge`, `-- refund` and `-- renew`
-// lines.
+// The files of lua/, cut at their `-- charge`, `-- refund` and `-- renew` lines. Those of
+// algorithms are embedded by their families in src/rate_limit.
 #pragma once
 
 #include "../rate_limit/rule.hpp"

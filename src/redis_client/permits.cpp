@@ -1,6 +1,6 @@
 #include "permits.hpp"
 
-#include "../rate_limit/append.hpp"
+#include "../rate_limit/text.hpp"
 
 #include <openssl/rand.h>
 

@@ -1,6 +1,6 @@
 #include "resp.hpp"
 
-#include "../rate_limit/append.hpp"
+#include "../rate_limit/text.hpp"
 
 #include <hiredis/hiredis.h>
 

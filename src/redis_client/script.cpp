@@ -1,5 +1,6 @@
 #include "script.hpp"
 
+#include "../rate_limit/algorithm_family.hpp"
 #include "lua_source.hpp"
 
 #include <openssl/sha.h>
@@ -152,23 +153,9 @@ Script assemble(const ScriptShape &shape, const LuaFrame &frame, Renumbering ren
 constexpr Renumbering::NewText as_argument{"ARGV[", "]"};
 constexpr Renumbering::NewText as_local_reply{"reply_", ""};
 
-/// Names an algorithm's function in lua/any_rules.lua.
+/// Names the function of an algorithm's family in lua/any_rules.lua.
 char letter_of(Algorithm algorithm) {
-    switch (algorithm) {
-    case Algorithm::fixed_window:
-        return 'f';
-    case Algorithm::sliding_log:
-        return 'l';
-    case Algorithm::sliding_window:
-        return 's';
-    case Algorithm::token_bucket:
-    case Algorithm::gcra:
-    case Algorithm::leaky_bucket:
-        return 'g';
-    case Algorithm::concurrency:
-        break;
-    }
-    return 'c';
+    return rate_limit::traits_of(algorithm).family.letter;
 }
 
 /// An algorithm as lua/any_rules.lua calls it.
@@ -194,7 +181,8 @@ bool ScriptShape::has(Algorithm algorithm) const {
 }
 
 uint64_t ScriptShape::code() const {
-    constexpr unsigned bits_of_part = 4;
+    constexpr unsigned bits_of_part = 5;
+    static_assert(2 * rate_limit::all_algorithms.size() + 1 < 1U << bits_of_part);
     static_assert(bits_of_part * most_rules < 64);
     uint64_t code = 0;
     for (const auto &[algorithm, dry_run] : parts()) {
@@ -224,10 +212,13 @@ Script batch_script(const ScriptShape &shape) {
 
 Script any_rules_script() {
     std::string rules;
-    for (const Algorithm algorithm :
-         {Algorithm::fixed_window, Algorithm::sliding_log, Algorithm::sliding_window,
-          Algorithm::gcra, Algorithm::concurrency}) {
-        rules += rule_function(algorithm);
+    std::string letters;
+    for (const Algorithm algorithm : rate_limit::all_algorithms) {
+        const char letter = letter_of(algorithm);
+        if (letters.find(letter) == std::string::npos) { // the first of its family
+            letters += letter;
+            rules += rule_function(algorithm);
+        }
     }
     Script script(without_comments(lua_any().head) + rules + without_comments(lua_any().tail));
     script.is_of_any_rules = true;

@@ -1,6 +1,6 @@
 #include "sentinel.hpp"
 
-#include "../rate_limit/parse.hpp"
+#include "../rate_limit/text.hpp"
 #include "resp.hpp"
 #include "words.hpp"
 

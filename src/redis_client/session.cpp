@@ -1,6 +1,6 @@
 #include "session.hpp"
 
-#include "../rate_limit/append.hpp"
+#include "../rate_limit/text.hpp"
 #include "answer.hpp"
 
 #include <algorithm>

@@ -32,7 +32,7 @@ class Host {
 
     void step() {
         static constexpr void (Host::*steps[])() = {&Host::ask,     &Host::pass_time,
-                                                    &Host::change,  &Host::note,
+                                                    &Host::change,  &Host::record,
                                                     &Host::release, &Host::step_back};
         (this->*input_.one_of(steps))();
     }
@@ -105,8 +105,8 @@ class Host {
     /// A process that was overtaken by another one.
     void step_back() { now_ -= std::min(now_, microseconds(input_.number(0, 5000))); }
 
-    /// Of Redis, some time ago.
-    void note() {
+    /// Records a verdict of a check that Redis was sent some time ago.
+    void record() {
         std::array<int64_t, 4> numbers{};
         const auto reply = std::span(numbers).first(reply_length(quota_.algorithm));
         for (int64_t &number : reply) {
@@ -128,7 +128,7 @@ class Host {
         const uint64_t before = peek(part, then).remaining;
         const bool is_next_window = quota.algorithm == Algorithm::fixed_window &&
                                     peek(part, asked).reset <= microseconds(quota.window) / 8;
-        keep(rate_limit::note_verdict(known(asked), quota, *verdict, percent, asked));
+        keep(rate_limit::record_verdict(known(asked), quota, *verdict, percent, asked));
         require(is_next_window || peek(part, then).remaining <= before,
                 "what was known is still known");
         taken_at_ = asked;
@@ -137,7 +137,7 @@ class Host {
     void release() {
         if (quota_.algorithm == Algorithm::concurrency) {
             const uint64_t before = peek(quota_, now_).remaining;
-            keep(rate_limit::release_slots(known(now_), quota_, taken_at_, now_));
+            keep(rate_limit::release_permits(known(now_), quota_, taken_at_, now_));
             require(peek(quota_, now_).remaining >= before, "what is given back is there");
         }
     }

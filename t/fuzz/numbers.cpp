@@ -3,7 +3,7 @@
 
 #include "rate_limit/headers.hpp"
 #include "rate_limit/local.hpp"
-#include "rate_limit/parse.hpp"
+#include "rate_limit/text.hpp"
 #include "redis_client/arguments.hpp"
 #include "rules.hpp"
 #include "targets.hpp"
@@ -122,7 +122,7 @@ bool is_time_of(Wide whole, Wide parts, const rate_limit::Interval &interval, Wi
 
 void check_arguments(const Quota &quota, bool aligned) {
     const auto numbers = numbers_of(redis_client::check_arguments(quota, aligned));
-    const bool has_word = quota.algorithm == rate_limit::Algorithm::fixed_window;
+    const bool has_word = rate_limit::traits_of(quota.algorithm).takes_aligned;
     for (size_t i = 0; i + (has_word ? 1 : 0) < numbers.size(); ++i) {
         require(numbers[i] <= Wide{1} << 53, "Lua holds each number");
     }

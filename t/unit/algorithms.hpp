@@ -1,4 +1,4 @@
-// All algorithms, for tests that hold for each.
+// The algorithms, for tests that hold for each of them.
 #pragma once
 
 #include "rate_limit/rule.hpp"
@@ -7,7 +7,9 @@
 
 namespace rate_limit {
 
-/// Those that count what was taken, not what is in flight.
-inline constexpr std::span all_but_concurrency = std::span(all_algorithms).first<6>();
+/// The algorithms that count what was taken, not what is in flight.
+inline constexpr std::span all_but_concurrency =
+    std::span(all_algorithms).first<all_algorithms.size() - 1>();
+static_assert(all_algorithms.back() == Algorithm::concurrency);
 
 } // namespace rate_limit

@@ -39,16 +39,15 @@ TEST_F(BackendCountersTest, ChecksByWhatBecameOfThem) {
     counters_->count_refusal(Failure::breaker);
     counters_->count_refusal(Failure::overload);
     counters_->count_refusal(Failure::connect);
-    counters_->count_reconnect();
-    counters_->count_script_reloads(3);
+    counters_->count(BackendEvent::reconnect);
+    counters_->count(BackendEvent::script_reload, 3);
     const BackendCounts counts = read();
     EXPECT_EQ(counts.checks, 7);
     EXPECT_EQ(counts.errors, (decltype(counts.errors){2, 1, 1, 1, 1}));
     EXPECT_EQ(counts.latency.count(), 4) << "those that were asked";
     EXPECT_EQ(counts.latency.sum, 202ms);
     EXPECT_EQ(counts.recent_latency.count(), 4);
-    EXPECT_EQ(counts.reconnects, 1);
-    EXPECT_EQ(counts.script_reloads, 3);
+    EXPECT_EQ(counts.events, (decltype(counts.events){1, 3}));
 }
 
 TEST_F(BackendCountersTest, TheBestStateOfAnyWorkerHolds) {
@@ -59,7 +58,7 @@ TEST_F(BackendCountersTest, TheBestStateOfAnyWorkerHolds) {
     first->connection_failed();
     EXPECT_EQ(read().state, BackendState::down);
     second->connection_ready();
-    second->connection_ready(); // of another node
+    second->connection_ready(); // this one is of another node
     second->connection_lost();
     EXPECT_EQ(read().state, BackendState::up);
     second->connection_lost();
@@ -76,7 +75,7 @@ TEST_F(BackendCountersTest, GaugesAreThoseOfAllWorkersThatLive) {
     first->check_ended();
     EXPECT_EQ(read().pending, 2);
 
-    living.erase(2); // killed
+    living.erase(2); // this process was killed
     EXPECT_EQ(read().pending, 1);
     EXPECT_EQ(read().state, BackendState::idle);
     EXPECT_EQ(start_worker(3), second) << "a new one takes its place";

@@ -19,7 +19,7 @@ class DenyTableTest : public testing::Test {
     DenyTable table_{std::as_writable_bytes(std::span(&memory_, 1))};
 };
 
-/// Of a check that took no time.
+/// The times of a check that took no time.
 DenyTable::CheckTimes at(microseconds time) {
     return {.asked = time, .answered = time};
 }
@@ -49,7 +49,7 @@ TEST_F(DenyTableTest, FindsADenialUntilItsTimeLessDrift) {
         EXPECT_FALSE(table_.find(hash(1), start + held, an_hour)) << wait.count();
         EXPECT_FALSE(table_.find(hash(1), start + wait, an_hour));
         EXPECT_FALSE(table_.find(hash(1), start + 1000h, an_hour));
-        EXPECT_FALSE(table_.find(hash(1), start - 1us, an_hour)); // before it was asked for
+        EXPECT_FALSE(table_.find(hash(1), start - 1us, an_hour)); // this is before it was asked for
     }
 }
 
@@ -57,7 +57,7 @@ TEST_F(DenyTableTest, KnowsADenialForTheLongestTimeAtMost) {
     table_.add(hash(1), denied(10min), at(start));
     EXPECT_TRUE(table_.find(hash(1), start + 60s - 1us, 60s));
     EXPECT_FALSE(table_.find(hash(1), start + 60s, 60s));
-    EXPECT_TRUE(table_.find(hash(1), start + 60s, 61s)); // whoever asks says how long that is
+    EXPECT_TRUE(table_.find(hash(1), start + 60s, 61s)); // the caller says how old a denial may be
 }
 
 TEST_F(DenyTableTest, KeepsNoDenialThatEndsAtOnce) {
@@ -81,16 +81,16 @@ TEST_F(DenyTableTest, MayHoldUntilTheLastOneEnds) {
 TEST_F(DenyTableTest, CountsDown) {
     table_.add(hash(1), denied(10s, 3), at(start));
     EXPECT_EQ(table_.find(hash(1), start, an_hour), denied(10s, 3));
-    const microseconds passed = 4s - 4ms - 1us; // at least, by Redis's clock
+    const microseconds passed = 4s - 4ms - 1us; // so much has passed at least by Redis's clock
     EXPECT_EQ(table_.find(hash(1), start + 4s, an_hour), (Verdict{.decision = Decision::denied,
                                                                   .remaining = 3,
                                                                   .retry_after = 10s - passed,
                                                                   .next_unit = 5s - passed,
                                                                   .reset = 20s - passed}));
-    EXPECT_EQ(table_.find(hash(1), start + 7s, an_hour)->next_unit, 1us); // and no less
+    EXPECT_EQ(table_.find(hash(1), start + 7s, an_hour)->next_unit, 1us); // it is never less
 }
 
-// Redis may have decided just before it answered: whoever waits from then on has waited enough.
+// Redis may have decided just before it answered. A client that waits from then on waits enough.
 TEST_F(DenyTableTest, HoldsFromAskingAndTellsTimesFromTheAnswer) {
     table_.add(hash(1), denied(10s), {.asked = start, .answered = start + 1s});
     const auto found = table_.find(hash(1), start + 1s, an_hour);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr HashSeed seed{0x0706050403020100, 0x0f0e0d0c0b0a0908}; // bytes 00, 01, ... 0f
 
-/// In the order of the reference's output bytes.
+/// The hash as bytes, in the order in which the reference implementation writes them.
 std::string hex(const Hash &hash) {
     std::string text;
     for (const uint64_t half : {hash.low, hash.high}) {

@@ -26,13 +26,6 @@ std::string item(std::string_view name, const Verdict &verdict) {
     return std::string(write_rate_limit_item(name, verdict, out));
 }
 
-TEST(Headers, WriteEveryNumber) {
-    NumberBuffer out;
-    for (const uint64_t number : {uint64_t{0}, uint64_t{7}, uint64_t{1'000'000}, UINT64_MAX}) {
-        EXPECT_EQ(write_number(number, out), std::to_string(number));
-    }
-}
-
 TEST(Headers, RoundSecondsUp) {
     EXPECT_EQ(seconds_up(0us), 0u);
     EXPECT_EQ(seconds_up(1us), 1u);

@@ -14,7 +14,8 @@ namespace {
 using namespace std::chrono_literals;
 using namespace std::string_literals;
 
-// Every byte that stands for itself; written out, so that it is not the code's own condition.
+// These bytes stand for themselves. They are written out, to be independent of the code's
+// condition.
 constexpr std::string_view plain_bytes =
     "!\"#$&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     "[\\]^_`abcdefghijklmnopqrstuvwxyz|~";
@@ -129,7 +130,7 @@ TEST(Key, IsDigestedWhereItWouldReadLikeADigest) {
               "%c4307a40af92efc36f36a4a9104da381823dc81e48fda026d63ba9e2601ad440");
     EXPECT_NE(encoded("\x90" + digits), "%90" + digits);
 
-    // upper-case digits, one digit more or less, or another letter: no digest reads like that
+    // No digest has upper-case digits, one digit more or less, or another letter.
     std::string other = digits;
     other.back() = 'g';
     EXPECT_EQ(encoded("\x12" + other), "%12" + other);
@@ -168,7 +169,7 @@ TEST(Key, DiffersWhereClientKeysDiffer) {
     }
     const std::set<std::string> raw = keys;
     for (const std::string &key : raw) {
-        keys.insert(encoded(key)); // as a client would send it that knows the encoding
+        keys.insert(encoded(key)); // a client may know the encoding, and send this
     }
     std::set<std::string> encodings;
     for (const std::string &key : keys) {
@@ -181,7 +182,7 @@ TEST(Key, FitsItsBufferAtItsLongest) {
     Rule rule;
     rule.zone = std::string(longest_name, 'z');
     rule.explicit_name = std::string(longest_name, 'n');
-    rule.quota.algorithm = Algorithm::sliding_window; // of the longest name
+    rule.quota.algorithm = Algorithm::sliding_window; // it has the longest name
     rule.quota.window = longest_window;
     const std::string prefix(longest_prefix, 'p');
     const std::string client_key(128, 'k');

@@ -32,7 +32,7 @@ TEST(LatencyTest, NothingAtFirst) {
 
 TEST(LatencyTest, AQuantileIsAnEighthTooLongAtMost) {
     for (int64_t time = 1; time < 100'000'000; time += 1 + time / 100) {
-        const Latencies one = of({microseconds(time), 100s}); // which does not cut it
+        const Latencies one = of({microseconds(time), 100s}); // the longest time does not cut it
         EXPECT_GE(one.quantile(500).count(), time);
         EXPECT_LE(one.quantile(500).count(), time + time / 8) << time;
         EXPECT_EQ(of({microseconds(time)}).quantile(500).count(), time) << "cut by the longest";
@@ -85,7 +85,7 @@ TEST(RecentLatenciesTest, AreOfTheLastMinute) {
         EXPECT_EQ(recent.read(start + 60s).count(), 2);
         EXPECT_EQ(recent.read(start + 70s).count(), 1) << "read, though nobody added any";
         EXPECT_EQ(recent.read(start + 70s).longest, 300us);
-        recent.add(200us, start + 70s); // in the place of the first
+        recent.add(200us, start + 70s); // this takes the place of the first
         EXPECT_EQ(recent.read(start + 70s).sum, 500us);
         EXPECT_EQ(recent.read(start + 100s).sum, 200us);
         EXPECT_EQ(recent.read(start + 24h).count(), 0);
@@ -95,7 +95,7 @@ TEST(RecentLatenciesTest, AreOfTheLastMinute) {
 TEST(RecentLatenciesTest, OfAProcessThatIsLateCountInTheNewerSlice) {
     RecentLatencies recent{};
     recent.add(100us, 1070s);
-    recent.add(100us, 1000s); // would be in the same place
+    recent.add(100us, 1000s); // this would take the same place
     EXPECT_EQ(recent.read(1070s).count(), 2);
 }
 

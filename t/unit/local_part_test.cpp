@@ -1,4 +1,4 @@
-// A host's part of the numbers of a rule.
+// scaled() gives a host its part of the numbers of a rule.
 
 #include "rate_limit/local.hpp"
 
@@ -42,7 +42,7 @@ TEST(LocalPart, OfABucketIsOfItsCapacity) {
     EXPECT_EQ(scaled(gcra, 50).capacity(), 1u);
 }
 
-// Else the request would be denied for as long as the outage lasts.
+// Otherwise the request would be denied as long as the outage lasts.
 TEST(LocalPart, HasRoomForACostThatTheWholeCouldGrant) {
     for (const Algorithm algorithm : all_algorithms) {
         const Quota whole{.algorithm = algorithm, .limit = 100, .burst = 99, .cost = 20};
@@ -67,7 +67,7 @@ TEST(LocalPart, LeavesABurstUndelayedThatWas) {
     }
 }
 
-// As a whole it may not take longer, and the part of the limit alone would.
+// A rule may not take longer than longest_refill. With a part of its limit alone, a bucket would.
 TEST(LocalPart, FillsABucketInTheLongestTimeThereIs) {
     for (const Algorithm algorithm :
          {Algorithm::token_bucket, Algorithm::gcra, Algorithm::leaky_bucket}) {
@@ -94,7 +94,7 @@ TEST(LocalPart, FillsABucketInTheLongestTimeThereIs) {
     }
 }
 
-// Where numbers do not fit, nobody is let through.
+// If the numbers of a rule are impossible, nobody is let through.
 TEST(LocalPart, IsNeverGrantedWithoutAVerdict) {
     const Quota impossible{.algorithm = Algorithm::token_bucket,
                            .window = longest_window,

@@ -1,5 +1,5 @@
-// The local fallback beside the models of the algorithms: random rules, costs and times, changing
-// limits, and mostly the moments at which something changes.
+// Compares the local fallback with the models of the algorithms: for random rules, costs and times,
+// for limits that change, and mostly at the moments at which something changes.
 
 #include "local_test.hpp"
 
@@ -79,7 +79,7 @@ TEST_P(LocalRandomTest, GrantsAfterRetryAfterAlone) {
         Verdict last{.remaining = quota.capacity()};
         for (int step = 0; step < 100; ++step) {
             now += std::max<int64_t>(traffic_.step(quota, last), 0);
-            if (traffic_.one_in(20)) { // any limit, also one of other parts of a microsecond
+            if (traffic_.one_in(20)) { // any limit, also one that divides a microsecond otherwise
                 quota.limit = static_cast<uint64_t>(traffic_.between(1, 2000));
                 quota.burst = quota.burst ? std::optional(quota.limit) : std::nullopt;
             }
@@ -89,7 +89,7 @@ TEST_P(LocalRandomTest, GrantsAfterRetryAfterAlone) {
             ASSERT_LE(last.next_unit, last.reset);
             ASSERT_EQ(last.remaining == quota.capacity(), last.reset == microseconds{0});
             if (last.decision == Decision::denied) {
-                // nothing is asked for, too, where the limit was lowered
+                // nothing may be asked for, too, if the limit was lowered
                 ASSERT_TRUE(quota.cost == 0 || last.next_unit <= last.retry_after);
                 now += last.retry_after.count();
                 last = host.ask(quota, now, aligned);
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Each, LocalRandomTest, testing::ValuesIn(all_but_concur
 
 using LocalLogTest = LocalRandomTest;
 
-// The model has what was granted here, so it tells when exactly each unit is back.
+// The model has what was granted here, so it knows exactly when each unit is back.
 TEST_F(LocalLogTest, NeverGrantsMoreAndDeniesAnEighthOfAWindowLongerAtMost) {
     int64_t decided[3] = {0, 0, 0};
     int64_t late = 0;

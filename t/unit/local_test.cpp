@@ -1,4 +1,4 @@
-// What the local fallback grants by each algorithm, on whatever clock.
+// What the local fallback grants by each algorithm, whatever its clock does.
 
 #include "local_test.hpp"
 
@@ -20,7 +20,7 @@ constexpr int64_t day = 86'400 * second; // a multiple of the windows here
 struct Step {
     int64_t time; // after a day that begins a window
     uint64_t cost;
-    Verdict expected; // whose next_unit, reset and delay are not looked at
+    Verdict expected; // next_unit, reset and delay are not compared
 };
 
 Verdict granted(uint64_t remaining) {
@@ -113,11 +113,11 @@ TEST(Local, SlidingWindowGrantsAsItsVectors) {
 TEST(Local, SlidingWindowWeighsThePreviousOne) {
     const Quota quota{.algorithm = Algorithm::sliding_window, .window = 60s, .limit = 100};
     expect(quota, {{30 * second, 42, granted(58)},
-                   {75 * second, 18, granted(50)}, // of 49.5
+                   {75 * second, 18, granted(50)}, // 49.5 are taken
                    {75 * second, 51, denied(714'286us, 50)}});
 }
 
-// Where the log's entries are exact: those of the first time, and those eighths of a window later.
+// The log's entries are exact if they are of the first time, or eighths of a window later.
 TEST(Local, SlidingLogGrantsAsItsVectors) {
     const Quota quota{.window = 10s, .limit = 3};
     expect(quota, {{0, 1, granted(2)},
@@ -141,17 +141,17 @@ TEST(Local, SlidingLogGivesUnitsBackAnEighthOfAWindowLateAtMost) {
     const Quota quota{.window = 8s, .limit = 2};
     expect(quota, {{0, 1, granted(1)},
                    {1, 1, granted(0)},
-                   {8 * second, 1, granted(0)}, // the first one's
+                   {8 * second, 1, granted(0)}, // the first one came back
                    {8 * second, 1, denied(1s)}, // 1 us would be exact
                    {9 * second, 1, granted(0)},
                    {9 * second, 1, denied(7s)}});
 }
 
-// Another limit has other parts of a microsecond.
+// Another limit divides a microsecond otherwise.
 TEST(Local, BucketRoundsAgainstTheClientWhereItsLimitChanges) {
     Quota quota{.algorithm = Algorithm::token_bucket, .window = 1s, .limit = 3};
     Host host;
-    EXPECT_EQ(host.ask(quota, 0).reset, 333'334us); // and a third of one is kept
+    EXPECT_EQ(host.ask(quota, 0).reset, 333'334us); // a third of a microsecond is kept
     quota.limit = 10;
     EXPECT_EQ(host.ask(asking(quota, 0), 0).reset, 333'334us);
     EXPECT_EQ(host.ask(quota, 0).reset, 433'334us);
@@ -257,14 +257,14 @@ TEST(Local, KnowsNothingFromARecordThatHoldsNoLonger) {
             EXPECT_EQ(decision.verdict, expected.verdict) << to_string(algorithm) << later;
             EXPECT_EQ(decision.after, expected.after) << to_string(algorithm) << later;
             const microseconds asked = host.at(now).monotonic;
-            EXPECT_EQ(note_verdict(old.after, quota, expected.verdict, 100, asked),
-                      note_verdict({}, quota, expected.verdict, 100, asked))
+            EXPECT_EQ(record_verdict(old.after, quota, expected.verdict, 100, asked),
+                      record_verdict({}, quota, expected.verdict, 100, asked))
                 << to_string(algorithm) << later;
         }
     }
 }
 
-// A host that has been up for less than a window.
+// The host has been up for less than a window.
 TEST(Local, BeginsBeforeItsClock) {
     for (const Algorithm algorithm : {Algorithm::fixed_window, Algorithm::sliding_window}) {
         const Quota quota{.algorithm = algorithm, .window = 24h, .limit = 2};
@@ -277,7 +277,7 @@ TEST(Local, BeginsBeforeItsClock) {
     }
 }
 
-// Unix time is set: a window that has begun stays as long as it is.
+// The clock of Unix time is set. A window that has begun keeps its length.
 TEST(Local, IsNotMovedByUnixTime) {
     for (const Algorithm algorithm : {Algorithm::fixed_window, Algorithm::sliding_window}) {
         const Quota quota{.algorithm = algorithm, .window = 10s, .limit = 2};

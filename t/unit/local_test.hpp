@@ -11,15 +11,15 @@
 
 namespace rate_limit {
 
-constexpr int64_t second = 1'000'000;             // as all times here
-constexpr int64_t begin = 1'700'000'000 * second; // of all aligned windows here
+constexpr int64_t second = 1'000'000;             // all times here are microseconds
+constexpr int64_t begin = 1'700'000'000 * second; // all aligned windows here begin then
 
 inline Quota asking(Quota quota, uint64_t cost) {
     quota.cost = cost;
     return quota;
 }
 
-/// Traffic wants a seed.
+/// Traffic takes its seed from the environment.
 inline model::Traffic make_traffic() {
     setenv("RATE_LIMIT_SEED", "1", 0);
     return {};
@@ -28,7 +28,7 @@ inline model::Traffic make_traffic() {
 /// One key on one host, whose clock is set in microseconds of Unix time.
 class Host {
   public:
-    /// The host has been up for a moment when its time is that.
+    /// Unix time is `time` when the host has been up for a moment.
     explicit Host(int64_t time = 0) : booted_(time - 5) {}
 
     Now at(int64_t time) const {
@@ -44,11 +44,11 @@ class Host {
         return decision.verdict;
     }
 
-    /// As a verdict of Redis, of a check that was sent some time before it was decided.
-    void note(const Quota &quota, const Verdict &verdict, int64_t time, uint64_t percent = 100,
-              int64_t sent_before = 0) {
+    /// Records a verdict of Redis whose check was sent so many microseconds before `time`.
+    void record(const Quota &quota, const Verdict &verdict, int64_t time, uint64_t percent = 100,
+                int64_t sent_before = 0) {
         const auto asked = at(time - sent_before).monotonic;
-        keep(note_verdict(table().find(key, asked), quota, verdict, percent, asked));
+        keep(record_verdict(table().find(key, asked), quota, verdict, percent, asked));
     }
 
     void keep(const std::optional<Record> &record) {

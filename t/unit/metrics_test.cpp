@@ -1,7 +1,5 @@
 #include "rate_limit/metrics.hpp"
 
-#include "rate_limit/text_writer.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +29,7 @@ std::string without_version(std::string json) {
     return json;
 }
 
-/// Of one rule, one zone and one backend.
+/// The metrics of one rule, one zone and one backend.
 struct Example {
     Example() {
         for (size_t i = 0; i < outcome_count; ++i) {
@@ -44,8 +42,7 @@ struct Example {
         backends[0].counts.state = BackendState::up;
         backends[0].counts.checks = 21;
         backends[0].counts.errors = {1, 2, 3, 4, 5};
-        backends[0].counts.reconnects = 6;
-        backends[0].counts.script_reloads = 7;
+        backends[0].counts.events = {6, 7}; // reconnects and reloads of scripts
         backends[0].counts.pending = 8;
         backends[0].counts.latency = histogram.read();
         histogram.reset();
@@ -76,29 +73,6 @@ struct Example {
                     .backends = backends,
                     .zones = zones};
 };
-
-TEST(TextWriterTest, CountsWhatDoesNotFit) {
-    std::string text = "......";
-    TextWriter out({text.data(), 5});
-    out << "abc" << uint64_t{123} << "x" << Seconds{1500ms};
-    EXPECT_EQ(text, "abc12.");
-    EXPECT_EQ(out.size(), 10);
-}
-
-TEST(TextWriterTest, SecondsHaveNoNeedlessDigits) {
-    const std::pair<std::chrono::microseconds, std::string_view> cases[] = {
-        {0s, "0"},          {1s, "1"},
-        {60s, "60"},        {500ms, "0.5"},
-        {1us, "0.000001"},  {412us, "0.000412"},
-        {10ms, "0.01"},     {1010203us, "1.010203"},
-        {64us, "0.000064"}, {16777216us, "16.777216"}};
-    for (const auto &[time, expected] : cases) {
-        std::array<char, 32> text;
-        TextWriter out(text);
-        out << Seconds{time};
-        EXPECT_EQ(std::string_view(text.data(), out.size()), expected);
-    }
-}
 
 TEST(MetricsTest, Json) {
     const Example example;

@@ -74,6 +74,7 @@ TEST(CommandWriter, AddsWordsMadeBeforehand) {
     words.add("aligned");
     words.add(UINT64_MAX);
     words.add(uint64_t{0});
+    words.add("first");
     words.add(std::string(20, 'x'));
     words.add("\r\n\0"s);
     EXPECT_EQ(words.count(), WireWords::most);
@@ -84,7 +85,7 @@ TEST(CommandWriter, AddsWordsMadeBeforehand) {
     command.wire(words);
     command.word("y");
     EXPECT_EQ(out.bytes(), formatted_by_hiredis({"SET", "", "aligned", "18446744073709551615", "0",
-                                                 std::string(20, 'x'), "\r\n\0"s, "y"}));
+                                                 "first", std::string(20, 'x'), "\r\n\0"s, "y"}));
 }
 
 TEST(CommandWriter, HoldsTheLongestWordsMadeBeforehand) {

@@ -12,12 +12,12 @@ constexpr size_t rules = 4;
 
 class RuleCounterTableTest : public testing::Test {
   protected:
-    struct alignas(RuleCounterTable::Slot) {
+    struct alignas(RuleCounterTable::Entry) {
         std::array<std::byte, RuleCounterTable::memory_for(rules)> bytes;
     } memory_{};
     RuleCounterTable table_{memory_.bytes};
 
-    /// As another nginx process would read the memory.
+    /// The table as another nginx process would see it.
     RuleCounterTable other() { return RuleCounterTable(memory_.bytes); }
 };
 
@@ -26,14 +26,14 @@ Hash name(uint64_t number) {
 }
 
 uint64_t passed(const RuleCounters &counters) {
-    return counters.read().outcomes[static_cast<size_t>(Outcome::passed)];
+    return counters.read().outcomes[static_cast<size_t>(RuleOutcome::passed)];
 }
 
 TEST(RuleCountersTest, CountsEachOutcomeByItself) {
     RuleCounters counters{};
     for (size_t i = 0; i < outcome_count; ++i) {
         for (size_t times = 0; times <= i; ++times) {
-            counters.count(static_cast<Outcome>(i));
+            counters.count(static_cast<RuleOutcome>(i));
         }
     }
     counters.count_deny_cache_hit();
@@ -50,22 +50,22 @@ TEST(RuleCountersTest, CountsEachOutcomeByItself) {
 TEST(RuleCountersTest, EachOutcomeHasANameOfItsOwn) {
     std::set<std::string_view> names;
     for (size_t i = 0; i < outcome_count; ++i) {
-        names.insert(to_string(static_cast<Outcome>(i)));
+        names.insert(to_string(static_cast<RuleOutcome>(i)));
     }
     EXPECT_EQ(names.size(), outcome_count);
-    EXPECT_EQ(to_string(Outcome::passed), "passed");
-    EXPECT_EQ(to_string(Outcome::uncharged), "uncharged");
-    EXPECT_EQ(to_string(Outcome::invalid), "invalid");
+    EXPECT_EQ(to_string(RuleOutcome::passed), "passed");
+    EXPECT_EQ(to_string(RuleOutcome::uncharged), "uncharged");
+    EXPECT_EQ(to_string(RuleOutcome::invalid), "invalid");
 }
 
 TEST_F(RuleCounterTableTest, ARuleHasTheSameCountersAfterAReload) {
     table_.begin_generation();
-    table_.claim(name(1)).count(Outcome::passed);
+    table_.claim(name(1)).count(RuleOutcome::passed);
     RuleCounterTable after = other();
     after.begin_generation();
     EXPECT_EQ(passed(after.claim(name(2))), 0);
     EXPECT_EQ(passed(after.claim(name(1))), 1);
-    table_.claim(name(1)).count(Outcome::passed);
+    table_.claim(name(1)).count(RuleOutcome::passed);
     EXPECT_EQ(passed(after.claim(name(1))), 2);
 }
 
@@ -91,7 +91,7 @@ TEST_F(RuleCounterTableTest, WhatNobodyHadForLongestMakesRoom) {
     const auto configure = [&](uint64_t first) {
         table_.begin_generation();
         for (uint64_t i = 0; i < rules; ++i) {
-            table_.claim(name(first + i)).count(Outcome::passed);
+            table_.claim(name(first + i)).count(RuleOutcome::passed);
         }
     };
     configure(0);
@@ -104,11 +104,11 @@ TEST_F(RuleCounterTableTest, WhatNobodyHadForLongestMakesRoom) {
     EXPECT_EQ(passed(table_.claim(name(0))), 0) << "of all zeros, whoever had them before";
 }
 
-// Configurations may be refused after they have got their counters.
+// A configuration may be refused after it has got its counters.
 TEST_F(RuleCounterTableTest, RulesThatAreKeptOutliveConfigurationsThatNeverRan) {
     table_.begin_generation();
     for (uint64_t i = 0; i < rules; ++i) {
-        table_.claim(name(i)).count(Outcome::passed);
+        table_.claim(name(i)).count(RuleOutcome::passed);
     }
     for (uint64_t refused = 1; refused < 5; ++refused) {
         table_.begin_generation();

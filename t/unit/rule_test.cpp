@@ -40,6 +40,16 @@ TEST(Rule, KnowsItsAlgorithmByName) {
     }
 }
 
+TEST(Rule, ListsAlgorithmsAsMessagesNameThem) {
+    using Traits = AlgorithmTraits;
+    EXPECT_EQ(names_of_algorithms([](const Traits &) { return true; }),
+              "fixed_window, sliding_log, sliding_window, token_bucket, gcra, leaky_bucket or "
+              "concurrency");
+    EXPECT_EQ(names_of_algorithms([](const Traits &one) { return one.takes_delay; }),
+              "leaky_bucket");
+    EXPECT_EQ(names_of_algorithms([](const Traits &) { return false; }), "");
+}
+
 TEST(Rule, BoundsLimitsAndCostsByAlgorithm) {
     for (const auto &[algorithm, name] : algorithms) {
         const bool is_log = algorithm == Algorithm::sliding_log;
@@ -119,7 +129,7 @@ TEST(Rule, SharesNoCounterWithADifferentRule) {
     other.quota.algorithm = Algorithm::sliding_window;
     EXPECT_FALSE(rule.same_counter(other));
     other = rule;
-    other.explicit_name = rule.name(); // given, not the default
+    other.explicit_name = rule.name(); // here the user gave the name
     EXPECT_FALSE(rule.same_counter(other));
 }
 
@@ -137,7 +147,7 @@ TEST(Quota, HasTheCapacityOfItsAlgorithm) {
             quota.burst = largest_number;
             EXPECT_EQ(quota.capacity(), largest_number + (starts_with_one ? 1 : 0)) << name;
         }
-        quota.limit = 0; // denies all, whatever the burst
+        quota.limit = 0; // such a rule denies everything, whatever its burst
         EXPECT_EQ(quota.capacity(), 0u) << name;
     }
 }
@@ -169,7 +179,7 @@ TEST(Quota, TakesTheLongestTimeThereIsWhereItWouldTakeLonger) {
     quota.burst = largest_number;
     EXPECT_EQ(quota.refill(), std::chrono::microseconds::max());
     quota.limit = largest_number;
-    EXPECT_EQ(quota.refill(), longest_window + 31'623us); // one unit more than the window's
+    EXPECT_EQ(quota.refill(), longest_window + 31'623us); // one unit more than a window brings back
 }
 
 TEST(Quota, ChargesWhatItsCostExceedsWhatIsCharged) {
@@ -193,7 +203,7 @@ TEST(Quota, OfABucketChargesTime) {
     EXPECT_FALSE(quota.charges());
     quota = {.algorithm = Algorithm::gcra, .window = 1ms, .limit = largest_number, .cost = 1};
     EXPECT_EQ(quota.to_charge(), 0);
-    EXPECT_TRUE(quota.charges()); // a millionth of a microsecond
+    EXPECT_TRUE(quota.charges()); // it charges a millionth of a microsecond
     quota.cost = 0;
     EXPECT_FALSE(quota.charges());
 }

@@ -114,6 +114,17 @@ TEST(ScriptShape, HasALetterForEachPart) {
     EXPECT_EQ(shape.letters(letters), "glC");
 }
 
+TEST(ScriptShape, HasTheSameLetterOnlyForAlgorithmsOfOneScript) {
+    for (const Algorithm one : all_algorithms) {
+        for (const Algorithm other : all_algorithms) {
+            ScriptShape::Letters letters;
+            const bool is_same_script = lua_source(one).check == lua_source(other).check;
+            const std::string letter(shape_of({one}).letters(letters));
+            EXPECT_EQ(letter == shape_of({other}).letters(letters), is_same_script);
+        }
+    }
+}
+
 TEST(ScriptLibrary, HasTheScriptsOfTheShapesThatWereAdded) {
     ScriptLibrary library;
     for (const auto &rules : many_rules()) {

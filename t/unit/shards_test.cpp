@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Of so many units at once, where the algorithm's capacity is not the limit.
+/// A quota that grants so many units at once, if the algorithm's capacity is not the limit.
 Quota quota_of(Algorithm algorithm, uint64_t limit, uint64_t at_once) {
     Quota quota{.algorithm = algorithm, .window = 60s, .limit = limit};
     if (is_bucket(algorithm)) {
@@ -111,7 +111,7 @@ TEST(Shards, AreAlikeFromTheFirstOneOn) {
 }
 
 TEST(Shards, LeaveAsMuchOfTheRuleAsOneHas) {
-    const Quota quota = quota_of(Algorithm::sliding_log, 10, 0); // 3 3 2 2
+    const Quota quota = quota_of(Algorithm::sliding_log, 10, 0); // the shares are 3, 3, 2, 2
     const auto remaining = [&](uint64_t shard, uint64_t units) {
         const Verdict verdict{.remaining = units, .reset = 7s};
         const Verdict told = verdict_of_share(quota, share_of(quota, 4, shard), verdict);

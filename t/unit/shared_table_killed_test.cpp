@@ -1,5 +1,5 @@
-// A process that is killed at any instruction of SharedTable::store(): it is stepped through by
-// ptrace(2), and what it has stored so far is looked at as another process would find it.
+// A process may be killed at any instruction of SharedTable::store(). The test steps through it by
+// ptrace(2), and looks at what is stored so far as another process would find it.
 
 #include "shared_table_test.hpp"
 
@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::microseconds;
 
-/// Of that number, with no word like that of another.
+/// The record of that number. No word of it is like one of another record.
 Record record(uint64_t number, microseconds time) {
     return {.time = time,
             .holds_for = 100s + microseconds(number),
@@ -52,7 +52,7 @@ Image image_of(const OneBucket &bucket) {
     return image;
 }
 
-/// Whether a table that looks like this takes and gives records.
+/// Whether a table in this state stores and finds records.
 bool is_usable(const Image &image) {
     OneBucket bucket{};
     for (size_t entry = 0; entry < image.size(); ++entry) {
@@ -66,7 +66,7 @@ bool is_usable(const Image &image) {
     return table.find(hash(1000), start + 1s) == another;
 }
 
-/// A child that stops before it does the work.
+/// Starts a child that stops before it does the work.
 template <typename Work>
 pid_t start_traced(const Work &work) {
     const pid_t child = fork();
@@ -81,7 +81,7 @@ pid_t start_traced(const Work &work) {
     return child;
 }
 
-/// Whether the child stands still, ready for a step.
+/// Whether the child has stopped and can be stepped.
 bool is_stopped(pid_t child) {
     int status = 0;
     return waitpid(child, &status, 0) == child && WIFSTOPPED(status);
@@ -121,7 +121,7 @@ TEST(SharedTableKilledTest, LeavesTheTableUsable) {
         EXPECT_TRUE(!half || half == last) << states;
         EXPECT_TRUE(is_usable(image)) << states;
     }
-    EXPECT_GT(states, 7u); // a store for each word that differs
+    EXPECT_GT(states, 7u); // there is a store for each word that differs
     EXPECT_EQ(table.find(hash(added), start), last);
 }
 

@@ -43,7 +43,7 @@ TEST_F(SharedTableTest, FindsWhatWasStoredWhileItHolds) {
     }
 }
 
-// Who reads the clock and is then overtaken finds what was stored meanwhile.
+// A process that reads the clock and is then overtaken finds what was stored meanwhile.
 TEST_F(SharedTableTest, FindsWhatWasStoredALittleLater) {
     const Record stored = record(start, 1s);
     table_.store(hash(1), stored);
@@ -125,7 +125,7 @@ TEST_F(SharedTableTest, EstimatesHowManyHoldInALargeTable) {
         std::vector<OneBucket> buckets(size);
         SharedTable table{std::as_writable_bytes(std::span(buckets))};
         std::mt19937_64 random{1};
-        const size_t stored = size * 10; // of 32, so that no bucket overflows
+        const size_t stored = size * 10; // each bucket holds 32, so that none overflows
         for (size_t i = 0; i < stored; ++i) {
             table.store({random(), random()}, record(start, 10s));
         }
@@ -192,7 +192,7 @@ TEST_F(SharedTableTest, FindsNothingInGarbage) {
         0, 1, UINT64_MAX, static_cast<uint64_t>(start.count()), hash(1).low, hash(1).high};
     for (int round = 0; round < 20'000; ++round) {
         const Hash other{random(), hash(1).high};
-        for (size_t i = 0; i < SharedTable::entries_of_bucket; ++i) { // so that each is looked at
+        for (size_t i = 0; i < SharedTable::entries_of_bucket; ++i) { // the loop reaches each entry
             bucket_.tags[i] = static_cast<uint16_t>((i % 2 == 0 ? hash(1) : other).low);
         }
         for (SharedTable::Entry &entry : bucket_.entries) {
@@ -203,12 +203,12 @@ TEST_F(SharedTableTest, FindsNothingInGarbage) {
         }
         EXPECT_FALSE(table_.find(hash(1), start));
         EXPECT_FALSE(table_.find(other, start));
-        table_.store(hash(2), record(start, 1s)); // does no harm
+        table_.store(hash(2), record(start, 1s)); // this does no harm
         EXPECT_EQ(table_.find(hash(2), start), record(start, 1s));
     }
 }
 
-/// The words of an entry of its own.
+/// The words of an entry in a table of its own.
 std::array<uint64_t, 8> words_of(const Hash &its_hash, const Record &stored) {
     OneBucket bucket{};
     bucket.table().store(its_hash, stored);
@@ -223,7 +223,7 @@ std::array<uint64_t, 8> words_of(const Hash &its_hash, const Record &stored) {
     return words;
 }
 
-// Whoever writes may be killed, or overtaken by a reader or by another who writes, after any store.
+// A process that writes may be killed, or overtaken by a reader or another writer, after any store.
 TEST_F(SharedTableTest, FindsNoEntryThatIsTorn) {
     const Hash first = hash(1);
     const Hash others[] = {hash(2), {hash(2).low, first.high}, first};
@@ -232,7 +232,8 @@ TEST_F(SharedTableTest, FindsNoEntryThatIsTorn) {
     const auto old_words = words_of(first, old_record);
     for (const Hash &second : others) {
         const auto new_words = words_of(second, new_record);
-        for (unsigned mask = 1; mask < 255; ++mask) { // any words of the one, the rest of the other
+        for (unsigned mask = 1; mask < 255;
+             ++mask) { // some words are of the one, the rest of the other
             std::array<uint64_t, 8> mixed{};
             for (size_t i = 0; i < mixed.size(); ++i) {
                 mixed[i] = (mask >> i & 1) != 0 ? new_words[i] : old_words[i];

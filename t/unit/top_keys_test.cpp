@@ -80,7 +80,7 @@ TEST_F(TopKeysTest, FindsTheHeavyOnesAmongManyOthers) {
     std::map<std::string, uint64_t> heavy;
     for (int i = 0; i < 200'000; ++i) {
         const unsigned chance = random() % 100;
-        if (chance < 20) { // ten keys, each of 2 %
+        if (chance < 20) { // ten keys have 2 % each
             const std::string key = "heavy " + std::to_string(chance % 10);
             ++heavy[key];
             count(key);
@@ -100,7 +100,7 @@ TEST_F(TopKeysTest, FindsTheHeavyOnesAmongManyOthers) {
     }
 }
 
-// As a process leaves it that is killed between any two of its stores.
+// A process may be killed between any two of its stores, and leave the memory so.
 TEST_F(TopKeysTest, AHalfWrittenPlaceIsTakenForNoneUntilItsKeyComesAgain) {
     count("first", 5);
     const Bytes before = bytes_;
@@ -123,7 +123,7 @@ TEST_F(TopKeysTest, AHalfWrittenPlaceIsTakenForNoneUntilItsKeyComesAgain) {
 
 TEST_F(TopKeysTest, GarbageIsNotShownAndGivesWay) {
     std::minstd_rand random(2);
-    constexpr size_t what_is_kept = sizeof(uint64_t); // at the end: that is known
+    constexpr size_t what_is_kept = sizeof(uint64_t); // it stands at the end, and is known
     for (std::byte &byte : std::span(bytes_).first(bytes_.size() - what_is_kept)) {
         byte = static_cast<std::byte>(random());
     }
@@ -166,7 +166,7 @@ TEST_F(TopKeysTest, KeysGoWhenOnlyHashesAreKept) {
     count("key", 2);
     keys_.set_kept(TopKeys::Kept::hashes);
     EXPECT_EQ(std::ranges::count(bytes_, std::byte{0}), bytes_.size() - 1) << "but what is kept";
-    count("key"); // by a worker whose configuration is older
+    count("key"); // a worker whose configuration is older counts
     EXPECT_EQ(kept(), Kept());
     kept_ = TopKeys::Kept::hashes;
     EXPECT_EQ(kept(), Kept());
@@ -176,7 +176,7 @@ TEST_F(TopKeysTest, KeysGoWhenOnlyHashesAreKept) {
     EXPECT_EQ(std::ranges::count(bytes_, std::byte{0}), bytes_.size());
 }
 
-// As by a worker that looks what is kept, and writes a key only after another one has changed that.
+// A worker may look at what is kept, and write a key only after another one has changed that.
 TEST_F(TopKeysTest, AKeyIsNeverTakenForAHash) {
     count("key", 2);
     constexpr size_t word = sizeof(uint64_t);

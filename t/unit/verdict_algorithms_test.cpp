@@ -1,4 +1,4 @@
-// What the numbers of each algorithm are told as.
+// The verdicts that the replies of each algorithm lead to.
 
 #include "verdict_test.hpp"
 
@@ -90,11 +90,11 @@ TEST(SlidingWindowVerdict, WeighsTheWindowBeforeByItsOverlap) {
     EXPECT_EQ(verdict->decision, Decision::granted);
     EXPECT_EQ(verdict->remaining, 50u);
     EXPECT_EQ(verdict->next_unit, 714'286us); // 0.5/42 of 60 s, rounded up
-    EXPECT_EQ(verdict->reset, 105s);          // when the next window has ended
+    EXPECT_EQ(verdict->reset, 105s);          // then the next window has ended
 }
 
 TEST(SlidingWindowVerdict, WaitsForTheOverlapToShrink) {
-    // limit 10 in 10 s, ten in the window before: all of them at its end, nine a second later
+    // Ten of ten were taken in the 10 s before. All of them count at its end, nine a second later.
     const auto verdict = uncharged(sliding_window(10, 10s), {-11, 0, 1});
     ASSERT_TRUE(verdict);
     EXPECT_EQ(verdict->decision, Decision::denied);
@@ -185,7 +185,7 @@ TEST(BucketVerdict, WaitsForWhatIsMissing) {
 }
 
 TEST(BucketVerdict, RoundsFractionsUp) {
-    // a unit each 1/3 s; two taken: ahead by 666,666 2/3
+    // A unit comes back each 1/3 s. Two are taken, so the state is 666,666 2/3 us ahead.
     const Quota quota{.algorithm = Algorithm::gcra, .window = 1s, .limit = 3, .burst = 1};
     const auto verdict = uncharged(quota, {-1 - 666'666, 2, 0});
     EXPECT_EQ(*verdict, (Verdict{.decision = Decision::denied,

@@ -1,4 +1,4 @@
-// What holds for verdicts of whatever algorithm, and which of two is told.
+// Verdicts: tests that hold for each algorithm, and which of two verdicts is the tighter one.
 
 #include "verdict_test.hpp"
 
@@ -54,7 +54,7 @@ TEST(Verdict, IsNeverWhereTheCostIsMoreThanTheCapacity) {
         Quota quota = is_bucket(algorithm) ? bucket_of(algorithm) : quota_of(algorithm);
         quota.cost = quota.capacity() + 1;
         Numbers reply(reply_length(algorithm), 0);
-        reply[0] = -1; // of a bucket: nothing is taken
+        reply[0] = -1; // this is a bucket's reply when nothing is taken
         const auto verdict = uncharged(quota, reply);
         ASSERT_TRUE(verdict) << to_string(algorithm);
         EXPECT_EQ(verdict->decision, Decision::never);
@@ -81,7 +81,7 @@ TEST(Verdict, CountsTheCostThatWasNotCharged) {
     for (const Algorithm algorithm :
          {Algorithm::fixed_window, Algorithm::sliding_log, Algorithm::concurrency}) {
         Numbers reply(reply_length(algorithm), 0);
-        reply[0] = 30; // after ten more
+        reply[0] = 30; // ten more were taken
         EXPECT_EQ(charged(quota_of(algorithm, 10), reply)->remaining, 30u);
         EXPECT_EQ(uncharged(quota_of(algorithm, 10), reply)->remaining, 40u);
         reply[0] = -4;
@@ -141,7 +141,7 @@ TEST(Verdict, IsNotTighterThanAnEqualShare) {
     EXPECT_FALSE(is_tighter(limit_of(100), {.remaining = 10}, limit_of(10), {.remaining = 1}));
 }
 
-// Receipts: of a charge at 1'000'000'000 us
+// Receipts of a charge at 1'000'000'000 us
 
 int64_t receipt(Algorithm algorithm, const Numbers &reply) {
     return receipt_of_reply(quota_of(algorithm), reply, 1'000'000'000);
@@ -153,7 +153,7 @@ TEST(Receipt, IsTheEndOfAFixedWindow) {
 
 TEST(Receipt, IsTheTimeOfALogsEntries) {
     EXPECT_EQ(receipt(Algorithm::sliding_log, {99, 1, 60'000'000, 0}), 1'000'000'000);
-    // the clock stepped back: they have the time of the newest
+    // The clock stepped back: the new entries have the time of the newest one.
     EXPECT_EQ(receipt(Algorithm::sliding_log, {99, 1, 60'000'003, 0}), 1'000'000'003);
 }
 

@@ -1,4 +1,4 @@
-// Quotas, and the verdicts that replies of scripts are taken for.
+// Quotas for tests of verdicts, and the verdicts of replies.
 #pragma once
 
 #include "rate_limit/verdict.hpp"
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 using Numbers = std::vector<int64_t>;
 
-inline constexpr int64_t largest = int64_t{1} << 53; // of whole numbers in Lua
+inline constexpr int64_t largest = int64_t{1} << 53; // Lua has no larger whole numbers
 
 inline constexpr Algorithm buckets[] = {Algorithm::token_bucket, Algorithm::gcra,
                                         Algorithm::leaky_bucket};
@@ -22,12 +22,12 @@ inline Quota limit_of(uint64_t limit) {
     return {.window = 60s, .limit = limit};
 }
 
-/// 100 in 60 seconds.
+/// A rule of 100 in 60 seconds.
 inline Quota quota_of(Algorithm algorithm, uint64_t cost = 1) {
     return {.algorithm = algorithm, .window = 60s, .limit = 100, .cost = cost};
 }
 
-/// A unit each second, five at once: of whatever bucket.
+/// A bucket that gets a unit back each second, and grants five at once.
 inline Quota bucket_of(Algorithm algorithm, uint64_t cost = 1) {
     const uint64_t burst = algorithm == Algorithm::token_bucket ? 5 : 4;
     return {.algorithm = algorithm, .window = 10s, .limit = 10, .burst = burst, .cost = cost};

@@ -1,5 +1,5 @@
 // The directive redis_rate_limit_backend, and the lines of its block.
-#include "../../rate_limit/parse.hpp"
+#include "../../rate_limit/text.hpp"
 #include "backend_completion.hpp"
 #include "configuration.hpp"
 #include "directives.hpp"
@@ -97,13 +97,11 @@ const char *set_server(ngx_conf_t *cf, Block &block, std::string_view value) {
 }
 
 const char *set_mode(ngx_conf_t * /*cf*/, Block &block, std::string_view value) {
-    constexpr std::pair<std::string_view, Mode> modes[] = {
-        {"standalone", Mode::standalone}, {"sentinel", Mode::sentinel}, {"cluster", Mode::cluster}};
-    const auto *known = std::ranges::find(modes, value, [](auto &mode) { return mode.first; });
-    if (known == std::end(modes)) {
+    const auto *known = std::ranges::find(mode_names, value);
+    if (known == std::end(mode_names)) {
         return "standalone, sentinel or cluster";
     }
-    block.backend.mode = known->second;
+    block.backend.mode = static_cast<Mode>(known - std::begin(mode_names));
     block.backend.session.needs_master = block.backend.mode == Mode::sentinel;
     return nullptr;
 }

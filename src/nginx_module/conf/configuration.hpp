@@ -14,13 +14,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace nginx_module {
 
-/// Of which servers a Redis consists.
-enum class Mode { standalone, sentinel, cluster };
+/// Which servers make up a Redis.
+enum class Mode : uint8_t { standalone, sentinel, cluster };
+/// The modes as configurations and metrics name them, in order.
+inline constexpr std::string_view mode_names[] = {"standalone", "sentinel", "cluster"};
 
 /// A number that no other backend has, of any configuration that the process still knows: a reload
 /// keeps the configuration before it for as long as requests use that. The workers' tables of
@@ -160,6 +163,7 @@ struct LocationConf {
 };
 
 void *create_main_conf(ngx_conf_t *cf) noexcept;
+// location_directives.cpp
 void *create_location_conf(ngx_conf_t *cf) noexcept;
 char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept;
 

@@ -1,9 +1,10 @@
-// The directives that a location has beside its rules.
-#include "../../rate_limit/parse.hpp"
+// What a location has beside its rules: its directives, their defaults and how they are inherited.
+#include "../../rate_limit/text.hpp"
 #include "configuration.hpp"
 #include "directives.hpp"
 #include "parameters.hpp"
 
+#include <new>
 #include <optional>
 
 namespace nginx_module {
@@ -31,6 +32,34 @@ std::optional<ngx_uint_t> choose(const NamedChoice (&choices)[n], std::string_vi
 }
 
 } // namespace
+
+void *create_location_conf(ngx_conf_t *cf) noexcept {
+    void *memory = ngx_palloc(cf->pool, sizeof(LocationConf));
+    if (memory == nullptr) {
+        return nullptr;
+    }
+    return new (memory) LocationConf{.rules = nullptr,
+                                     .dry_run = NGX_CONF_UNSET,
+                                     .status = NGX_CONF_UNSET_UINT,
+                                     .log_level = NGX_CONF_UNSET_UINT,
+                                     .headers = NGX_CONF_UNSET_UINT};
+}
+
+char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept {
+    const auto &from = *static_cast<const LocationConf *>(outer);
+    auto &to = *static_cast<LocationConf *>(inner);
+    if (to.rules == nullptr) {
+        to.rules = from.rules;
+    }
+    ngx_conf_merge_value(to.dry_run, from.dry_run, 0);
+    ngx_conf_merge_uint_value(to.status, from.status, NGX_HTTP_TOO_MANY_REQUESTS);
+    ngx_conf_merge_uint_value(to.log_level, from.log_level, NGX_LOG_ERR);
+    ngx_conf_merge_uint_value(to.headers, from.headers, x_headers | ietf_headers);
+    if (to.rules != nullptr) {
+        main_conf(cf).locations.push_back(&to);
+    }
+    return NGX_CONF_OK;
+}
 
 char *set_status(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
     auto &status = static_cast<LocationConf *>(conf)->status;

@@ -1,6 +1,6 @@
 // The directive redis_rate_limit: a rule.
-#include "../../rate_limit/parse.hpp"
 #include "../../rate_limit/shards.hpp"
+#include "../../rate_limit/text.hpp"
 #include "../../redis_client/lua_source.hpp"
 #include "configuration.hpp"
 #include "directives.hpp"
@@ -13,6 +13,8 @@
 namespace nginx_module {
 
 namespace {
+
+using rate_limit::AlgorithmTraits;
 
 constexpr const char *directive = "redis_rate_limit";
 constexpr const char *expected_number = "a whole number from 0 to 1000000000";
@@ -51,16 +53,19 @@ const Parameter<RuleConf> rule_parameters[] = {
      },
      Is::required},
     {"algorithm",
-     [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
+     [](ngx_conf_t *cf, RuleConf &conf, std::string_view value) -> const char * {
          const auto algorithm = rate_limit::algorithm_named(value);
-         conf.rule.quota.algorithm = algorithm.value_or(rate_limit::Algorithm{});
-         if (algorithm && !redis_client::has_script(*algorithm)) {
-             return "a module that has its script; in this one it is empty, the compiler has not "
-                    "embedded it";
+         if (!algorithm) {
+             const auto any = [](const AlgorithmTraits &) { return true; };
+             refuse(cf, directive, "algorithm", value,
+                    rate_limit::names_of_algorithms(any).c_str());
+             return already_told;
          }
-         return algorithm ? nullptr
-                          : "fixed_window, sliding_log, sliding_window, token_bucket, gcra, "
-                            "leaky_bucket or concurrency";
+         conf.rule.quota.algorithm = *algorithm;
+         return redis_client::has_script(*algorithm)
+                    ? nullptr
+                    : "a module that has its script; in this one it is empty, the compiler has "
+                      "not embedded it";
      },
      Is::required},
     {"limit",
@@ -121,36 +126,49 @@ const Parameter<RuleConf> rule_parameters[] = {
      Is::flag},
 };
 
-char *refuse_for_algorithm(ngx_conf_t *cf, const RuleConf &conf, const char *parameter,
-                           const char *expected) {
-    return refuse(cf, directive, std::string("parameter ") + parameter + " with algorithm",
-                  to_string(conf.rule.quota.algorithm), expected);
-}
-
 /// Parameters that not every algorithm takes.
 char *check_parameters(ngx_conf_t *cf, const RuleConf &conf) {
+    struct Special {
+        const char *parameter;
+        bool is_given;
+        bool (*is_taken_by)(const AlgorithmTraits &traits);
+    };
     const rate_limit::Quota &quota = conf.rule.quota;
-    if ((quota.burst || conf.burst != nullptr) && !is_bucket(quota.algorithm)) {
-        return refuse_for_algorithm(cf, conf, "burst", "token_bucket, gcra or leaky_bucket");
-    }
-    if (conf.has_delay && quota.algorithm != rate_limit::Algorithm::leaky_bucket) {
-        return refuse_for_algorithm(cf, conf, "delay", "leaky_bucket");
-    }
-    if (conf.rule.aligned && quota.algorithm != rate_limit::Algorithm::fixed_window) {
-        return refuse_for_algorithm(cf, conf, "aligned", "fixed_window");
+    const Special specials[] = {
+        {"burst", quota.burst || conf.burst != nullptr,
+         [](const AlgorithmTraits &traits) { return traits.burst != rate_limit::Burst::none; }},
+        {"delay", conf.has_delay, [](const AlgorithmTraits &traits) { return traits.takes_delay; }},
+        {"aligned", conf.rule.aligned,
+         [](const AlgorithmTraits &traits) { return traits.takes_aligned; }},
+    };
+    for (const Special &special : specials) {
+        if (special.is_given && !special.is_taken_by(rate_limit::traits_of(quota.algorithm))) {
+            return refuse(cf, directive,
+                          std::string("parameter ") + special.parameter + " with algorithm",
+                          to_string(quota.algorithm),
+                          rate_limit::names_of_algorithms(special.is_taken_by).c_str());
+        }
     }
     return NGX_CONF_OK;
 }
 
+/// A limit or a cost that is more than the algorithm takes.
+char *refuse_for_algorithm(ngx_conf_t *cf, const char *parameter, uint64_t number, uint64_t largest,
+                           rate_limit::Algorithm algorithm) {
+    const std::string expected = "a whole number from 0 to " + std::to_string(largest) + " with " +
+                                 std::string(to_string(algorithm));
+    return refuse(cf, directive, parameter, std::to_string(number), expected.c_str());
+}
+
 /// Numbers that not every algorithm takes.
 char *check_numbers(ngx_conf_t *cf, const rate_limit::Quota &quota) {
-    if (quota.limit > rate_limit::largest_limit(quota.algorithm)) {
-        return refuse(cf, directive, "limit", std::to_string(quota.limit),
-                      "a whole number from 0 to 1000000 with sliding_log");
+    const uint64_t largest_limit = rate_limit::largest_limit(quota.algorithm);
+    if (quota.limit > largest_limit) {
+        return refuse_for_algorithm(cf, "limit", quota.limit, largest_limit, quota.algorithm);
     }
-    if (quota.cost > rate_limit::largest_cost(quota.algorithm)) {
-        return refuse(cf, directive, "cost", std::to_string(quota.cost),
-                      "a whole number from 0 to 1000 with sliding_log");
+    const uint64_t largest_cost = rate_limit::largest_cost(quota.algorithm);
+    if (quota.cost > largest_cost) {
+        return refuse_for_algorithm(cf, "cost", quota.cost, largest_cost, quota.algorithm);
     }
     if (quota.refill() > rate_limit::longest_refill) { // not without a burst
         return refuse(cf, directive, "burst", std::to_string(quota.burst.value_or(0)),
@@ -196,8 +214,8 @@ uint64_t largest_capacity(const RuleConf &conf) {
     return quota.capacity();
 }
 
-/// Such a rule is not refused, because it is documented what it does. One that denies every request
-/// of any cost is meant so, or has another warning.
+/// Such a rule is not refused, because it is documented what it does. One that denies every
+/// request of any cost is meant so, or has another warning.
 void warn_of_large_cost(ngx_conf_t *cf, const RuleConf &conf) {
     const rate_limit::Quota &quota = conf.rule.quota;
     const uint64_t most = largest_capacity(conf);
@@ -235,7 +253,7 @@ void warn_of_empty_bucket(ngx_conf_t *cf, const rate_limit::Quota &quota) {
 char *check_rule(ngx_conf_t *cf, RuleConf &conf) {
     rate_limit::Quota &quota = conf.rule.quota;
     if (quota.window.count() == 0) {
-        if (quota.algorithm != rate_limit::Algorithm::concurrency) {
+        if (rate_limit::traits_of(quota.algorithm).needs_window) {
             return refuse_missing(cf, directive, "window");
         }
         quota.window = std::chrono::seconds{60};

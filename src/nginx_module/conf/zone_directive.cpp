@@ -1,5 +1,5 @@
 // The directive redis_rate_limit_zone.
-#include "../../rate_limit/parse.hpp"
+#include "../../rate_limit/text.hpp"
 #include "../memory/shared_memory.hpp"
 #include "configuration.hpp"
 #include "directives.hpp"

@@ -64,7 +64,7 @@ void WorkerCounters::check_answered(std::optional<rate_limit::Failure> failure,
 void WorkerCounters::connection_ready(bool is_first) {
     gauges_->connection_ready();
     if (!is_first) {
-        counters_.count_reconnect();
+        counters_.count(rate_limit::BackendEvent::reconnect);
     }
 }
 

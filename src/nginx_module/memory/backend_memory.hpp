@@ -53,7 +53,9 @@ class WorkerCounters {
     /// The connection was ready before.
     void connection_lost() { gauges_->connection_lost(); }
     void connection_failed() { gauges_->connection_failed(); }
-    void scripts_reloaded(uint64_t count) { counters_.count_script_reloads(count); }
+    void scripts_reloaded(uint64_t count) {
+        counters_.count(rate_limit::BackendEvent::script_reload, count);
+    }
 
   private:
     rate_limit::BackendCounters &counters_;

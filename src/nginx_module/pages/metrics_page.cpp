@@ -85,21 +85,10 @@ bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, Detail detail, microsecon
            read_rules(pool, zone, metrics);
 }
 
-std::string_view to_string(Mode mode) {
-    switch (mode) {
-    case Mode::standalone:
-        break;
-    case Mode::sentinel:
-        return "sentinel";
-    case Mode::cluster:
-        return "cluster";
-    }
-    return "standalone";
-}
-
 rate_limit::BackendMetrics read_backend(const BackendConf &backend, microseconds now) {
-    return {
-        .name = backend.name, .mode = to_string(backend.mode), .counts = backend.memory.read(now)};
+    return {.name = backend.name,
+            .mode = mode_names[static_cast<size_t>(backend.mode)],
+            .counts = backend.memory.read(now)};
 }
 
 /// Since the first of the counters began.

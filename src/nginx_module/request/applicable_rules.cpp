@@ -1,6 +1,6 @@
 #include "applicable_rules.hpp"
 
-#include "../../rate_limit/parse.hpp"
+#include "../../rate_limit/text.hpp"
 #include "../log_text.hpp"
 #include "../util.hpp"
 
@@ -163,8 +163,8 @@ ngx_int_t ApplicableRules::find(ngx_http_request_t *r, Phase phase, const Applie
     return count_ > 0 ? make_charges(r->pool) : NGX_OK;
 }
 
-/// Takes the rule behind the last one that was taken, and moves it to its place: behind the others
-/// that are decided, or behind those that are asked together with it.
+/// Takes the rule behind the last one that was taken, and moves it to its place: behind the
+/// others that are decided, or behind those that are asked together with it.
 void ApplicableRules::take_last() {
     AppliedRule *const last = rules_ + count_;
     AppliedRule *place = rules_ + decided_;

@@ -1,7 +1,7 @@
 #include "charges.hpp"
 
-#include "../../rate_limit/append.hpp"
 #include "../../rate_limit/shards.hpp"
+#include "../../rate_limit/text.hpp"
 #include "../../redis_client/arguments.hpp"
 #include "../util.hpp"
 

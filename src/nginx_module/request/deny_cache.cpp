@@ -1,6 +1,6 @@
 #include "deny_cache.hpp"
 
-#include "../../rate_limit/append.hpp"
+#include "../../rate_limit/text.hpp"
 
 #include <array>
 #include <cstring>

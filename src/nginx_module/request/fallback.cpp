@@ -154,8 +154,8 @@ void remember(AppliedRule &applied, std::chrono::microseconds asked) {
         quota.cost = 0;
     }
     const ZoneLock zone(applied);
-    const auto after = rate_limit::note_verdict(zone.find(asked), quota, applied.charge->verdict,
-                                                applied.rule->zone->local_limit_percent, asked);
+    const auto after = rate_limit::record_verdict(zone.find(asked), quota, applied.charge->verdict,
+                                                  applied.rule->zone->local_limit_percent, asked);
     zone.store(after);
     if (after && quota.algorithm == Algorithm::concurrency && quota.cost > 0) {
         applied.local_permits_since = asked;
@@ -208,8 +208,8 @@ void release_permits_of_this_host(const AppliedRule *rules) {
         if (applied->local_permits_since.count() > 0) {
             const ZoneLock zone(*applied);
             const auto now = precise_now();
-            zone.store(rate_limit::release_slots(zone.find(now), applied->verdict_quota(),
-                                                 applied->local_permits_since, now));
+            zone.store(rate_limit::release_permits(zone.find(now), applied->verdict_quota(),
+                                                   applied->local_permits_since, now));
         }
     }
 }

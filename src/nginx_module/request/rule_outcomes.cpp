@@ -8,44 +8,44 @@ namespace nginx_module {
 
 namespace {
 
-using rate_limit::Outcome;
+using rate_limit::RuleOutcome;
 
-Outcome outcome_of_grant(const AppliedRule &applied, bool is_rejected) {
+RuleOutcome outcome_of_grant(const AppliedRule &applied, bool is_rejected) {
     const redis_client::Charge &charge = *applied.charge;
     const bool is_local = applied.source == AppliedRule::Source::local;
     if (charge.quota.cost == 0) { // it is only read: neither charged nor held back
-        return is_local ? Outcome::local_passed : Outcome::passed;
+        return is_local ? RuleOutcome::local_passed : RuleOutcome::passed;
     }
     if (is_rejected) {
-        return Outcome::uncharged;
+        return RuleOutcome::uncharged;
     }
     if (charge.verdict.delay.count() == 0) {
-        return is_local ? Outcome::local_passed : Outcome::passed;
+        return is_local ? RuleOutcome::local_passed : RuleOutcome::passed;
     }
     if (applied.dry_run) {
-        return Outcome::dry_run_delayed;
+        return RuleOutcome::dry_run_delayed;
     }
-    return is_local ? Outcome::local_delayed : Outcome::delayed;
+    return is_local ? RuleOutcome::local_delayed : RuleOutcome::delayed;
 }
 
-Outcome outcome_of_denial(const AppliedRule &applied) {
+RuleOutcome outcome_of_denial(const AppliedRule &applied) {
     if (applied.dry_run) {
-        return Outcome::dry_run_rejected;
+        return RuleOutcome::dry_run_rejected;
     }
-    return applied.source == AppliedRule::Source::local ? Outcome::local_rejected
-                                                        : Outcome::rejected;
+    return applied.source == AppliedRule::Source::local ? RuleOutcome::local_rejected
+                                                        : RuleOutcome::rejected;
 }
 
-Outcome outcome_of(const AppliedRule &applied, bool is_rejected) {
+RuleOutcome outcome_of(const AppliedRule &applied, bool is_rejected) {
     switch (applied.result) {
     case AppliedRule::Result::verdict:
         break;
     case AppliedRule::Result::no_verdict:
         return applied.rule->zone->on_error == OnError::closed && !applied.dry_run
-                   ? Outcome::error_closed
-                   : Outcome::error_open;
+                   ? RuleOutcome::error_closed
+                   : RuleOutcome::error_open;
     case AppliedRule::Result::invalid:
-        return Outcome::invalid;
+        return RuleOutcome::invalid;
     }
     return applied.denies() ? outcome_of_denial(applied) : outcome_of_grant(applied, is_rejected);
 }

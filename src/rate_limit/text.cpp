@@ -1,8 +1,23 @@
-#include "text_writer.hpp"
+#include "text.hpp"
 
-#include <array>
+#include <charconv>
 
 namespace rate_limit {
+
+std::optional<uint64_t> parse_whole_number(std::string_view text, uint64_t largest) {
+    uint64_t number = 0;
+    const char *end = text.data() + text.size();
+    const auto [stopped_at, error] = std::from_chars(text.data(), end, number);
+    if (error != std::errc{} || stopped_at != end || number > largest) {
+        return std::nullopt;
+    }
+    return number;
+}
+
+std::string_view write_number(uint64_t number, NumberBuffer &out) {
+    const auto [end, error] = std::to_chars(out.data(), out.data() + out.size(), number);
+    return {out.data(), static_cast<size_t>(end - out.data())};
+}
 
 TextWriter &TextWriter::operator<<(Seconds seconds) {
     constexpr uint64_t second = 1'000'000;

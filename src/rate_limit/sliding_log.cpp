@@ -1,34 +1,53 @@
-// sliding_log: how many units come back when, to an eighth of a window.
+// sliding_log: see lua/sliding_log.lua.
 //
-// values[0]     the last of nine times that are a step, an eighth of the window, apart
-// values[1..3]  how many come back at each, the last first: 21 bits each, three to a word
+// Of the log's entries this host keeps only how many units come back when, to an eighth of a
+// window: a unit comes back a window after it was taken, at the next of nine times that are an
+// eighth of the window apart. The first unit's time is exact, for the times are counted from it.
 //
-// A unit comes back a window after it was taken, at the next of those times. That of what was taken
-// when nothing was known is exact: the times are counted from there.
+// A record's values[0]     the last of the nine times, microseconds
+//                   [1..3]  how many units come back at each, the last first: 21 bits each, three
+//                           to a word
 
-#include "local_algorithms.hpp"
+#include "algorithm_helpers.hpp"
+#include "embed.hpp"
 
 #include <algorithm>
 #include <numeric>
 
+EMBED(redis_rate_limit_lua_sliding_log, "lua/sliding_log.lua");
+
 namespace rate_limit {
+
+namespace {
 
 using std::chrono::microseconds;
 
-namespace {
+/// The reply is { left, next, reset, wait }. The script's wait is for what is still to be charged.
+/// A client that comes again is charged for its whole cost: where that is more, it is told to wait
+/// until all units are there.
+std::optional<Verdict> verdict_of(const Quota &quota, RuleReply reply, bool charged) {
+    if (!can_be_left(quota, reply[0]) || reply[1] < 0 || reply[2] < 0 || reply[3] < 0) {
+        return std::nullopt;
+    }
+    return Verdict{.decision = decision_of(quota, reply[0] >= 0),
+                   .remaining = remaining_of(quota, reply[0], charged),
+                   .retry_after = microseconds(reply[quota.charged == 0 ? 3 : 2]),
+                   .next_unit = microseconds(reply[1]),
+                   .reset = microseconds(reply[2])};
+}
 
 constexpr size_t steps_of_window = 8;
 constexpr size_t counters_of_word = 3;
 constexpr unsigned counter_bits = 21;
 constexpr uint64_t counter_mask = (uint64_t{1} << counter_bits) - 1;
 
-// What is taken after one of the times and before the next comes back at the last, eight later.
+// What is taken between two of the times comes back at the ninth after the first of these two.
 using Counters = std::array<uint64_t, steps_of_window + 1>;
 static_assert(std::tuple_size_v<Counters> == (std::tuple_size_v<Values> - 1) * counters_of_word);
 
 class Log {
   public:
-    /// Without what has come back.
+    /// Takes what is known, but for the units that have come back.
     Log(const std::optional<Record> &known, const Quota &quota, microseconds now)
         : step_(microseconds(quota.window) / steps_of_window) {
         if (!known) {
@@ -54,7 +73,7 @@ class Log {
         return total;
     }
 
-    /// When so many, from 1 to the total, have come back.
+    /// The time at which so many units, from 1 to the total, have come back.
     microseconds time_of_return(uint64_t units) const {
         size_t i = units_.size() - 1;
         for (uint64_t sum = units_[i]; sum < units && i > 0; sum += units_[i]) {
@@ -63,7 +82,7 @@ class Log {
         return time_of_counter(i);
     }
 
-    /// As many of those that come back until then as there are, up to so many.
+    /// Removes up to so many of the units that come back until that time, and returns how many.
     uint64_t take_out(uint64_t units, microseconds time) {
         uint64_t taken = 0;
         for (size_t i = units_.size(); i-- > 0 && time_of_counter(i) <= time;) {
@@ -74,8 +93,8 @@ class Log {
         return taken;
     }
 
-    /// Units that come back then, and with the last of the others at the earliest. Where that is
-    /// more than a window after the first of the others, these come back later.
+    /// Adds units that come back at that time, but not before the last of the others. Of those that
+    /// are more than a window earlier, the time of return is put off.
     void add(uint64_t units, microseconds time) {
         if (total() == 0) {
             last_ = time;
@@ -104,7 +123,7 @@ class Log {
     }
 
   private:
-    /// A counter holds more than any limit.
+    /// Adds up to what a counter holds, which is more than any limit.
     static void add_to(uint64_t &counter, uint64_t units) {
         counter = std::min(counter + units, counter_mask);
     }
@@ -115,35 +134,37 @@ class Log {
     Counters units_{};
 };
 
-} // namespace
-
-LocalDecision decide_sliding_log(const std::optional<Record> &known, const Quota &quota,
-                                 microseconds now) {
-    Log log(known, quota, now);
+LocalDecision decide(const std::optional<Record> &known, const Quota &quota, bool /*aligned*/,
+                     const Now &now) {
+    Log log(known, quota, now.monotonic);
     const auto wait_for = [&](Wide units) {
-        return units > 0 ? (log.time_of_return(static_cast<uint64_t>(units)) - now).count() : 0;
+        return units > 0
+                   ? (log.time_of_return(static_cast<uint64_t>(units)) - now.monotonic).count()
+                   : 0;
     };
     const Wide left = Wide{quota.limit} - quota.to_charge() - log.total();
     const int64_t wait = quota.cost <= quota.limit ? wait_for(-left) : 0;
     if (left >= 0 && quota.charges()) {
-        log.add(quota.to_charge(), now + quota.window);
+        log.add(quota.to_charge(), now.monotonic + quota.window);
     }
     const Wide total = log.total();
-    const Wide next = std::max<Wide>(total - quota.limit, 0) + 1; // more where it was lowered
+    // Where the limit was lowered, several units have to come back before one more is there.
+    const Wide next = std::max<Wide>(total - quota.limit, 0) + 1;
     const std::array<int64_t, 4> reply = {static_cast<int64_t>(left),
                                           wait_for(std::min(next, total)), wait_for(total), wait};
-    return decision_of(quota, reply, now, log.values());
+    return decision_of_reply(quota, reply, now.monotonic, log.values());
 }
 
-std::optional<Record> note_sliding_log(const std::optional<Record> &known, const Quota &quota,
-                                       const Verdict &verdict, uint64_t used, microseconds asked) {
-    Log log(known, quota, asked);
-    // Those that Redis counts. Round trips may let what comes back first look later than it is.
+std::optional<Record> record(const std::optional<Record> &known, const RedisVerdict &redis) {
+    const auto &[verdict, quota, part, used, asked] = redis;
+    Log log(known, part, asked);
+    // These are the units known here that Redis counts, too. By a round trip, what comes back first
+    // may look later there than it is known here: hence a step less.
     const uint64_t counted = log.total_after(asked + verdict.next_unit - log.step());
     uint64_t units = used > counted ? used - counted : 0;
-    if (verdict.decision == Decision::granted && quota.cost > units) {
-        // these took the place of some that came back, in Redis, since the last of the times
-        units += log.take_out(quota.cost - units, asked + log.step());
+    if (verdict.decision == Decision::granted && part.cost > units) {
+        // In Redis, these took the place of units that came back since the last of the times.
+        units += log.take_out(part.cost - units, asked + log.step());
     }
     if (units == 0) {
         return std::nullopt;
@@ -153,5 +174,27 @@ std::optional<Record> note_sliding_log(const std::optional<Record> &known, const
                   .holds_for = log.time_of_return(log.total()) - asked,
                   .values = log.values()};
 }
+
+} // namespace
+
+constinit const AlgorithmFamily sliding_log_family = {
+    .script =
+        [] {
+            return embedded(redis_rate_limit_lua_sliding_log, redis_rate_limit_lua_sliding_log_end);
+        },
+    .letter = 'l',
+    .check_arguments = limit_cost_and_window,
+    .refund_arguments = [](const Quota &quota) -> ScriptArguments { return {quota.to_charge()}; },
+    // The script puts the expiry off once in an eighth of the window.
+    .longest_state = [](const Quota &quota) { return microseconds(quota.window) * 9 / 8; },
+    .verdict_of_reply = verdict_of,
+    // the time of the newest entries
+    .receipt_of_reply =
+        [](const Quota &quota, RuleReply reply, int64_t now) {
+            return now - microseconds(quota.window).count() + reply[2];
+        },
+    .decide_locally = decide,
+    .record_verdict = record,
+};
 
 } // namespace rate_limit

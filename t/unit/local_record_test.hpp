@@ -1,4 +1,4 @@
-// What tests of notes share: rules, and a model that stands for Redis.
+// What tests of recorded verdicts share: rules, and a model in place of Redis.
 #pragma once
 
 #include "local_test.hpp"
@@ -12,7 +12,7 @@ namespace rate_limit {
 
 using namespace std::chrono_literals;
 
-/// 20 in 10 seconds, and at once.
+/// A rule of 20 in 10 seconds, of which all may be taken at once.
 inline Quota twenty(Algorithm algorithm) {
     Quota quota{.algorithm = algorithm, .window = 10s, .limit = 20};
     if (is_bucket(algorithm)) {

@@ -1,0 +1,130 @@
+// gcra, token_bucket and leaky_bucket: see lua/gcra.lua.
+//
+// A record's values[0]  the time at which all units are there again, microseconds
+//                   [1]  its fraction, in so many parts of a microsecond as values[2] says
+//                   [2]  the parts
+
+#include "algorithm_helpers.hpp"
+#include "embed.hpp"
+
+#include <algorithm>
+
+EMBED(redis_rate_limit_lua_gcra, "lua/gcra.lua");
+
+namespace rate_limit {
+
+namespace {
+
+using std::chrono::microseconds;
+
+Wide divide_up(Wide dividend, Wide divisor) {
+    return (dividend + divisor - 1) / divisor;
+}
+
+microseconds to_microseconds(Wide time) {
+    return microseconds(static_cast<int64_t>(time));
+}
+
+/// The reply is { ahead, fraction, moved back }: how far the time at which all units are there lies
+/// ahead, and how far refunds have moved it back.
+std::optional<Verdict> verdict_of(const Quota &quota, RuleReply reply, bool charged) {
+    const Interval interval(quota);
+    const Wide parts = static_cast<Wide>(interval.parts);
+    if (reply[1] < 0 || reply[1] >= parts || reply[2] < 0) {
+        return std::nullopt;
+    }
+    const Wide length = static_cast<Wide>(interval.length);
+    const Wide ahead = without_decision(reply[0]) * parts + reply[1];
+    const Wide full = static_cast<Wide>(quota.capacity()) * length;
+    if (reply[0] >= 0 && ahead > full) {
+        return std::nullopt;
+    }
+    const auto wait_for = [&](Wide units) { // the time until so many are there
+        const Wide wait = ahead - (full - units * length);
+        return to_microseconds(divide_up(std::max<Wide>(wait, 0), parts));
+    };
+    Verdict verdict{.decision = decision_of(quota, reply[0] >= 0)};
+    verdict.remaining = static_cast<uint64_t>(std::max<Wide>(full - ahead, 0) / length);
+    if (verdict.decision == Decision::denied) {
+        verdict.retry_after = wait_for(static_cast<Wide>(quota.cost));
+    }
+    if (verdict.remaining < quota.capacity()) {
+        verdict.next_unit = wait_for(static_cast<Wide>(verdict.remaining) + 1);
+    }
+    verdict.reset = to_microseconds(divide_up(ahead, parts));
+    if (traits_of(quota.algorithm).takes_delay && charged && quota.cost > 0) {
+        const Wide held_back = ahead - (1 + static_cast<Wide>(quota.delay)) * length;
+        verdict.delay = to_microseconds(divide_up(std::max<Wide>(held_back, 0), parts));
+    }
+    return verdict;
+}
+
+/// How far the time of a record lies ahead, in so small parts of a microsecond.
+Wide ahead_of(const Record &known, microseconds now, uint64_t parts) {
+    Wide ahead = Wide{(time_of(known.values[0]) - now).count()} * parts;
+    if (known.values[2] == parts) {
+        ahead += known.values[1];
+    } else if (known.values[1] > 0) { // the limit has changed: it is rounded, against the client
+        ahead += parts;
+    }
+    return std::max<Wide>(ahead, 0);
+}
+
+LocalDecision decide(const std::optional<Record> &known, const Quota &quota, bool /*aligned*/,
+                     const Now &now) {
+    const Interval interval(quota);
+    const Wide parts = interval.parts;
+    Wide ahead = known ? ahead_of(*known, now.monotonic, interval.parts) : 0;
+    const BucketTime time = time_to_charge(quota);
+    const Wide next = ahead + Wide{time.us} * parts + time.fraction;
+    const bool fits = next <= Wide{quota.capacity()} * interval.length;
+    if (fits) {
+        ahead = next;
+    }
+    const auto whole = static_cast<int64_t>(ahead / parts);
+    const auto fraction = static_cast<int64_t>(ahead % parts);
+    const std::array<int64_t, 3> reply = {fits ? whole : -1 - whole, fraction, 0};
+    return decision_of_reply(quota, reply, now.monotonic,
+                             {word_of(now.monotonic + microseconds(whole)),
+                              static_cast<uint64_t>(fraction), interval.parts, 0});
+}
+
+std::optional<Record> record(const std::optional<Record> &known, const RedisVerdict &redis) {
+    const microseconds all_there = redis.asked + redis.verdict.reset;
+    if (known && time_of(known->values[0]) >= all_there) {
+        return std::nullopt;
+    }
+    return Record{.time = redis.asked,
+                  .holds_for = redis.verdict.reset,
+                  .values = {word_of(all_there), 0, 1, 0}};
+}
+
+ScriptArguments check_arguments(const Quota &quota) {
+    const Interval interval(quota);
+    const BucketTime charge = time_to_charge(quota);
+    const BucketTime capacity = time_of_units(interval, quota.capacity());
+    return {charge.us, charge.fraction, capacity.us, capacity.fraction, interval.parts};
+}
+
+ScriptArguments refund_arguments(const Quota &quota) {
+    const BucketTime charge = time_to_charge(quota);
+    return {charge.us, charge.fraction, Interval(quota).parts};
+}
+
+} // namespace
+
+constinit const AlgorithmFamily gcra_family = {
+    .script = [] { return embedded(redis_rate_limit_lua_gcra, redis_rate_limit_lua_gcra_end); },
+    .letter = 'g',
+    .check_arguments = check_arguments,
+    .refund_arguments = refund_arguments,
+    .longest_state = [](const Quota &quota) { return quota.refill(); },
+    .verdict_of_reply = verdict_of,
+    // the time to which the charge leads if refunds do not move it
+    .receipt_of_reply = [](const Quota &, RuleReply reply,
+                           int64_t now) { return now + reply[0] + reply[2]; },
+    .decide_locally = decide,
+    .record_verdict = record,
+};
+
+} // namespace rate_limit
