@@ -42,7 +42,7 @@ server {
         redis_rate_limit zone=z algorithm=gcra         limit=1  window=600 name=trial dry_run;
         empty_gif;
     }
-    location /slots { redis_rate_limit zone=z algorithm=concurrency limit=100; empty_gif; }
+    location /permits { redis_rate_limit zone=z algorithm=concurrency limit=100; empty_gif; }
     location /nothing { return 204; }
 }
 END
@@ -174,14 +174,14 @@ for my $flushed (0, 1) {
 }
 
 subtest 'other rules in the same turn' => sub {
-    my @paths = map { ("/gcra?key=mix-$_", "/cost/gcra?key=vary-$_&cost=$_", "/slots?key=mix-$_", "/two?key=mix-$_", "/ten?key=mix-$_") } 1 .. 10;
+    my @paths = map { ("/gcra?key=mix-$_", "/cost/gcra?key=vary-$_&cost=$_", "/permits?key=mix-$_", "/two?key=mix-$_", "/ten?key=mix-$_") } 1 .. 10;
     for my $round (1 .. 3) {
         my @left = map { (100 - $round, 100 - $_ * $round, 99, 7 - $round, 10 - $round) } 1 .. 10;
         is(join(', ', together(@paths)), join(', ', map { "200 $_" } @left), "round $round: each has its answer");
-        ok(wait_until(sub { !grep { /:concurrency:/ } $redis->keys }), 'slots are given back');
+        ok(wait_until(sub { !grep { /:concurrency:/ } $redis->keys }), 'permits are given back');
     }
-    my @answers = together(('/slots?key=slots') x 20);
-    is(scalar(grep { /^200 / } @answers), 20, 'slots of one client');
+    my @answers = together(('/permits?key=permits') x 20);
+    is(scalar(grep { /^200 / } @answers), 20, 'permits of one client');
     ok(wait_until(sub { !grep { /:concurrency:/ } $redis->keys }), 'are given back');
 };
 

@@ -1,4 +1,4 @@
-# The concurrency rule: never more requests in flight than the limit, and a slot is given back
+# The concurrency rule: never more requests in flight than the limit, and a permit is given back
 # however its request ends, and whatever becomes of Redis or nginx meanwhile.
 
 use v5.36;
@@ -54,12 +54,12 @@ END
     return $nginx;
 }
 
-# So many slots are held of a key, or undef where its bookkeeping is wrong.
+# So many permits are held of a key, or undef where its bookkeeping is wrong.
 sub held ($key, $window = 60_000) {
-    my %slots = $client->zrange("rl:{z:$key}:concurrency:$window", 0, -1, 'withscores');
-    my $sum   = delete $slots{''} // 0; # below 0
-    $sum += $_ for map { / (\d+)$/ } keys %slots;
-    return $sum == 0 ? scalar keys %slots : undef;
+    my %permits = $client->zrange("rl:{z:$key}:concurrency:$window", 0, -1, 'withscores');
+    my $sum   = delete $permits{''} // 0; # below 0
+    $sum += $_ for map { / (\d+)$/ } keys %permits;
+    return $sum == 0 ? scalar keys %permits : undef;
 }
 
 sub holds ($count, $key, $what, $window = 60_000) {
@@ -78,13 +78,13 @@ sub start_request ($nginx, $target, $method = 'GET') {
 # NOREPLICAS, as MISCONF of a full disk: checks fail, and so do releases.
 subtest 'a Redis that refuses to write' => sub {
     my $nginx = start_nginx();
-    $nginx->get('/1s?key=look'); # so that slots are looked at often
+    $nginx->get('/1s?key=look'); # so that permits are looked at often
     $client->config('set', 'min-replicas-to-write', 1);
     $nginx->get("/5?key=refused$_") for 1 .. 20;
     # Releases follow the answers.
     my $calls    = sub { $redis->script_calls->{evalsha} };
     my $calls_in = sub ($seconds) { my $before = $calls->(); sleep $seconds; return $calls->() - $before };
-    ok(wait_until(sub { $calls_in->(1) == 0 }), 'it is not told again and again of slots that it never gave');
+    ok(wait_until(sub { $calls_in->(1) == 0 }), 'it is not told again and again of permits that it never gave');
 
     $client->config('set', 'min-replicas-to-write', 0);
     ok(wait_until(sub { $nginx->get('/2?key=again')->{status} == 200 }), 'Redis decides again');
@@ -92,7 +92,7 @@ subtest 'a Redis that refuses to write' => sub {
     my $held = start_request($nginx, '/2?key=leaving');
     $client->config('set', 'min-replicas-to-write', 1);
     $upstream->answer;
-    is($held->response->{status}, 200, 'a request that holds a slot ends');
+    is($held->response->{status}, 200, 'a request that holds a permit ends');
     $nginx->stop; # and does not wait for the end of the window
     $client->config('set', 'min-replicas-to-write', 0);
     $client->flushall;
@@ -105,7 +105,7 @@ subtest 'never more at once than the limit' => sub {
     my @done  = map { $_->finish } @load;
     is($_->{broken} + $_->{faults}, 0, 'all requests have verdicts') for @done;
     my $counts = $busy->counts;
-    is($counts->{most}, 5, 'all five slots were taken at once, and no more');
+    is($counts->{most}, 5, 'all five permits were taken at once, and no more');
     is($counts->{accepted}, $done[0]{passed} + $done[1]{passed}, "as many passed as came through: $counts->{accepted}");
     cmp_ok($counts->{accepted}, '>', 100, 'over and over');
     ok(wait_until(sub { !$client->exists('rl:{z:load}:concurrency:60000') }), 'nothing is left in Redis');
@@ -126,7 +126,7 @@ subtest 'what a client sees' => sub {
     is($headers->{'ratelimit'},             '"z/concurrency";r=0',                          'RateLimit');
     is($nginx->get('/peek?key=seen')->{headers}{'x-ratelimit-remaining'}, 0, 'a request of cost 0 sees the same');
     is($nginx->get('/peek?key=seen')->{status}, 200, 'and passes');
-    cmp_ok($client->pttl('rl:{z:seen}:concurrency:60000'), '>', 60_000, 'the key expires after its slots');
+    cmp_ok($client->pttl('rl:{z:seen}:concurrency:60000'), '>', 60_000, 'the key expires after its permits');
     $upstream->answer;
     is(join(' ', map { $_->response->{headers}{ratelimit} } @requests), '"z/concurrency";r=1 "z/concurrency";r=0', 'each was told');
     holds(0, 'seen', 'both have ended');
@@ -208,12 +208,12 @@ subtest 'checks that time out' => sub {
     $relay->hold;
     is($nginx->get('/empty?key=late')->{status}, 503, 'no verdict comes');
     $relay->release;
-    holds(0, 'late', 'the slot is given back');
+    holds(0, 'late', 'the permit is given back');
 
     $redis->freeze;
     is($nginx->get('/empty?key=late')->{status}, 503, 'Redis has not even read the check');
     $redis->thaw;
-    holds(0, 'late', 'the slot is given back');
+    holds(0, 'late', 'the permit is given back');
 
     $relay->hold;
     my $connections = $relay->counts->{accepted};
@@ -221,7 +221,7 @@ subtest 'checks that time out' => sub {
     ok(wait_until(sub { $relay->counts->{accepted} > $connections }), 'that is given up');
     $relay->release;
     ok(wait_until(sub { $nginx->get('/empty?key=new')->{status} == 200 }), 'until Redis answers');
-    holds(0, 'late', 'the slot is given back');
+    holds(0, 'late', 'the permit is given back');
     $nginx->stop;
 };
 
@@ -288,13 +288,13 @@ subtest 'beside another rule' => sub {
     my $log   = 'rl:{log:both}:sliding_log:60000';
     $upstream->hold;
     my $one = start_request($nginx, '/beside?key=both');
-    is($nginx->get('/beside?key=both')->{status}, 429, 'denied for its slot');
+    is($nginx->get('/beside?key=both')->{status}, 429, 'denied for its permit');
     is($redis->taken($log), 1, 'costs no unit of the other');
     $upstream->answer;
     $one->response;
     holds(0, 'both', 'after that');
     is($nginx->statuses('/beside?key=both', 2), '200 429', 'denied for its units');
-    holds(0, 'both', 'takes no slot');
+    holds(0, 'both', 'takes no permit');
     $nginx->stop;
 };
 
@@ -307,7 +307,7 @@ subtest 'a worker dies' => sub {
     kill KILL => $victim;
     ok(wait_until(sub { my @now = $nginx->workers; @now == 1 && $now[0] != $victim }), 'it is replaced');
     $upstream->answer;
-    is($nginx->get('/2s?key=dead')->{status}, 429, 'its slots are held for the rest of the window');
+    is($nginx->get('/2s?key=dead')->{status}, 429, 'its permits are held for the rest of the window');
     ok(wait_until(sub { $nginx->get('/2s?key=dead')->{status} == 200 }), 'then they are free');
     cmp_ok(time - $began, '>=', 2, 'not before');
     $nginx->stop(expect => qr/worker process $victim exited on signal 9/);
@@ -331,7 +331,7 @@ subtest 'requests longer than the window' => sub {
         }
         sleep 0.02;
     }
-    is_deeply([ keys $denied{$_}->%* ], [429], "$_: the slot was kept for 3 s") for sort keys %request;
+    is_deeply([ keys $denied{$_}->%* ], [429], "$_: the permit was kept for 3 s") for sort keys %request;
     is($staying->get('/many?key=many')->{status}, 429, 'so were many at once, beside one whose key is of another type');
     $upstream->answer;
     is($request{$_}->response->{status}, 200, "$_: the request ends well") for sort keys %request;
@@ -373,7 +373,7 @@ subtest 'a graceful stop while Redis is away' => sub {
     is($one->response->{status}, 200, 'the request is served');
     my $began = time;
     $nginx->stop;
-    cmp_ok(time - $began, '<', 5, 'the worker does not wait for the slot to fall free');
+    cmp_ok(time - $began, '<', 5, 'the worker does not wait for the permit to fall free');
 };
 
 done_testing;

@@ -253,8 +253,8 @@ subtest 'of statuses that are made up' => sub {
         is($p99->(), '9.0 ms', 'latency now');
         $browser->value('document.querySelector("#backends svg").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft" }))');
         is($p99->(), '8.0 ms', 'and before, by an arrow key');
-        give(rules(slots => rule(algorithm => 'concurrency', limit => '100', window_seconds => 60), usual => rule));
-        like(text('#rules'), qr/slots concurrency, limit 100, zone z .* usual gcra, limit 10 per 1 s, zone z/, 'limits');
+        give(rules(permits => rule(algorithm => 'concurrency', limit => '100', window_seconds => 60), usual => rule));
+        like(text('#rules'), qr/permits concurrency, limit 100, zone z .* usual gcra, limit 10 per 1 s, zone z/, 'limits');
 
         my $busy = sub ($samples) { rules(map { ("rule-$_" => rule(passed => 100 * $samples, delayed => $samples, rejected => $_ * $samples)) } 1 .. 500) };
         give(map { $busy->($_) } 1, 2);

@@ -106,19 +106,19 @@ subtest 'never known' => sub {
         location('/dry',   'zone=z algorithm=gcra limit=1 window=600 name=dry dry_run'),
         location('/never', 'zone=z algorithm=gcra limit=1 window=600 name=never cost=2'),
         location('/zero',  'zone=z algorithm=gcra limit=0 window=600 name=zero burst=0'),
-        "location /slots { redis_rate_limit zone=z algorithm=concurrency limit=1; proxy_pass ${\$upstream->url}; }",
+        "location /permits { redis_rate_limit zone=z algorithm=concurrency limit=1; proxy_pass ${\$upstream->url}; }",
     );
     is(told($nginx, '/dry?key=k'), '200 redis', 'a dry run') for 1 .. 3;
     is(told($nginx, '/never?key=k'), '429 redis', 'more than there can be') for 1 .. 2;
     is($nginx->get('/never?key=k')->{headers}{'retry-after'}, undef, 'has no Retry-After');
     is(told($nginx, '/zero?key=k'), '429 none', 'a limit of 0 takes nobody to know it') for 1 .. 2;
     $upstream->hold;
-    my $held = $nginx->get_later('/slots?key=k');
+    my $held = $nginx->get_later('/permits?key=k');
     $upstream->wait_for(1);
-    is(told($nginx, '/slots?key=k'), '429 redis', 'a slot may come back') for 1 .. 2;
+    is(told($nginx, '/permits?key=k'), '429 redis', 'a permit may come back') for 1 .. 2;
     $upstream->answer;
     is($held->()->{status}, 200, 'it does');
-    ok(wait_until(sub { told($nginx, '/slots?key=k') eq '200 redis' }), 'and is given again');
+    ok(wait_until(sub { told($nginx, '/permits?key=k') eq '200 redis' }), 'and is given again');
     $nginx->stop;
 };
 

@@ -57,19 +57,19 @@ subtest 'while Redis decides' => sub {
     my $upstream = RateLimit::Upstream->start_new(seconds => 0.003);
     my $nginx    = start_nginx($redis, <<"END");
 location /limited { redis_rate_limit zone=z algorithm=sliding_log limit=$limit window=600; empty_gif; }
-location /slots   { redis_rate_limit zone=z algorithm=concurrency limit=5 window=2; proxy_pass ${\$upstream->url}; }
+location /permits   { redis_rate_limit zone=z algorithm=concurrency limit=5 window=2; proxy_pass ${\$upstream->url}; }
 END
     ok(wait_until(sub { $redis->nginx_clients == 2 }), 'each worker has its connection');
     my $client  = $redis->client;
     my $clients = sub { $client->info('clients')->{connected_clients} };
     my $before  = $clients->();
-    my @load    = map { start_load($nginx->url($_), connections => 8) } qw(/limited /slots);
+    my @load    = map { start_load($nginx->url($_), connections => 8) } qw(/limited /permits);
     my @killed  = kill_workers($nginx, 100);
     is_served(100, @load);
     is_deeply([ sort keys count_statuses(requests_of($nginx))->%* ], [ 200, 429 ], 'no 5xx');
     is($client->llen('rl:{z:/limited}:sliding_log:600000'), $limit, 'Redis granted the limit');
     cmp_ok(passed($nginx, '/limited'), '<=', $limit, 'and no more passed');
-    ok(wait_until(sub { !$client->exists('rl:{z:/slots}:concurrency:2000') || $nginx->get('/slots')->{status} == 200 }), 'slots of the dead are free after their window');
+    ok(wait_until(sub { !$client->exists('rl:{z:/permits}:concurrency:2000') || $nginx->get('/permits')->{status} == 200 }), 'permits of the dead are free after their window');
     ok(wait_until(sub { $clients->() == $before }), "as many clients of Redis as at the start: $before");
     $nginx->stop(expect => RateLimit::Nginx::ends_of_killed(@killed));
 };

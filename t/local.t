@@ -77,8 +77,8 @@ server {
         empty_gif;
     }
     location /bucket { redis_rate_limit zone=z algorithm=token_bucket limit=5 window=600 name=given-back; empty_gif; }
-    location /slot   { redis_rate_limit zone=p algorithm=concurrency limit=1; empty_gif; }
-    location /slots  { redis_rate_limit zone=z algorithm=concurrency limit=3; proxy_pass ${\$upstream->url}; }
+    location /permit   { redis_rate_limit zone=p algorithm=concurrency limit=1; empty_gif; }
+    location /permits  { redis_rate_limit zone=z algorithm=concurrency limit=3; proxy_pass ${\$upstream->url}; }
     location /paced  { redis_rate_limit zone=z algorithm=leaky_bucket limit=2 window=1 burst=5; empty_gif; }
 }
 END
@@ -106,13 +106,13 @@ is($nginx->statuses('/given-back?key=given', 2), '200 429', 'a charge is given b
 
 subtest 'a client that left' => sub {
     $redis->freeze;
-    my $client = RateLimit::Client->new($nginx)->send("GET /slot?key=left HTTP/1.1\r\nHost: a\r\n\r\n");
+    my $client = RateLimit::Client->new($nginx)->send("GET /permit?key=left HTTP/1.1\r\nHost: a\r\n\r\n");
     ok(wait_until(sub { pending($nginx, 'patient') == 1 }), 'its check is on its way');
     $client->reset;
     ok(wait_until(sub { $nginx->access_log =~ /key=left HTTP\S*" 499 / }), 'it leaves');
     ok(wait_until(sub { pending($nginx, 'patient') == 0 }), 'the check gets no answer');
     is(outcomes(metrics_of($nginx), 'p', 'p/concurrency')->{local_passed}, 1, 'this host grants it');
-    like(told($nginx, '/slot?key=left'), qr/^200 local/, 'but keeps no slot for it');
+    like(told($nginx, '/permit?key=left'), qr/^200 local/, 'but keeps no permit for it');
     $redis->thaw;
     ok(wait_until(sub { told($nginx, '/log?key=thawed' . rand) =~ /redis/ }), 'Redis decides again');
 };
@@ -177,14 +177,14 @@ subtest 'beside another backend' => sub {
 subtest 'requests in flight' => sub {
     $upstream->hold;
     my @held = map {
-        my $one = RateLimit::Client->new($nginx)->send("GET /slots?key=s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        my $one = RateLimit::Client->new($nginx)->send("GET /permits?key=s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         $upstream->wait_for($_) or die 'the request does not reach the upstream';
         $one;
     } 1 .. 3;
-    is(told($nginx, '/slots?key=s'), '429 local 0', 'as many as the limit');
+    is(told($nginx, '/permits?key=s'), '429 local 0', 'as many as the limit');
     $upstream->answer;
     is(join(' ', map { $_->response->{status} } @held), '200 200 200', 'end');
-    ok(wait_until(sub { told($nginx, '/slots?key=s') =~ /^200 local/ }), 'and give their slots back');
+    ok(wait_until(sub { told($nginx, '/permits?key=s') =~ /^200 local/ }), 'and give their permits back');
 };
 
 subtest 'a pace' => sub {

@@ -7,12 +7,12 @@ use Soak::Rules qw(%judged $limit $window $capacity);
 
 # Lines of soak.log.
 sub new ($class, $text) {
-    my $self = bless { statuses => {}, sources => {}, local => {}, by_redis => 0, local_slots => 0 }, $class;
+    my $self = bless { statuses => {}, sources => {}, local => {}, by_redis => 0, local_permits => 0 }, $class;
     for (split /\n/, $text) {
         my ($time, $status, $source, $path, $key) = split ' ';
         ++$self->{statuses}{$status};
         ++$self->{sources}{$source};
-        ++$self->{local_slots} if $path eq '/slots' && $source eq 'local';
+        ++$self->{local_permits} if $path eq '/permits' && $source eq 'local';
         next if $status != 200 || !$judged{ substr $path, 1 };
         ++$self->{by_redis} if $source eq 'redis';
         push $self->{local}{ substr $path, 1 }{$key}->@*, $time if $source eq 'local';
@@ -27,7 +27,7 @@ sub count ($self, $source) { return $self->{sources}{$source} // 0 }
 # Requests that passed rules that are judged, with Redis's consent.
 sub granted_by_redis ($self) { return $self->{by_redis} }
 
-sub has_local_slots ($self) { return $self->{local_slots} > 0 }
+sub has_local_permits ($self) { return $self->{local_permits} > 0 }
 
 # Where this host granted more than a rule allows it by itself, `memories` of zones beside each other.
 # A request is logged a little before or after it was counted, so a window is taken to be so much

@@ -38,7 +38,7 @@ sub while_redis_stands_still ($site, $code) {
 # Clients that send a request each and go away, most of them before they have an answer; half of
 # them so that nginx knows of it.
 sub leave ($site) {
-    my @paths = qw(/log /slots /paced /several);
+    my @paths = qw(/log /permits /paced /several);
     repeat(40, 0.02, sub {
         my @clients = map { RateLimit::Client->new($site->nginx)->send("GET $paths[rand @paths]?key=c1 HTTP/1.1\r\nHost: a\r\n\r\n") } 1 .. 10;
         sleep between(0, 0.02);

@@ -6,7 +6,7 @@ use v5.36;
 use RateLimit::Nginx;
 use RateLimit::Wait qw(wait_until);
 use Soak::Answers;
-use Soak::Rules qw($slots $slots_window);
+use Soak::Rules qw($permits $permits_window);
 use Test::More;
 
 sub new ($class, $site) {
@@ -34,7 +34,7 @@ sub judge ($self, $episode, $result) {
     my @log = $self->judge_log;
     # What a worker that died was just writing is not known, and its client begins anew.
     $self->judge_grants($answers, $site->memories + grep { /was locked by/ } @log);
-    $self->judge_slots($episode, $answers);
+    $self->judge_permits($episode, $answers);
     $site->new_episode;
     return sprintf '%6d requests, %5d of them decided by Redis, %5d known denials, %5d by this host, %d without an answer',
         $result->{requests}, (map { $answers->count($_) } qw(redis deny_cache local)), $result->{broken};
@@ -47,7 +47,7 @@ sub is_quiet ($self) {
     ok(wait_until(sub { $site->clients_of_redis == $self->{clients} }), 'as many connections to Redis as at first');
     ok(wait_until(sub { $site->descriptors_of_workers eq $self->{descriptors} }), "as many descriptors: $self->{descriptors}")
         or diag $site->descriptors_of_workers;
-    ok(wait_until(sub { !$site->has_slots }, $slots_window + 3), 'no slot is taken');
+    ok(wait_until(sub { !$site->has_permits }, $permits_window + 3), 'no permit is taken');
 }
 
 sub judge_grants ($self, $answers, $memories) {
@@ -60,10 +60,10 @@ sub judge_grants ($self, $answers, $memories) {
 
 # By all that has counters: a Redis that forgets, or this host by itself, does not know of those that
 # are in flight.
-sub judge_slots ($self, $episode, $answers) {
+sub judge_permits ($self, $episode, $answers) {
     my $most = $self->{site}->upstream->take_most;
-    return if $episode->{forgets} || $answers->has_local_slots;
-    cmp_ok($most, '<=', $slots, "never more than $slots requests in flight: $most");
+    return if $episode->{forgets} || $answers->has_local_permits;
+    cmp_ok($most, '<=', $permits, "never more than $permits requests in flight: $most");
 }
 
 # Its new lines.

@@ -5,7 +5,7 @@ package Soak::Rules;
 use v5.36;
 use Exporter 'import';
 
-our @EXPORT_OK = qw(%judged $limit $window $capacity $slots $slots_window);
+our @EXPORT_OK = qw(%judged $limit $window $capacity $permits $permits_window);
 
 our ($limit, $window, $capacity) = (30, 3, 10);
 our %judged = (
@@ -19,6 +19,6 @@ our %judged = (
 );
 
 # Of the concurrency rule.
-our ($slots, $slots_window) = (5, 2);
+our ($permits, $permits_window) = (5, 2);
 
 1;

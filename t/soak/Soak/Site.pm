@@ -12,13 +12,13 @@ use RateLimit::Redis;
 use RateLimit::Upstream;
 use RateLimit::Wait qw(wait_until);
 use Soak::Ledger;
-use Soak::Rules qw(%judged $limit $window $slots $slots_window);
+use Soak::Rules qw(%judged $limit $window $permits $permits_window);
 use Soak::Tail;
 
 my $workers = 2;
 
 # Paths of the steady load.
-my @paths = map { "/$_" } (sort keys %judged), qw(both turned several slots paced open trial);
+my @paths = map { "/$_" } (sort keys %judged), qw(both turned several permits paced open trial);
 
 sub start_new ($class) {
     my $self = bless {
@@ -58,7 +58,7 @@ redis_rate_limit_backend default { server ${\$self->{redis}->address}; }
 @{[ map { "redis_rate_limit_zone \$arg_key zone=$_->[0]:$_->[1];" } $self->{zones}->@* ]}
 redis_rate_limit_zone \$arg_key    zone=open:1m on_error=open;
 redis_rate_limit_zone \$request_id zone=unique:1m;
-redis_rate_limit_zone \$uri        zone=slots:1m;
+redis_rate_limit_zone \$uri        zone=permits:1m;
 redis_rate_limit_log_level info;
 add_header X-Source \$redis_rate_limit_source always;
 server {
@@ -75,7 +75,7 @@ server {
         redis_rate_limit zone=b algorithm=sliding_window limit=500 window=10 name=later phase=precontent;
         empty_gif;
     }
-    location = /slots  { redis_rate_limit zone=slots algorithm=concurrency limit=$slots window=${slots_window}s; $pass; }
+    location = /permits  { redis_rate_limit zone=permits algorithm=concurrency limit=$permits window=${permits_window}s; $pass; }
     location = /paced  { redis_rate_limit zone=b algorithm=leaky_bucket limit=50 window=1 burst=100 name=paced; empty_gif; }
     location = /open   { redis_rate_limit zone=open algorithm=sliding_log limit=100 window=1; empty_gif; }
     location = /trial  { redis_rate_limit zone=b algorithm=token_bucket limit=10 window=1 name=trial dry_run; empty_gif; }
@@ -99,10 +99,10 @@ sub clients_of_redis ($self) { return $self->{redis}->client->info('clients')->{
 sub descriptors_of_workers ($self) { return join ' ', sort { $a <=> $b } map { descriptors($_) } $self->{nginx}->workers }
 
 # Those of a worker that was killed are there for the rest of their window.
-sub has_slots ($self) {
+sub has_permits ($self) {
     my $client = $self->{redis}->client;
     my ($seconds, $microseconds) = $client->time->@*;
-    return $client->zcount('rl:{slots:/slots}:concurrency:' . 1000 * $slots_window, 1_000_000 * $seconds + $microseconds, '+inf');
+    return $client->zcount('rl:{permits:/permits}:concurrency:' . 1000 * $permits_window, 1_000_000 * $seconds + $microseconds, '+inf');
 }
 
 # Of each worker: requests of many connections reach both.
