@@ -50,21 +50,8 @@ bool add_handler(ngx_conf_t *cf, ngx_http_phases phase, ngx_http_handler_pt hand
     return true;
 }
 
-/// Without a master process, a reload ends the configuration before it in the process that serves.
-bool stop_backends_with_configuration(ngx_conf_t *cf) {
-    ngx_pool_cleanup_t *cleanup = ngx_pool_cleanup_add(cf->pool, 0);
-    if (cleanup == nullptr) {
-        return false;
-    }
-    cleanup->handler = [](void *conf) noexcept {
-        stop_backends(*static_cast<const MainConf *>(conf));
-    };
-    cleanup->data = &main_conf(cf);
-    return true;
-}
-
 ngx_int_t postconfiguration(ngx_conf_t *cf) noexcept {
-    if (!link_configuration(cf, main_conf(cf)) || !stop_backends_with_configuration(cf)) {
+    if (!link_configuration(cf, main_conf(cf))) {
         return NGX_ERROR;
     }
     if (!add_handler(cf, NGX_HTTP_ACCESS_PHASE, access_handler) ||
@@ -95,10 +82,8 @@ ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
     return NGX_OK;
 }
 
-void exit_process(ngx_cycle_t *cycle) noexcept {
-    if (const MainConf *conf = main_conf_of(cycle)) {
-        stop_backends(*conf);
-    }
+void exit_process(ngx_cycle_t * /*cycle*/) noexcept {
+    stop_backends();
 }
 
 ngx_http_module_t module_context = {

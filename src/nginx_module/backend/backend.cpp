@@ -42,7 +42,8 @@ class SingleNode final : public Backend {
     Node node_;
 };
 
-/// The worker's backends, by their indexes; null where there is none.
+/// The worker's backends, by their indexes in the one configuration that it has. Null where no rule
+/// uses a backend.
 std::vector<std::unique_ptr<Backend>> &running_backends() {
     static std::vector<std::unique_ptr<Backend>> running;
     return running;
@@ -59,14 +60,14 @@ std::unique_ptr<Backend> make_backend(const BackendConf &conf, ngx_log_t *log) {
 
 Backend &backend_of(const BackendConf &conf) {
     auto &running = running_backends();
-    const size_t index = conf.index.value();
-    if (index >= running.size()) {
-        running.resize(index + 1);
+    if (conf.index >= running.size()) {
+        running.resize(conf.index + 1);
     }
-    if (running[index] == nullptr) {
-        running[index] = make_backend(conf, ngx_cycle->log);
+    auto &backend = running[conf.index];
+    if (backend == nullptr) {
+        backend = make_backend(conf, ngx_cycle->log);
     }
-    return *running[index];
+    return *backend;
 }
 
 void start_backends(const MainConf &conf) {
@@ -77,13 +78,8 @@ void start_backends(const MainConf &conf) {
     }
 }
 
-void stop_backends(const MainConf &conf) {
-    auto &running = running_backends();
-    for (const auto &backend : conf.backends) {
-        if (backend->index.value() < running.size()) {
-            running[backend->index.value()].reset();
-        }
-    }
+void stop_backends() {
+    running_backends().clear();
 }
 
 } // namespace nginx_module

@@ -40,7 +40,7 @@ Backend &backend_of(const BackendConf &conf);
 
 /// Connects to all backends that rules use, so that the first request need not wait for that.
 void start_backends(const MainConf &conf);
-/// Closes what the worker has of the configuration's backends, for either of them is to end.
-void stop_backends(const MainConf &conf);
+/// Closes all of them, because the worker ends.
+void stop_backends();
 
 } // namespace nginx_module

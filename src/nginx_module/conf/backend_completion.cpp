@@ -154,9 +154,9 @@ bool look_up_servers(ngx_conf_t *cf, BackendConf &backend, ngx_resolver_t *resol
 }
 
 BackendConf &add_default_backend(MainConf &main) {
-    main.backends.push_back(std::make_unique<BackendConf>("default"));
-    complete_servers(*main.backends.back());
-    return *main.backends.back();
+    BackendConf &backend = main.add_backend("default");
+    complete_servers(backend);
+    return backend;
 }
 
 } // namespace nginx_module

@@ -351,8 +351,7 @@ char *set_backend(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexc
     if (main.backend(name) != nullptr) {
         return refuse(cf, directive, "name", name, "each backend once");
     }
-    main.backends.push_back(std::make_unique<BackendConf>(std::string(name)));
-    Block block{.backend = *main.backends.back(), .given = {}};
+    Block block{.backend = main.add_backend(std::string(name)), .given = {}};
     char *result = parse_block(cf, block);
     return result == NGX_CONF_OK ? complete_backend(cf, block.backend) : result;
 }

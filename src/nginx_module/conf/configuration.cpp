@@ -9,12 +9,6 @@ namespace nginx_module {
 
 namespace {
 
-/// The indexes that backends have, of all configurations that the process still knows.
-std::vector<bool> &taken_indexes() {
-    static std::vector<bool> taken;
-    return taken;
-}
-
 template <typename T>
 T *named(const std::vector<std::unique_ptr<T>> &all, std::string_view name) {
     for (const auto &one : all) {
@@ -27,27 +21,17 @@ T *named(const std::vector<std::unique_ptr<T>> &all, std::string_view name) {
 
 } // namespace
 
-BackendIndex::BackendIndex() {
-    std::vector<bool> &taken = taken_indexes();
-    const auto free = std::ranges::find(taken, false);
-    value_ = static_cast<size_t>(free - taken.begin());
-    if (free == taken.end()) {
-        taken.push_back(true);
-    } else {
-        *free = true;
-    }
-}
-
-BackendIndex::~BackendIndex() {
-    taken_indexes()[value_] = false;
-}
-
 rate_limit::TopKeys::Kept ZoneConf::kept_top_keys() const {
     if (!has_top_keys || show_keys == ShowKeys::off) {
         return rate_limit::TopKeys::Kept::nothing;
     }
     return show_keys == ShowKeys::hash ? rate_limit::TopKeys::Kept::hashes
                                        : rate_limit::TopKeys::Kept::keys;
+}
+
+BackendConf &MainConf::add_backend(std::string name) {
+    backends.push_back(std::make_unique<BackendConf>(backends.size(), std::move(name)));
+    return *backends.back();
 }
 
 BackendConf *MainConf::backend(std::string_view name) const {

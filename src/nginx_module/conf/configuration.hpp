@@ -25,27 +25,12 @@ enum class Mode : uint8_t { standalone, sentinel, cluster };
 /// The modes as configurations and metrics name them, in order.
 inline constexpr std::string_view mode_names[] = {"standalone", "sentinel", "cluster"};
 
-/// A number that no other backend has, of any configuration that the process still knows: a reload
-/// keeps the configuration before it for as long as requests use that. The workers' tables of
-/// backends go by it.
-class BackendIndex {
-  public:
-    BackendIndex();
-    ~BackendIndex();
-    BackendIndex(const BackendIndex &) = delete;
-    BackendIndex &operator=(const BackendIndex &) = delete;
-
-    size_t value() const { return value_; }
-
-  private:
-    size_t value_;
-};
-
 /// `redis_rate_limit_backend`: a Redis and how to talk to it.
 struct BackendConf {
-    explicit BackendConf(std::string a_name) : name(std::move(a_name)) {}
+    /// `an_index` is its place among the configuration's backends.
+    BackendConf(size_t an_index, std::string a_name) : index(an_index), name(std::move(a_name)) {}
 
-    const BackendIndex index;
+    size_t index; // by which a worker finds its end of the backend, see backend_of()
     std::string name;
     Mode mode = Mode::standalone;
     std::vector<ServerAddress> servers; // one Redis, or the Sentinels, or some nodes of the cluster
@@ -145,6 +130,7 @@ struct MainConf {
     std::vector<std::unique_ptr<RuleList>> rule_lists;
     std::vector<const LocationConf *> locations;
 
+    BackendConf &add_backend(std::string name);
     BackendConf *backend(std::string_view name) const;
     ZoneConf *zone(std::string_view name) const;
 };
