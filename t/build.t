@@ -99,6 +99,11 @@ sub rebuild_with ($file, %options) {
 
 ok(-f rebuild_with('rate_limit/key.cpp', name => 'at_o3', flags => '-O3'), 'no false alarm of the compiler at -O3');
 
+# Debian's nginx is built with it. Without it, lines for the debug log are no code.
+for my $file (map { s{^src/}{}r } grep { RateLimit::Nginx::slurp($_) =~ /ngx_log_debug/ } glob 'src/nginx_module/*/*.cpp') {
+    ok(-f rebuild_with($file, name => 'no_debug', flags => '-DNGX_DEBUG=0'), "$file for an nginx without --with-debug");
+}
+
 sub said_of ($module, $http) {
     return RateLimit::Nginx->new("$http server { listen %PORT%; }", module => $module)->test_configuration;
 }

@@ -113,8 +113,10 @@ void Node::connect() {
 
 void Node::on_located() {
     is_locating_ = false;
+#if (NGX_DEBUG)
     ngx_str_t where = to_ngx(address_source_->text());
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, log_, 0, "redis_rate_limit connects to %V", &where);
+#endif
     connection_.open(address_source_->address(), address_source_->host());
 }
 

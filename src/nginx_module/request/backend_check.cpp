@@ -3,9 +3,12 @@
 #include "../backend/backend.hpp"
 #include "../util.hpp"
 #include "abandoned_check.hpp"
+#include "deny_cache.hpp"
 #include "log_lines.hpp"
 #include "request_state.hpp"
 
+#include <algorithm>
+#include <new>
 #include <utility>
 
 namespace nginx_module {
@@ -63,8 +66,41 @@ void BackendCheck::on_answer(std::optional<redis_client::Failure> failure) {
     state_.on_answer(now);
 }
 
+void BackendCheck::take_answer() {
+    if (failure_) {
+        return;
+    }
+    for (AppliedRule &rule : rules_) {
+        rule.result = AppliedRule::Result::verdict;
+        rule.is_charged = rule.charge->is_charged;
+        remember_denial(rule, state_.check_times());
+    }
+}
+
 std::string_view BackendCheck::describe(std::span<char> out) const {
     return describe_rules(rules_, out);
+}
+
+BackendCheck *make_checks(ngx_http_request_t *r, RequestState &state,
+                          std::span<AppliedRule> rules) {
+    BackendCheck *checks = nullptr;
+    while (!rules.empty()) {
+        const BackendConf *backend = rules.front().rule->zone->backend;
+        const uint16_t hash_slot = rules.front().charge->hash_slot;
+        const auto end = std::ranges::find_if_not(rules, [&](const AppliedRule &rule) {
+            return rule.rule->zone->backend == backend && rule.charge->hash_slot == hash_slot;
+        });
+        const auto count = static_cast<size_t>(end - rules.begin());
+        void *memory = ngx_palloc(r->pool, sizeof(BackendCheck));
+        if (memory == nullptr) {
+            return nullptr;
+        }
+        auto *check = new (memory) BackendCheck(state, backend_of(*backend),
+                                                {rules.front().charge, count}, rules.first(count));
+        check->next = std::exchange(checks, check);
+        rules = rules.subspan(count);
+    }
+    return checks;
 }
 
 } // namespace nginx_module

@@ -31,9 +31,8 @@ class BackendCheck final : public redis_client::CheckCallbacks {
     /// Gives back the permits that the request holds, because it ends.
     void release_permits();
 
-    /// Whether Redis has decided, once the check is no longer waited for.
-    bool has_answer() const { return !failure_; }
-    std::span<AppliedRule> rules() const { return rules_; }
+    /// Gives the rules what Redis answered. Without an answer they stay without a verdict.
+    void take_answer();
 
     BackendCheck *next = nullptr; // in RequestState::checks()
 
@@ -48,5 +47,9 @@ class BackendCheck final : public redis_client::CheckCallbacks {
     redis_client::Command *command_ = nullptr; // null when nothing is waited for
     std::optional<redis_client::Failure> failure_;
 };
+
+/// Makes one check for each backend, and in a cluster one for each hash slot: a chain by
+/// BackendCheck::next. Returns null if memory ran out.
+BackendCheck *make_checks(ngx_http_request_t *r, RequestState &state, std::span<AppliedRule> rules);
 
 } // namespace nginx_module

@@ -51,8 +51,7 @@ bool set_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule &a
     return true;
 }
 
-} // namespace
-
+/// `chance` is a random number.
 bool choose_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule &applied,
                   uint64_t chance) {
     const uint64_t shards = shards_of(applied);
@@ -63,6 +62,16 @@ bool choose_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule
     const bool is_too_much =
         applied.quota.cost > rate_limit::smallest_capacity(applied.quota, shards);
     return set_shard(r, before, applied, shards, is_too_much ? shards - 1 : chance % shards);
+}
+
+} // namespace
+
+bool choose_shards(ngx_http_request_t *r, const AppliedRules &before,
+                   std::span<AppliedRule> rules) {
+    // One for all: shards of the same number are in one hash slot of a cluster.
+    const auto chance = static_cast<uint64_t>(ngx_random());
+    return std::ranges::all_of(
+        rules, [&](AppliedRule &rule) { return choose_shard(r, before, rule, chance); });
 }
 
 bool choose_other_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule &applied) {

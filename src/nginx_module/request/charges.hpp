@@ -6,15 +6,14 @@
 
 #include "applied_rules.hpp"
 
-#include <cstdint>
+#include <span>
 
 namespace nginx_module {
 
-/// Gives the charge its Redis key and its quota: those of the rule, or of one of its shards. That
-/// is the shard that the request has charged before, by another rule of the counter, or else
-/// `chance` decides, a random number. Returns false if memory ran out.
-bool choose_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule &applied,
-                  uint64_t chance);
+/// Gives the charges of the rules their Redis keys and quotas: those of the rule, or of one of its
+/// shards. That is the shard that the request has charged before, by another rule of the counter,
+/// or else one at random. Returns false if memory ran out.
+bool choose_shards(ngx_http_request_t *r, const AppliedRules &before, std::span<AppliedRule> rules);
 
 /// Gives the charge another shard at random, because the one it has is known to deny. Returns false
 /// if there is none that may help, or memory ran out.

@@ -1,9 +1,11 @@
 #include "deny_cache.hpp"
 
 #include "../../rate_limit/text.hpp"
+#include "charges.hpp"
 
 #include <array>
 #include <cstring>
+#include <utility>
 
 namespace nginx_module {
 
@@ -30,8 +32,7 @@ rate_limit::Hash hash_of(const AppliedRule &applied) {
                                {bytes.data(), charge.redis_key.size() + sizeof(numbers)});
 }
 
-} // namespace
-
+/// Gives the rule the verdict that is known, if there is one.
 bool find_denial(AppliedRule &applied, std::chrono::microseconds now) {
     const ZoneConf &zone = *applied.rule->zone;
     const rate_limit::DenyTable table = zone.memory.deny_table();
@@ -46,6 +47,33 @@ bool find_denial(AppliedRule &applied, std::chrono::microseconds now) {
     applied.result = AppliedRule::Result::verdict;
     applied.source = AppliedRule::Source::deny_cache;
     return true;
+}
+
+/// Of a rule with shards, two have to be known to deny.
+bool is_known_to_deny(ngx_http_request_t *r, const AppliedRules &before, AppliedRule &rule,
+                      std::chrono::microseconds now) {
+    if (!find_denial(rule, now)) {
+        return false;
+    }
+    if (!choose_other_shard(r, before, rule)) {
+        return true;
+    }
+    rule.result = AppliedRule::Result::no_verdict;
+    rule.source = AppliedRule::Source::redis;
+    return find_denial(rule, now);
+}
+
+} // namespace
+
+std::span<AppliedRule> find_denials(ngx_http_request_t *r, const AppliedRules &before,
+                                    std::span<AppliedRule> rules, std::chrono::microseconds now) {
+    size_t known = 0;
+    for (AppliedRule &rule : rules) {
+        if (is_known_to_deny(r, before, rule, now)) {
+            std::swap(rules[known++], rule);
+        }
+    }
+    return rules.first(known);
 }
 
 void remember_denial(const AppliedRule &applied, const rate_limit::DenyTable::CheckTimes &times) {

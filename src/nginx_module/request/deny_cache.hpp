@@ -3,14 +3,18 @@
 
 #include "../ngx.hpp"
 
-#include "applied_rule.hpp"
+#include "applied_rules.hpp"
 
 #include <chrono>
+#include <span>
 
 namespace nginx_module {
 
-/// Gives the rule the verdict that is known, if it is; the charge has its Redis key.
-bool find_denial(AppliedRule &applied, std::chrono::microseconds now);
+/// Moves the rules that are known to deny to the front, gives them their verdicts and returns them.
+/// Of a rule with shards, two have to be known to deny. The charges have their Redis keys; `now` is
+/// precise_now().
+std::span<AppliedRule> find_denials(ngx_http_request_t *r, const AppliedRules &before,
+                                    std::span<AppliedRule> rules, std::chrono::microseconds now);
 
 /// Remembers a denial by Redis. Times are precise_now().
 void remember_denial(const AppliedRule &applied, const rate_limit::DenyTable::CheckTimes &times);
