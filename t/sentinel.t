@@ -197,15 +197,16 @@ subtest 'Sentinels that are restarted' => sub {
 };
 
 subtest 'workers come and go' => sub {
-    my $nginx = start_nginx($sentinels->servers, workers => 2);
-    my $before = subscriptions;
+    my $others = subscriptions;
+    my $nginx  = start_nginx($sentinels->servers, workers => 2);
     ok(works($nginx), 'verdicts');
+    ok(wait_until(sub { subscriptions == $others + 2 }), 'each listens to one');
     for (1 .. 5) {
         $nginx->reload;
         ok(works($nginx), 'after a reload');
     }
     ok(wait_until(sub { !$nginx->leaving_workers }), 'old workers leave');
-    ok(wait_until(sub { subscriptions == $before }), 'and their subscriptions');
+    ok(wait_until(sub { subscriptions == $others + 2 }), 'and their subscriptions');
     $nginx->stop;
 };
 
