@@ -118,4 +118,12 @@ class ReplyReader {
     bool broken_ = false;
 };
 
+/// Takes the first word off a text of words with single spaces between them, as errors and messages
+/// of Redis are, and returns it.
+inline std::string_view next_word(std::string_view &text) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(word.size() < text.size() ? word.size() + 1 : word.size());
+    return word;
+}
+
 } // namespace redis_client

@@ -2,7 +2,6 @@
 
 #include "../rate_limit/text.hpp"
 #include "resp.hpp"
-#include "words.hpp"
 
 namespace redis_client {
 

@@ -33,10 +33,9 @@ Session::Session(SessionGroup &group, uint32_t seed, Redirects *redirects)
     : group_(group),
       settings_(group.settings),
       redirects_(redirects),
+      login_(settings_, group.scripts),
       breaker_(settings_.breaker, seed),
-      permits_(group.permits) {
-    log_in();
-}
+      permits_(group.permits) {}
 
 std::variant<Command *, Failure> Session::ask(std::span<Charge> charges, CheckCallbacks &listener,
                                               Time now) {
@@ -125,6 +124,41 @@ Session::Progress Session::received(std::string_view bytes, Time now) {
         }
         progress = step == Progress::ready ? step : progress;
     }
+}
+
+void Session::connected() {
+    state_ = State::logging_in;
+    shares_batches_ = true;
+    problem_ = {};
+    const std::string_view commands = login_.begin();
+    reader_.reset();
+    reader_.take_lists(login_.expects_list());
+    output_.clear();
+    if (output_.reserve(commands.size())) {
+        output_.append(commands);
+    }
+}
+
+Session::Progress Session::take_login_reply(const Reply &reply, Time now) {
+    const Login::Step step = login_.take(reply);
+    switch (step.kind) {
+    case Login::Step::Kind::more:
+        reader_.take_lists(login_.expects_list());
+        return Progress::more;
+    case Login::Step::Kind::done:
+        break;
+    case Login::Step::Kind::broken:
+        return broken(step.what, step.redis_said);
+    case Login::Step::Kind::refused:
+        note_problem(step.what, step.redis_said);
+        return Progress::refused;
+    }
+    state_ = State::ready;
+    unreachable_ = false;
+    breaker_.succeed();
+    send_waiting();
+    tend_permits(now);
+    return Progress::ready;
 }
 
 Session::Progress Session::take_reply(const Reply &reply, Time now) {

@@ -11,6 +11,8 @@
 #include "byte_queue.hpp"
 #include "check.hpp"
 #include "hash_slot.hpp"
+#include "login.hpp"
+#include "redirect.hpp"
 #include "resp.hpp"
 #include "session_group.hpp"
 
@@ -19,10 +21,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 namespace redis_client {
 
@@ -166,7 +166,6 @@ class Session {
     };
 
     std::optional<Time> given_up_at() const;
-    void log_in();
     Failure refuse(Failure failure, Time now);
     bool names_keys(std::string_view error) const;
     void count(std::optional<Failure> failure, Time now);
@@ -175,8 +174,6 @@ class Session {
     Progress take_reply(const Reply &reply, Time now);
     Progress take_verdicts(Command &first, const Reply &reply, Time now);
     Progress take_error(Command &command, std::string_view error, Time now);
-    Progress take_role(const Reply &reply);
-    Progress login_refused(std::string_view command, std::string_view redis_said);
     Progress broken(std::string_view what, std::string_view redis_said = {});
     void note_problem(std::string_view what, std::string_view redis_said = {});
     void note_problem_of_keys(const Command &check, std::string_view what,
@@ -225,9 +222,7 @@ class Session {
     Redirects *redirects_;
     State state_ = State::closed;
     bool unreachable_ = false;
-    std::vector<std::string_view> login_commands_; // their names, in order
-    std::string login_;                            // the same in wire form
-    size_t login_replies_ = 0;
+    Login login_;
     ByteQueue output_;
     ReplyReader reader_;
     Problem problem_;

@@ -10,14 +10,14 @@
 namespace redis_client {
 namespace {
 
-struct Login {
+struct Account {
     std::string username;
     std::string password;
     uint64_t database;
     Commands commands; // before SCRIPT LOAD
 };
 
-const std::vector<Login> logins = {
+const std::vector<Account> accounts = {
     {"", "", 0, {}},
     {"", "secret", 0, {{"AUTH", "secret"}}},
     {"app", "secret", 0, {{"AUTH", "app", "secret"}}},
@@ -27,25 +27,25 @@ const std::vector<Login> logins = {
     {"app", "secret", 7, {{"AUTH", "app", "secret"}, {"SELECT", "7"}}},
 };
 
-SessionSettings settings_of(const Login &login) {
+SessionSettings settings_of(const Account &account) {
     SessionSettings settings = default_settings();
-    settings.username = login.username;
-    settings.password = login.password;
-    settings.database = login.database;
+    settings.username = account.username;
+    settings.password = account.password;
+    settings.database = account.database;
     return settings;
 }
 
 TEST_F(SessionTest, LogsInStepByStep) {
-    for (const Login &login : logins) {
-        start(settings_of(login));
+    for (const Account &account : accounts) {
+        start(settings_of(account));
         EXPECT_EQ(sent(), Commands{});
         session_->connected();
-        Commands expected = login.commands;
+        Commands expected = account.commands;
         expected.push_back({"SCRIPT", "LOAD", script().source});
         expected.push_back({"SCRIPT", "LOAD", script_of_runs().source});
         EXPECT_EQ(sent(), expected);
 
-        for (size_t i = 0; i < login.commands.size(); ++i) {
+        for (size_t i = 0; i < account.commands.size(); ++i) {
             EXPECT_EQ(receive("+OK\r\n"), Progress::more);
             EXPECT_FALSE(session_->is_ready());
         }
@@ -60,7 +60,7 @@ TEST_F(SessionTest, LogsInOnRepliesCutAnywhere) {
     const std::string replies =
         "+OK\r\n+OK\r\n" + bulk_string(script().sha1) + bulk_string(script_of_runs().sha1);
     for (size_t cut = 0; cut < replies.size(); ++cut) {
-        start(settings_of(logins.back()));
+        start(settings_of(accounts.back()));
         session_->connected();
         EXPECT_EQ(receive(replies.substr(0, cut)), Progress::more);
         EXPECT_EQ(receive(replies.substr(cut)), Progress::ready);
@@ -107,7 +107,7 @@ TEST_F(SessionTest, LogsInAgainOnEachConnection) {
 TEST_F(SessionTest, BreaksWhereALoginCommandIsRefused) {
     const std::vector<std::string_view> names = {"AUTH", "SELECT", "SCRIPT LOAD"};
     for (size_t refused = 0; refused < names.size(); ++refused) {
-        start(settings_of(logins.back()));
+        start(settings_of(accounts.back()));
         ask(a_, "a");
         session_->connected();
         sent();
@@ -130,7 +130,7 @@ TEST_F(SessionTest, BreaksWhereALoginCommandIsRefused) {
 
 TEST_F(SessionTest, TellsALoginThatIsRefusedForGoodFromOneThatIsNot) {
     const auto progress_of = [&](const std::string &error) {
-        start(settings_of(logins.back()));
+        start(settings_of(accounts.back()));
         session_->connected();
         return receive("-" + error + "\r\n");
     };
@@ -146,7 +146,7 @@ TEST_F(SessionTest, TellsALoginThatIsRefusedForGoodFromOneThatIsNot) {
 }
 
 TEST_F(SessionTest, KnowsThatThereIsNoRoomForItThoughTheErrorComesUnasked) {
-    start(settings_of(logins.back()));
+    start(settings_of(accounts.back()));
     session_->connected();
     EXPECT_EQ(receive("-ERR max number of clients reached\r\n"), Progress::broken);
     EXPECT_EQ(session_->problem().what, "connecting");
@@ -176,7 +176,7 @@ TEST_F(SessionTest, ForgetsAProblemOnANewConnection) {
 }
 
 TEST_F(SessionTest, SendsNothingBeforeItIsReady) {
-    start(settings_of(logins.back()));
+    start(settings_of(accounts.back()));
     ask(a_, "a");
     EXPECT_EQ(sent(), Commands{});
     session_->connected();

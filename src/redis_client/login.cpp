@@ -1,0 +1,84 @@
+#include "login.hpp"
+
+#include "auth.hpp"
+
+namespace redis_client {
+
+namespace {
+
+constexpr std::string_view auth = "AUTH";
+constexpr std::string_view role = "ROLE";
+
+} // namespace
+
+Login::Login(const SessionSettings &settings, const ScriptLibrary &scripts) {
+    if (write_auth(commands_, settings.username, settings.password)) {
+        names_.push_back(auth);
+    }
+    if (settings.needs_master) {
+        add(role, {role});
+    }
+    if (settings.database > 0) {
+        add("SELECT", {"SELECT", std::to_string(settings.database)});
+    }
+    const auto load = [&](const Script &script) {
+        add("SCRIPT LOAD", {"SCRIPT", "LOAD", script.source});
+    };
+    bool has_permits = false;
+    for (const ScriptShape &shape : settings.shapes) {
+        load(scripts.check(shape));
+        if (const Script *batch = scripts.batch(shape)) {
+            load(*batch);
+        }
+        has_permits = has_permits || shape.has(rate_limit::Algorithm::concurrency);
+    }
+    if (has_permits) {
+        load(scripts.refund(rate_limit::Algorithm::concurrency));
+    }
+}
+
+void Login::add(std::string_view name, std::initializer_list<std::string_view> words) {
+    names_.push_back(name);
+    write_command(commands_, words);
+}
+
+std::string_view Login::begin() {
+    replies_ = 0;
+    return commands_.bytes();
+}
+
+bool Login::expects_list() const {
+    return replies_ < names_.size() && names_[replies_] == role;
+}
+
+Login::Step Login::take(const Reply &reply) {
+    const std::string_view command = names_[replies_++];
+    if (command == role && reply.type() != Reply::Type::error) {
+        return take_role(reply);
+    }
+    if (reply.type() != Reply::Type::text) {
+        return refuse(command, reply.text());
+    }
+    return {.kind = replies_ == names_.size() ? Step::Kind::done : Step::Kind::more};
+}
+
+/// ROLE is never the last command of a login, because scripts are loaded after it.
+Login::Step Login::take_role(const Reply &reply) {
+    const bool is_master = reply.type() == Reply::Type::list && reply.text() == "master";
+    return is_master ? Step{.kind = Step::Kind::more}
+                     : Step{.kind = Step::Kind::broken, .what = role, .redis_said = reply.text()};
+}
+
+Login::Step Login::refuse(std::string_view command, std::string_view redis_said) {
+    if (redis_said.starts_with("ERR max number of clients")) {
+        // Redis says so unasked, before any reply.
+        return {.kind = Step::Kind::broken, .what = "connecting", .redis_said = redis_said};
+    }
+    const std::string_view kind = refusal_of_auth(redis_said);
+    const bool is_refused = kind == "WRONGPASS" || kind == "NOAUTH" || kind == "NOPERM";
+    return {.kind = is_refused ? Step::Kind::refused : Step::Kind::broken,
+            .what = command,
+            .redis_said = command == auth ? kind : redis_said};
+}
+
+} // namespace redis_client
