@@ -51,7 +51,7 @@ class CheckCallbacks {
 class Session;
 
 /// A command on its way to Redis and back: a check, or an command for which nobody waits. Owned by
-/// the session. A check outlives its listener: when it was sent it stays until its reply came, so
+/// the session. A check outlives its callbacks: when it was sent it stays until its reply came, so
 /// that the reply is taken for nobody else's.
 struct Command : Pooled<Command> {
     enum class Kind {
@@ -63,13 +63,13 @@ struct Command : Pooled<Command> {
     };
 
     Kind kind = Kind::check;
-    Session *session = nullptr;         // that has it
-    CheckCallbacks *listener = nullptr; // null: nobody waits, or nobody any more
-    std::span<Charge> charges;          // only while there is a listener
-    Permit *permit = nullptr;           // that is released
-    uint64_t renewal = 0;               // its number: see Permit::renewal
-    size_t reply_size = 0;              // that a check will have
-    bool has_failed = false;            // alone of its run
+    Session *session = nullptr;          // that has it
+    CheckCallbacks *callbacks = nullptr; // null: nobody waits, or nobody any more
+    std::span<Charge> charges;           // only while there is a callbacks
+    Permit *permit = nullptr;            // that is released
+    uint64_t renewal = 0;                // its number: see Permit::renewal
+    size_t reply_size = 0;               // that a check will have
+    bool has_failed = false;             // alone of its run
 
     Time asked{0};
     Time sent{0};
@@ -86,10 +86,10 @@ struct Command : Pooled<Command> {
 
     /// Whether it is to be sent again if Redis did not run it.
     bool is_wanted() const {
-        return (listener != nullptr && !is_sent_for_good) || kind == Kind::release;
+        return (callbacks != nullptr && !is_sent_for_good) || kind == Kind::release;
     }
 
-    ListHook<Command> waiting_hook;   // those with a listener, in the order of asking
+    ListHook<Command> waiting_hook;   // those with a callbacks, in the order of asking
     ListHook<Command> sending_hook;   // those to be sent, or the first of each run sent, in order
     Command *next_in_batch = nullptr; // checks that one script run decides
 };

@@ -37,7 +37,7 @@ Session::Session(SessionGroup &group, uint32_t seed, Redirects *redirects)
       breaker_(settings_.breaker, seed),
       permits_(group.permits) {}
 
-std::variant<Command *, Failure> Session::ask(std::span<Charge> charges, CheckCallbacks &listener,
+std::variant<Command *, Failure> Session::ask(std::span<Charge> charges, CheckCallbacks &callbacks,
                                               Time now) {
     if (group_.commands.in_use() - group_.background_commands >= settings_.max_pending) {
         note_problem("too many pending checks");
@@ -59,12 +59,12 @@ std::variant<Command *, Failure> Session::ask(std::span<Charge> charges, CheckCa
         note_problem("out of memory");
         return refuse(Failure::overload, now);
     }
-    check->listener = &listener;
+    check->callbacks = &callbacks;
     check->asked = now;
     check->hash_slot = charges.front().hash_slot;
     waiting_.push_back(*check);
     if (state_ == State::ready) {
-        send_later(*check);
+        to_send_.add(*check);
     }
     return check;
 }
@@ -78,17 +78,17 @@ Failure Session::refuse(Failure failure, Time now) {
 void Session::abandon(Command &check, Time now) {
     leave_permits(check, now);
     waiting_.remove(check);
-    check.listener = nullptr;
+    check.callbacks = nullptr;
     check.charges = {};
     if (check.is_to_send) {
-        forget_to_send(check);
+        to_send_.remove(check);
     }
     if (!check.is_sent) {
         recycle(check);
     }
 }
 
-void Session::hand_over(Command &check, std::span<Charge> charges, CheckCallbacks &listener,
+void Session::hand_over(Command &check, std::span<Charge> charges, CheckCallbacks &callbacks,
                         Time now) {
     if (check.is_sent) {
         check.is_sent_for_good = std::ranges::any_of(check.charges, &Charge::permit);
@@ -98,7 +98,7 @@ void Session::hand_over(Command &check, std::span<Charge> charges, CheckCallback
         charges[i].permit = std::exchange(check.charges[i].permit, nullptr);
     }
     check.charges = charges;
-    check.listener = &listener;
+    check.callbacks = &callbacks;
     check.is_handed_over = true;
 }
 
@@ -128,7 +128,7 @@ Session::Progress Session::received(std::string_view bytes, Time now) {
 
 void Session::connected() {
     state_ = State::logging_in;
-    shares_batches_ = true;
+    to_send_.set_shares_batches(true);
     problem_ = {};
     const std::string_view commands = login_.begin();
     reader_.reset();
@@ -232,7 +232,9 @@ Session::Progress Session::take_error(Command &command, std::string_view error, 
     }
     const bool is_across_slots = error.starts_with("CROSSSLOT");
     if ((is_across_slots || error.starts_with("TRYAGAIN")) && command.next_in_batch != nullptr) {
-        shares_batches_ = shares_batches_ && !is_across_slots;
+        if (is_across_slots) {
+            to_send_.set_shares_batches(false);
+        }
         send_apart(command, now);
         return Progress::more;
     }
@@ -270,8 +272,8 @@ void Session::note_problem_of_keys(const Command &check, std::string_view what,
                                    std::string_view redis_said) {
     note_problem(what, redis_said);
     problem_.is_of_keys = true;
-    if (check.listener != nullptr) {
-        problem_.checked = check.listener->describe(checked_);
+    if (check.callbacks != nullptr) {
+        problem_.checked = check.callbacks->describe(checked_);
     }
 }
 
@@ -297,7 +299,7 @@ void Session::disconnected(Lost lost, Time now) {
     unreachable_ = lost == Lost::unreachable;
     output_.clear();
     while (Command *check = to_send_.front()) {
-        forget_to_send(*check);
+        to_send_.remove(*check);
     }
     while (Command *command = to_answer_.front()) {
         to_answer_.remove(*command);
@@ -312,11 +314,11 @@ void Session::disconnected(Lost lost, Time now) {
 bool Session::expire(Time now) {
     while (!waiting_.empty() && waiting_.front()->asked + settings_.timeout <= now) {
         Command &check = *waiting_.front();
-        CheckCallbacks *listener = check.listener;
+        CheckCallbacks *callbacks = check.callbacks;
         check.timed_out = true;
         abandon(check, now);
         note_problem(is_ready() ? "no answer in time" : "no connection in time");
-        tell(listener, Failure::timeout, now);
+        tell(callbacks, Failure::timeout, now);
     }
     const auto look = permits_.next_look();
     if (look && *look <= now) {
@@ -368,21 +370,21 @@ void Session::fail(Command &command, Failure failure, Time now) {
 }
 
 void Session::finish(Command &check, std::optional<Failure> failure, Time now) {
-    CheckCallbacks *listener = check.listener;
-    if (listener != nullptr) {
+    CheckCallbacks *callbacks = check.callbacks;
+    if (callbacks != nullptr) {
         waiting_.remove(check);
     }
     const bool timed_out = check.timed_out;
     recycle(check);
     if (!timed_out) {
-        tell(listener, failure, now);
+        tell(callbacks, failure, now);
     }
 }
 
-void Session::tell(CheckCallbacks *listener, std::optional<Failure> failure, Time now) {
+void Session::tell(CheckCallbacks *callbacks, std::optional<Failure> failure, Time now) {
     count(failure, now);
-    if (listener != nullptr) {
-        listener->on_answer(failure);
+    if (callbacks != nullptr) {
+        callbacks->on_answer(failure);
     }
 }
 

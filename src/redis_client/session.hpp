@@ -14,6 +14,7 @@
 #include "login.hpp"
 #include "redirect.hpp"
 #include "resp.hpp"
+#include "send_queue.hpp"
 #include "session_group.hpp"
 
 #include <array>
@@ -58,19 +59,19 @@ class Session {
     Session(const Session &) = delete;
     Session &operator=(const Session &) = delete;
 
-    /// Asks for all charges, most_rules of them at most, or none. Either the listener is told
+    /// Asks for all charges, most_rules of them at most, or none. Either the callbacks is told
     /// later, or there is a failure at once. Where no connection is ready the check waits for one,
     /// unless the last attempt to get one failed, or too many checks did.
-    std::variant<Command *, Failure> ask(std::span<Charge> charges, CheckCallbacks &listener,
+    std::variant<Command *, Failure> ask(std::span<Charge> charges, CheckCallbacks &callbacks,
                                          Time now);
 
-    /// The check's listener, and its charges, are no longer there.
+    /// The check's callbacks, and its charges, are no longer there.
     void abandon(Command &check, Time now);
 
-    /// Another listener, with copies of the charges and of all that they refer to, waits for the
+    /// Another callbacks, with copies of the charges and of all that they refer to, waits for the
     /// answer from now on. The permits are given back: at once if the check was sent, else when it
     /// is answered.
-    void hand_over(Command &check, std::span<Charge> charges, CheckCallbacks &listener, Time now);
+    void hand_over(Command &check, std::span<Charge> charges, CheckCallbacks &callbacks, Time now);
 
     /// Gives back what an answered check has charged. Lost where the connection breaks before Redis
     /// has it, or where its key has moved to another node since then, but for permits.
@@ -181,16 +182,13 @@ class Session {
     void note_failed_checks(const Command &first, std::string_view error);
     void fail(Command &command, Failure failure, Time now);
     void finish(Command &check, std::optional<Failure> failure, Time now);
-    void tell(CheckCallbacks *listener, std::optional<Failure> failure, Time now);
+    void tell(CheckCallbacks *callbacks, std::optional<Failure> failure, Time now);
     Command *new_command(Command::Kind kind);
     void recycle(Command &command);
 
     // session_sending.cpp
     bool prepare(Command &check, std::span<Charge> charges);
-    void send_later(Command &check);
-    void forget_to_send(Command &check);
     void send_waiting();
-    Command &take_batch();
     bool send(Command &first, Time now);
     bool send_asking(Time now);
     void send_in_full(Command &first, Time now);
@@ -234,9 +232,8 @@ class Session {
     size_t pending_ = 0; // of the group's commands
     size_t refunds_ = 0; // of them
     bool refuses_background_commands_ = false;
-    bool shares_batches_ = true; // Redis takes keys of several checks in one command
     IntrusiveList<Command, &Command::waiting_hook> waiting_;
-    IntrusiveList<Command, &Command::sending_hook> to_send_;
+    SendQueue to_send_;
     IntrusiveList<Command, &Command::sending_hook> to_answer_; // the first commands of runs
 };
 

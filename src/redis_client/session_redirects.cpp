@@ -43,7 +43,7 @@ void Session::redirect(Command &first, const Redirect &to, std::string_view erro
 /// The command is to become another session's.
 void Session::leave(Command &command) {
     --pending_;
-    if (command.listener != nullptr) {
+    if (command.callbacks != nullptr) {
         waiting_.remove(command);
     }
 }
@@ -66,14 +66,14 @@ void Session::take_over(Command &command, Redirect::Kind kind, Time now) {
             permits_.adopt(*charge.permit);
         }
     }
-    if (command.listener != nullptr) {
+    if (command.callbacks != nullptr) {
         wait(command);
     }
     if (unreachable_) {
         fail(command, Failure::connect, now);
     } else if (command.kind == Command::Kind::check) {
         if (state_ == State::ready) {
-            send_later(command);
+            to_send_.add(command);
         }
     } else if (command.kind == Command::Kind::renewal) {
         resend_renewal(command, from, now);

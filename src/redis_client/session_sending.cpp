@@ -4,44 +4,9 @@
 #include "answer.hpp"
 #include "commands.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace redis_client {
-
-namespace {
-
-/// Whether one script run can decide both: their rules' numbers are the same, and no argument is
-/// the check's own.
-bool can_share_batch(const Command &check, const Command &other) {
-    const auto same = [](const Charge &charge, const Charge &other_charge) {
-        return charge.arguments == other_charge.arguments && charge.dry_run == other_charge.dry_run;
-    };
-    return check.hash_slot == other.hash_slot && check.needs_asking == other.needs_asking &&
-           std::ranges::equal(check.charges, other.charges, same);
-}
-
-/// How long Redis works for a charge, in charges of one unit: a log has an entry for each.
-size_t work_of(const Charge &charge) {
-    constexpr uint64_t entries_like_one_charge = 16;
-    const bool is_log = charge.quota.algorithm == rate_limit::Algorithm::sliding_log;
-    return 1 + (is_log ? charge.quota.cost / entries_like_one_charge : 0);
-}
-
-/// A run is to stay below a millisecond, and its answers within a reply.
-size_t longest_batch(const Command &check) {
-    constexpr size_t most_work = 64;
-    constexpr size_t room_for_failure = 512;
-    size_t work = 0;
-    for (const Charge &charge : check.charges) {
-        work += work_of(charge);
-    }
-    const size_t checks = std::min(most_work / std::max<size_t>(work, 1),
-                                   (Reply::longest_text - room_for_failure) / check.reply_size);
-    return std::max<size_t>(checks, 1);
-}
-
-} // namespace
 
 /// False without memory.
 bool Session::prepare(Command &check, std::span<Charge> charges) {
@@ -64,25 +29,15 @@ bool Session::prepare(Command &check, std::span<Charge> charges) {
     return true;
 }
 
-void Session::send_later(Command &check) {
-    check.is_to_send = true;
-    to_send_.push_back(check);
-}
-
-void Session::forget_to_send(Command &check) {
-    to_send_.remove(check);
-    check.is_to_send = false;
-}
-
 void Session::send_waiting() {
     for (Command *check = waiting_.front(); check != nullptr; check = check->waiting_hook.next) {
-        send_later(*check);
+        to_send_.add(*check);
     }
 }
 
 void Session::flush(Time now) {
     while (!to_send_.empty()) {
-        send_or_fail(take_batch(), now);
+        send_or_fail(to_send_.take_batch(group_.scripts), now);
     }
 }
 
@@ -91,27 +46,6 @@ void Session::send_or_fail(Command &first, Time now) {
         note_problem("out of memory");
         fail(first, Failure::overload, now);
     }
-}
-
-/// The first check that is to be sent, followed by those that can share its run.
-Command &Session::take_batch() {
-    Command &first = *to_send_.front();
-    forget_to_send(first);
-    const bool can_share =
-        shares_batches_ && group_.scripts.batch(shape_of(first.charges)) != nullptr;
-    size_t room = can_share ? longest_batch(first) - 1 : 0;
-    size_t looks = 256; // so that many that share nothing do not each look at all others
-    Command *last = &first;
-    for (Command *check = to_send_.front(); check != nullptr && room > 0 && looks > 0; --looks) {
-        Command &other = *std::exchange(check, check->sending_hook.next);
-        if (can_share_batch(first, other)) {
-            forget_to_send(other);
-            last->next_in_batch = &other;
-            last = &other;
-            --room;
-        }
-    }
-    return first;
 }
 
 /// A run of checks, or a release. False without memory, and nothing was sent.
@@ -192,13 +126,13 @@ void Session::drop(Command &command) {
         finish_background_command(command, false);
         return;
     }
-    CheckCallbacks *listener = command.listener;
-    if (listener != nullptr) {
+    CheckCallbacks *callbacks = command.callbacks;
+    if (callbacks != nullptr) {
         waiting_.remove(command);
     }
     recycle(command);
-    if (listener != nullptr) {
-        listener->on_answer(Failure::reply);
+    if (callbacks != nullptr) {
+        callbacks->on_answer(Failure::reply);
     }
 }
 

@@ -76,7 +76,7 @@ void Cluster::on_redirect(const Session & /*from*/, const Redirect &to) {
 }
 
 void Cluster::ask_again(Command &command, const Session & /*from*/, const Redirect &to) {
-    require(command.listener == nullptr || ++redirects_[command.listener] <= 5,
+    require(command.callbacks == nullptr || ++redirects_[command.callbacks] <= 5,
             "no check goes for ever");
     session_at(to.port).take_over(command, to.kind, now_);
 }
