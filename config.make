@@ -35,7 +35,7 @@ $NGX_OBJS/addon/$redis_rate_limit_name.$ngx_objext: CFLAGS += -std=c++20 -fno-ex
 END
 done
 
-# Files that are a part of an object.
+# The object $1 depends on the files $2, which are embedded in it.
 redis_rate_limit_embeds() {
     cat << END >> "$NGX_MAKEFILE"
 
