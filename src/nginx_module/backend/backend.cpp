@@ -12,7 +12,7 @@ namespace nginx_module {
 
 namespace {
 
-/// One Redis, or whoever is the master among several.
+/// A backend that asks one node: the only Redis, or the master that Sentinels name.
 class SingleNode final : public Backend {
   public:
     SingleNode(const BackendConf &conf, ngx_log_t *log)

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds between_maps{1000};
 
-/// The same, at another port.
+/// Returns the same address with another port.
 Address with_port(const Address &address, in_port_t port) {
     ngx_sockaddr_t changed{};
     const ngx_addr_t addr = address.addr();
@@ -46,7 +46,7 @@ Cluster::Cluster(const BackendConf &conf, ngx_log_t *log)
 Cluster::~Cluster() {
     stop_timer(deadline_timer_);
     stop_timer(map_timer_);
-    waiting_.disconnected(Session::Lost::unreachable, now()); // whoever still waits is told
+    waiting_.disconnected(Session::Lost::unreachable, now()); // fails what still waits
 }
 
 std::variant<Command *, redis_client::Failure>
@@ -84,7 +84,7 @@ void Cluster::refund(std::span<redis_client::Charge> charges) {
     if (Master *master = serving_[charges.front().hash_slot]) {
         node_of(*master).refund(charges);
     } else {
-        waiting_.refund(charges, now()); // Redis cannot be told, but who asked is
+        waiting_.refund(charges, now()); // Redis gets nothing back, but the charges are reset
     }
 }
 
@@ -116,8 +116,8 @@ Node &Cluster::node_of(Master &master) {
     return *master.node;
 }
 
-/// Unless a resolver finds others, names have the addresses that the configuration or the cluster
-/// knows.
+/// Makes the address of a server. A name has the addresses that the configuration or the cluster
+/// knows for it, unless a resolver finds others.
 ServerAddress Cluster::name_of(std::string_view host, in_port_t port,
                                std::string_view address) const {
     ServerAddress name{
@@ -137,7 +137,8 @@ ServerAddress Cluster::name_of(std::string_view host, in_port_t port,
     return name;
 }
 
-/// Null where the name leads nowhere, or somebody names ever more of them.
+/// Returns the master of that name, and makes it if it is new. Returns null if the name has no
+/// address, or if there are already as many masters as a cluster may have.
 Cluster::Master *Cluster::master_at(std::string_view host, in_port_t port,
                                     std::string_view address) {
     const auto known = std::ranges::find_if(masters_, [&](const auto &master) {
@@ -190,7 +191,7 @@ void Cluster::serve(uint16_t hash_slot, Master &by) {
     by.serves.set(hash_slot);
 }
 
-/// The permits of `concurrency` rules follow their keys.
+/// Moves the permits of `concurrency` rules to the node that now serves their keys.
 void Cluster::move_permits(Master &to) {
     for (const auto &from : masters_) {
         if (from.get() != &to && from->node != nullptr &&
@@ -237,7 +238,8 @@ void Cluster::on_map(const redis_client::ClusterMap &map, std::string_view host)
     }
 }
 
-/// Those that serve nothing any more, when nobody waits for them and they keep no permits.
+/// Removes masters that serve nothing any more, if no check waits for them and they keep no
+/// permits.
 void Cluster::retire_masters() {
     std::erase_if(masters_, [](const auto &master) {
         if (master->serves.any()) {
@@ -254,7 +256,7 @@ void Cluster::retire_masters() {
     });
 }
 
-/// All keys are served by masters that can be reached, and by no others.
+/// Whether all keys are served, and each known master serves some of them and can be reached.
 bool Cluster::is_well() const {
     return std::ranges::find(serving_, nullptr) == serving_.end() &&
            std::ranges::all_of(masters_, [](const auto &master) {
@@ -263,7 +265,8 @@ bool Cluster::is_well() const {
            });
 }
 
-/// There is a map by now. What nobody serves fails, now and from now on.
+/// Called when a map has come. Sends the checks that wait to the nodes that serve their keys.
+/// Checks of keys that nobody serves fail, now and from now on.
 void Cluster::ask_waiting() {
     Command *waiting = nullptr;
     Command **last = &waiting;
@@ -298,7 +301,7 @@ void Cluster::on_no_map(std::string_view what, std::string_view detail) {
 
 void Cluster::want_map() {
     if (fetcher_.is_fetching()) {
-        is_wanted_again_ = true; // what is on its way may be older
+        is_wanted_again_ = true; // the map that is on its way may be older
     } else if (!map_timer_.timer_set) {
         start_timer(map_timer_, fetched_ + between_maps - now());
     }

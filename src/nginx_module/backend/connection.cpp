@@ -78,7 +78,8 @@ void Connection::close() {
     }
 }
 
-/// The errno is of the socket only where no TLS stands before it.
+/// Says why the connection broke. With TLS the errno is not that of the socket, so the last log
+/// message of OpenSSL says it.
 Connection::Loss Connection::broken() const {
     return tls_ == nullptr ? Loss{.what = broke, .error = ngx_socket_errno}
                            : Loss{.what = broke, .detail = log_.last()};
@@ -100,7 +101,7 @@ void Connection::finish_connecting() {
         return;
     }
     if (!is_local_) {
-        (void)ngx_tcp_nodelay(connection_); // a latency that is lost, no failure
+        (void)ngx_tcp_nodelay(connection_); // only costs latency if it fails
     }
     if (tls_ == nullptr) {
         begin();
@@ -137,7 +138,7 @@ void Connection::begin() {
 void Connection::read_now() {
     if (connection_ != nullptr && stage_ == Stage::connected) {
         connection_->read->ready = 1;
-        connection_->read->available = -1; // else recv() goes by what epoll has told
+        connection_->read->available = -1; // or recv() goes by what epoll has reported
         read();
     }
 }
@@ -165,7 +166,7 @@ void Connection::write() {
         finish_connecting();
     }
     if (connection_ == nullptr || stage_ != Stage::connected) {
-        return; // nothing is said before it is known to whom
+        return; // nothing is sent before the peer is verified
     }
     redis_client::ByteQueue &output = owner_.output();
     while (connection_ != nullptr && connection_->write->ready && !output.empty()) {
@@ -178,7 +179,7 @@ void Connection::write() {
         if (sent == NGX_ERROR) {
             const Loss loss = broken();
             const ngx_atomic_uint_t broken_one = connection_->number;
-            read_now(); // what the peer said before it closed tells more
+            read_now(); // what the peer sent before it closed says more
             if (connection_ != nullptr && connection_->number == broken_one) {
                 lose(loss);
             }

@@ -40,13 +40,14 @@ Node::Node(const BackendConf &conf, redis_client::SessionGroup &group, WorkerCou
 Node::~Node() {
     stop_timer(deadline_timer_);
     stop_timer(connection_timer_);
-    session_.disconnected(Session::Lost::unreachable, now()); // whoever still waits is told
+    session_.disconnected(Session::Lost::unreachable, now()); // fails what still waits
     tell_loss();
 }
 
 std::variant<redis_client::Command *, redis_client::Failure>
 Node::ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &listener) {
-    connect_if_dismissed(); // before the check, which may otherwise be answered while it is asked
+    // This comes first: if it failed after ask(), the check would be answered before we return it.
+    connect_if_dismissed();
     const auto asked = session_.ask(charges, listener, now());
     settle();
     return asked;
@@ -91,7 +92,8 @@ void Node::retire() {
     key_faults_.leave(address_source_->text());
 }
 
-/// Where the session tells of a redirect, it is in the middle of its replies.
+/// Does nothing while the session takes replies, and may call this for a redirect in the middle of
+/// them: on_bytes() does it then.
 void Node::settle_later() {
     if (!is_receiving_) {
         settle();
@@ -107,7 +109,7 @@ void Node::connect_if_dismissed() {
 void Node::connect() {
     start_timer(connection_timer_, conf_.connect_timeout);
     is_locating_ = true;
-    // half of the time, so that the rest suffices for an address that was good before
+    // Half of the time is left to connect, perhaps to an address that was good before.
     address_source_->locate(conf_.connect_timeout / 2);
 }
 
@@ -124,7 +126,7 @@ void Node::on_not_located(std::string_view what, std::string_view detail) {
     give_up({what, detail});
 }
 
-/// What was sent to the old place gets no verdict; what waits goes to the new one.
+/// Checks that were sent to the old master get no verdict. Checks that wait go to the new one.
 void Node::on_moved() {
     if (connection_.is_open()) {
         connection_.close();
@@ -138,7 +140,7 @@ void Node::on_moved() {
     settle();
 }
 
-/// No connection came about, or this one is of no use.
+/// Ends an attempt to connect that has failed, or a connection that is of no use.
 void Node::give_up(const Fault &fault, std::chrono::milliseconds longest_wait) {
     begin_outage(fault);
     is_locating_ = false;
@@ -191,26 +193,27 @@ void Node::on_ready() {
 }
 
 void Node::on_lost(const Connection::Loss &loss) {
-    // Redis counts as unreachable only when none of its addresses is of use.
+    // Redis counts as unreachable only if none of its addresses is of use.
     if (!session_.is_ready() && !session_.is_unreachable() && address_source_->use_next()) {
         session_.disconnected(Session::Lost::in_use, now());
         start_timer(connection_timer_, std::chrono::milliseconds{0});
         settle();
         return;
     }
-    // A Redis, or what stands before it, may close what nobody used for a while.
+    // It is no fault if Redis, or a proxy before it, closes a connection that nobody has used.
     if (!has_served() || session_.pending() > 0) {
         begin_outage({loss.what, loss.detail, loss.error});
     }
     disconnected(session_.is_ready() ? Session::Lost::in_use : Session::Lost::unreachable);
 }
 
-/// As the worker is to leave; worker_shutdown_timeout does not ask whether the connection is idle.
+/// Closes the connection, because the worker shuts down. When worker_shutdown_timeout has passed,
+/// nginx does not look whether the connection is idle.
 void Node::on_dismissed() {
     connection_.close();
     stop_timer(connection_timer_);
     session_.disconnected(Session::Lost::in_use, now());
-    told_ = session_.counters(); // nginx's own doing, no fault to tell of
+    told_ = session_.counters(); // nginx closed it: there is no fault to log
     tell_loss();
     if (session_.has_waiting() || session_.has_background_commands()) {
         start_timer(connection_timer_, std::chrono::milliseconds{0});
@@ -218,8 +221,9 @@ void Node::on_dismissed() {
     set_deadline_timer();
 }
 
-/// A connection that served for a while may be replaced at once, by one to the same address. One
-/// that does not come about, or breaks again and again, is not to be asked for in a loop.
+/// Whether the connection was ready for a while. Then it may be replaced at once, by one to the
+/// same address. A connection that fails at once, or breaks again and again, must not be replaced
+/// in a loop without a wait.
 bool Node::has_served() const {
     constexpr std::chrono::milliseconds a_while{1000};
     return session_.is_ready() && now() - ready_since_ >= a_while;
@@ -264,8 +268,8 @@ void Node::on_deadline() {
     settle();
 }
 
-/// After anything that may have changed what waits: the timer, the outage, and whether the
-/// connection may go.
+/// Must be called after every call of the session. Logs and counts what has changed in it, sets the
+/// deadline timer, and lets the connection go if it is not needed any more.
 void Node::settle() {
     const auto &counters = session_.counters();
     if (counters.not_asked != told_.not_asked && faults_.is_lasting()) {
@@ -304,8 +308,8 @@ void Node::tell_loss() {
     }
 }
 
-/// While somebody waits for a verdict, or Redis is to be told something that it can be told, the
-/// timer keeps a worker that is to leave.
+/// The timer keeps a worker alive that shuts down, while a check waits for its verdict or while a
+/// background command waits that Redis can take.
 void Node::set_deadline_timer() {
     const auto next = session_.next_expiry();
     if (next && (!deadline_timer_.timer_set ||
@@ -318,7 +322,7 @@ void Node::set_deadline_timer() {
     deadline_timer_.cancelable = session_.has_waiting() || has_background_commands ? 0 : 1;
 }
 
-/// What stands between an open connection and its first check.
+/// Returns what a connection that is not ready is doing, for the log. It is empty for others.
 std::string_view Node::stage() const {
     if (is_locating_) {
         return "looking for it";
@@ -349,7 +353,8 @@ void Node::tell_key_failures() {
     }
 }
 
-/// Only a success after this can end the outage.
+/// Records and logs a fault. Only a success after it can end the outage, so the timer that would
+/// end it stops.
 void Node::begin_outage(const Fault &fault) {
     tell_key_failures();
     const uint64_t failed_checks = session_.counters().failures - told_.failures;
@@ -363,8 +368,8 @@ void Node::begin_outage(const Fault &fault) {
     }
 }
 
-/// After a success. Where the last failure was a moment ago, the end is told when nothing else has
-/// failed for long enough, though nobody may ask any more.
+/// Ends the outage after a success. If the last failure was only a moment ago, a timer does it when
+/// nothing else has failed for long enough, even if no more checks are asked.
 void Node::end_outage() {
     faults_.succeed(address_source_->text());
     key_faults_.succeed(address_source_->text());

@@ -8,7 +8,7 @@ namespace nginx_module {
 
 namespace {
 
-/// An address, or a name that some Redis has told.
+/// An address, or a name that comes from some Redis.
 using Place = LogText<redis_client::longest_host>;
 
 } // namespace

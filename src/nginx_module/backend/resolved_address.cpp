@@ -77,11 +77,11 @@ void ResolvedAddress::on_resolved() {
     }
 }
 
-/// The address in use stays so if it is still one of them.
+/// Takes over the addresses that were found. The address in use stays in use if it is one of them.
 void ResolvedAddress::take_addresses() {
     std::vector<Address> found;
     for (const ngx_resolver_addr_t &one : std::span(lookup_->addrs, lookup_->naddrs)) {
-        ngx_sockaddr_t address{}; // nginx may show others the same ones
+        ngx_sockaddr_t address{}; // a copy, because nginx may give others the same ones
         ngx_memcpy(&address, one.sockaddr, one.socklen);
         ngx_inet_set_port(&address.sockaddr, name_.port);
         found.emplace_back(&address.sockaddr, one.socklen);

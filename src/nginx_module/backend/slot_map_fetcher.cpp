@@ -14,7 +14,8 @@ SlotMapFetcher::SlotMapFetcher(Callbacks &owner, const BackendConf &conf, ngx_lo
       query_(conf.session.username, conf.session.password),
       connection_(*this, log, conf.tls.get()) {
     set_nodes({});
-    next_ = static_cast<size_t>(ngx_random()) % hosts_.size(); // else all workers ask one
+    // A random one is the first, or all workers would ask the same.
+    next_ = static_cast<size_t>(ngx_random()) % hosts_.size();
     set_up_timer(timer_, this, log, [](ngx_event_t *event) noexcept {
         static_cast<SlotMapFetcher *>(event->data)->ask_next("no answer in time", {});
     });
@@ -105,7 +106,7 @@ void SlotMapFetcher::on_bytes(std::string_view bytes) {
     }
 }
 
-/// As the worker is to leave by the end of worker_shutdown_timeout.
+/// Stops, because the worker shuts down and worker_shutdown_timeout has passed.
 void SlotMapFetcher::on_dismissed() {
     is_fetching_ = false;
     stop();
