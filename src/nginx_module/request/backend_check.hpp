@@ -1,4 +1,4 @@
-// What a request asks of a backend: one check for all rules that can be asked together.
+// A request's check at a backend: one check for all rules that can be asked together.
 #pragma once
 
 #include "../ngx.hpp"
@@ -14,16 +14,17 @@ class Backend;
 class RequestState;
 class WorkerCounters;
 
-/// In the request's pool.
+/// Lives in the request's pool.
 class BackendCheck final : public redis_client::CheckCallbacks {
   public:
     /// The charges are those of the rules, in their order.
     BackendCheck(RequestState &state, Backend &backend, std::span<redis_client::Charge> charges,
                  std::span<AppliedRule> rules);
 
-    /// Returns false if there is no verdict, and nothing to wait for.
+    /// Asks the backend. Returns false if that failed at once: then no answer will come.
     bool ask();
-    /// The request is gone, and will not deal with the answer, whether it has come or not.
+    /// Called when the request is gone and will not deal with the answer, whether it has come or
+    /// not. The rules are charged and counted all the same.
     void abandon();
 
     /// Gives back what was charged.
@@ -34,7 +35,7 @@ class BackendCheck final : public redis_client::CheckCallbacks {
     /// Gives the rules what Redis answered. Without an answer they stay without a verdict.
     void take_answer();
 
-    BackendCheck *next = nullptr; // in RequestState::checks()
+    BackendCheck *next = nullptr; // the next one of the request's checks
 
   private:
     void on_answer(std::optional<redis_client::Failure> failure) override;

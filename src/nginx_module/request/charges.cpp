@@ -22,8 +22,8 @@ std::string_view write_redis_key(const AppliedRule &applied, uint64_t shard,
                                          : format.write(applied.key, out);
 }
 
-/// What the request has charged before to the key that the charge has by now. A cost that is never
-/// granted is asked for as a whole, so that Redis says so.
+/// Returns what the request has already charged to the charge's Redis key. Returns 0 for a cost
+/// that is never granted: it is asked for as a whole, so that Redis says so.
 uint64_t charged_before(const AppliedRules &before, const AppliedRule &applied) {
     const redis_client::Charge &charge = *applied.charge;
     return charge.quota.cost <= charge.quota.capacity()
@@ -31,7 +31,7 @@ uint64_t charged_before(const AppliedRules &before, const AppliedRule &applied) 
                : 0;
 }
 
-/// Gives the charge one of so many shards. Returns false if memory ran out.
+/// Gives the charge one of the rule's shards. Returns false if memory ran out.
 bool set_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule &applied,
                uint64_t shards, uint64_t shard) {
     rate_limit::RedisKeyBuffer buffer;
@@ -58,7 +58,8 @@ bool choose_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule
     if (const AppliedRule *last = before.last_charge(*applied.rule, applied.key)) {
         return set_shard(r, before, applied, shards, std::min(last->shard, shards - 1));
     }
-    // The last shard has least. It says that the cost is never granted, whatever chance decides.
+    // The last shard has the smallest part of the limit. If the cost is too large for it, the last
+    // shard is always asked, so that it does not depend on chance that the cost is never granted.
     const bool is_too_much =
         applied.quota.cost > rate_limit::smallest_capacity(applied.quota, shards);
     return set_shard(r, before, applied, shards, is_too_much ? shards - 1 : chance % shards);

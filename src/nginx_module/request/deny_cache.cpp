@@ -11,15 +11,16 @@ namespace nginx_module {
 
 namespace {
 
-/// A permit, and what is refunded, may come back at any time, and a dry run denies nothing. Of
-/// a counter that the request has charged before, the denial is that of a smaller cost.
+/// Whether a denial of the rule may be cached. Permits and refunded units may come back at any
+/// time, and a dry run denies nothing. If the request has already charged the counter, Redis was
+/// asked for a smaller cost than other requests ask for.
 bool is_cacheable(const AppliedRule &applied) {
     return !applied.dry_run && !applied.rule->is_refunded && applied.charge->quota.charged == 0 &&
            applied.rule->zone->deny_cache.count() > 0 &&
            applied.charge->quota.algorithm != rate_limit::Algorithm::concurrency;
 }
 
-/// Of all that the denial depends on: where the counter is, and what was asked of it.
+/// Returns a hash of all that a denial depends on: where the counter is, and what was asked of it.
 rate_limit::Hash hash_of(const AppliedRule &applied) {
     const ZoneConf &zone = *applied.rule->zone;
     const redis_client::Charge &charge = *applied.charge;

@@ -1,4 +1,4 @@
-// The deny cache: what Redis denied until some time, as all workers of this host know it.
+// The deny cache: denials of Redis that hold until some time, for all workers of this host.
 #pragma once
 
 #include "../ngx.hpp"
@@ -16,7 +16,7 @@ namespace nginx_module {
 std::span<AppliedRule> find_denials(ngx_http_request_t *r, const AppliedRules &before,
                                     std::span<AppliedRule> rules, std::chrono::microseconds now);
 
-/// Remembers a denial by Redis. Times are precise_now().
+/// Remembers the rule's verdict if it is a denial that may be cached. Times are of precise_now().
 void remember_denial(const AppliedRule &applied, const rate_limit::DenyTable::CheckTimes &times);
 
 } // namespace nginx_module

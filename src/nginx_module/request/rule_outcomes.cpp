@@ -64,7 +64,7 @@ void count_top_key(const ZoneConf &zone, std::string_view key) {
     zone.memory.top_keys().count(zone.memory.seed(), kept, key);
 }
 
-/// One rejection of the key for each zone, however many of its rules deny.
+/// Counts one rejection of the key for each zone, however many of its rules deny.
 void count_top_keys(std::span<const AppliedRule> rules) {
     for (auto applied = rules.begin(); applied != rules.end(); ++applied) {
         const ZoneConf &zone = *applied->rule->zone;
