@@ -21,8 +21,8 @@ inline ngx_str_t to_ngx(std::string_view text) {
     return {text.size(), reinterpret_cast<u_char *>(const_cast<char *>(text.data()))};
 }
 
-/// Returns the time of the event loop's clock. It never steps back, and it does not start again from
-/// zero after 49 days on systems where nginx counts milliseconds in 32 bits.
+/// Returns the time of the event loop's clock. It never steps back, and it does not start again
+/// from zero after 49 days on systems where nginx counts milliseconds in 32 bits.
 inline std::chrono::milliseconds now() {
     static ngx_msec_t last = 0;
     static std::chrono::milliseconds total{0};

@@ -42,8 +42,8 @@ class SingleNode final : public Backend {
     Node node_;
 };
 
-/// The worker's backends, by their indexes in the one configuration that it has. Null where no rule
-/// uses a backend.
+/// The worker's running backends, by their indexes in the one configuration that it has. Null: no
+/// rule uses the backend.
 std::vector<std::unique_ptr<Backend>> &running_backends() {
     static std::vector<std::unique_ptr<Backend>> running;
     return running;

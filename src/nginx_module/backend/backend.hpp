@@ -49,7 +49,7 @@ Backend &backend_of(const BackendConf &conf);
 
 /// Connects to all backends that rules use, so that the first request need not wait for that.
 void start_backends(const MainConf &conf);
-/// Closes all of them, because the worker ends.
+/// Closes all running backends, because the worker ends.
 void stop_backends();
 
 } // namespace nginx_module

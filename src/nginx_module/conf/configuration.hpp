@@ -25,12 +25,12 @@ enum class Mode : uint8_t { standalone, sentinel, cluster };
 /// The modes as configurations and metrics name them, in the order of Mode.
 inline constexpr std::string_view mode_names[] = {"standalone", "sentinel", "cluster"};
 
-/// `redis_rate_limit_backend`: a Redis and how to talk to it.
+/// The settings of a `redis_rate_limit_backend`: a Redis and how to talk to it.
 struct BackendConf {
     /// `an_index` is its place among the configuration's backends.
     BackendConf(size_t an_index, std::string a_name) : index(an_index), name(std::move(a_name)) {}
 
-    size_t index; // by which a worker finds its end of the backend, see backend_of()
+    size_t index; // a worker finds its running backend by this, see backend_of()
     std::string name;
     Mode mode = Mode::standalone;
     std::vector<ServerAddress> servers; // one Redis, the Sentinels, or some nodes of the cluster
@@ -42,7 +42,7 @@ struct BackendConf {
     std::string prefix = "rl:";
     std::chrono::milliseconds connect_timeout{250};
     uint64_t identity = 0;                                   // a hash that no other Redis has
-    bool is_used() const { return !session.shapes.empty(); } // by a rule
+    bool is_used() const { return !session.shapes.empty(); } // a rule uses it
     BackendMemory memory;
 };
 

@@ -32,7 +32,7 @@ class BackendCheck final : public redis_client::CheckCallbacks {
     /// Gives back the permits that the request holds, because it ends.
     void release_permits();
 
-    /// Gives the rules what Redis answered. Without an answer they stay without a verdict.
+    /// Gives the rules what Redis answered. If it did not answer, they stay without a verdict.
     void take_answer();
 
     BackendCheck *next = nullptr; // the next one of the request's checks
@@ -45,12 +45,12 @@ class BackendCheck final : public redis_client::CheckCallbacks {
     Backend &backend_;
     std::span<redis_client::Charge> charges_;
     std::span<AppliedRule> rules_;
-    redis_client::Command *command_ = nullptr; // null when nothing is waited for
+    redis_client::Command *command_ = nullptr; // null if no answer is awaited
     std::optional<redis_client::Failure> failure_;
 };
 
-/// Makes one check for each backend, and in a cluster one for each hash slot: a chain by
-/// BackendCheck::next. Returns null if memory ran out.
+/// Makes one check for each backend, and in a cluster one for each hash slot. Returns the first of
+/// a list, which BackendCheck::next links; or null if memory ran out.
 BackendCheck *make_checks(ngx_http_request_t *r, RequestState &state, std::span<AppliedRule> rules);
 
 } // namespace nginx_module

@@ -51,7 +51,7 @@ bool set_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule &a
     return true;
 }
 
-/// `chance` is a random number.
+/// Gives the charge its shard, see choose_shards(). `chance` is a random number.
 bool choose_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule &applied,
                   uint64_t chance) {
     const uint64_t shards = shards_of(applied);
@@ -69,7 +69,7 @@ bool choose_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule
 
 bool choose_shards(ngx_http_request_t *r, const AppliedRules &before,
                    std::span<AppliedRule> rules) {
-    // One for all: shards of the same number are in one hash slot of a cluster.
+    // All rules use the same number: shards of the same number are in one hash slot of a cluster.
     const auto chance = static_cast<uint64_t>(ngx_random());
     return std::ranges::all_of(
         rules, [&](AppliedRule &rule) { return choose_shard(r, before, rule, chance); });

@@ -11,8 +11,8 @@
 namespace nginx_module {
 
 /// Gives the charges of the rules their Redis keys and quotas: those of the rule, or of one of its
-/// shards. That is the shard that the request has charged before, by another rule of the counter,
-/// or else one at random. Returns false if memory ran out.
+/// shards. If the request has already charged the counter by another rule, it is the shard of that
+/// rule; if not, it is one at random. Returns false if memory ran out.
 bool choose_shards(ngx_http_request_t *r, const AppliedRules &before, std::span<AppliedRule> rules);
 
 /// Gives the charge another shard at random, because the one that it has is known to deny. Returns

@@ -33,7 +33,7 @@ rate_limit::Hash hash_of(const AppliedRule &applied) {
                                {bytes.data(), charge.redis_key.size() + sizeof(numbers)});
 }
 
-/// Gives the rule the verdict that is known, if there is one.
+/// Gives the rule the denial that is known. Returns false if none is known.
 bool find_denial(AppliedRule &applied, std::chrono::microseconds now) {
     const ZoneConf &zone = *applied.rule->zone;
     const rate_limit::DenyTable table = zone.memory.deny_table();
@@ -50,7 +50,7 @@ bool find_denial(AppliedRule &applied, std::chrono::microseconds now) {
     return true;
 }
 
-/// Of a rule with shards, two have to be known to deny.
+/// Whether the rule is known to deny. If it has shards, two of them must be known to deny.
 bool is_known_to_deny(ngx_http_request_t *r, const AppliedRules &before, AppliedRule &rule,
                       std::chrono::microseconds now) {
     if (!find_denial(rule, now)) {

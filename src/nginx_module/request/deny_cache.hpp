@@ -11,8 +11,8 @@
 namespace nginx_module {
 
 /// Moves the rules that are known to deny to the front, gives them their verdicts and returns them.
-/// Of a rule with shards, two have to be known to deny. The charges have their Redis keys; `now` is
-/// precise_now().
+/// If a rule has shards, two of them must be known to deny. The charges must have their Redis keys,
+/// and `now` is precise_now(). `before` are the rules that were applied to the request before.
 std::span<AppliedRule> find_denials(ngx_http_request_t *r, const AppliedRules &before,
                                     std::span<AppliedRule> rules, std::chrono::microseconds now);
 
