@@ -18,11 +18,11 @@ class SingleNode final : public Backend {
     SingleNode(const BackendConf &conf, ngx_log_t *log)
         : Backend(conf),
           node_(conf, group_, counters_, log,
-                [&](AddressSource::Callbacks &owner) -> std::unique_ptr<AddressSource> {
+                [&](AddressSource::Callbacks &callbacks) -> std::unique_ptr<AddressSource> {
                     if (conf.mode == Mode::sentinel) {
-                        return std::make_unique<SentinelMaster>(owner, conf, log);
+                        return std::make_unique<SentinelMaster>(callbacks, conf, log);
                     }
-                    return std::make_unique<ResolvedAddress>(owner, conf.resolver,
+                    return std::make_unique<ResolvedAddress>(callbacks, conf.resolver,
                                                              conf.servers.front());
                 }) {}
 

@@ -58,7 +58,7 @@ Cluster::ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbac
     if (!masters_.empty()) {
         want_map();
     }
-    settle_waiting();
+    update_waiting();
     return asked;
 }
 
@@ -67,7 +67,7 @@ void Cluster::abandon(Command &check) {
         node->abandon(check);
     } else {
         waiting_.abandon(check, now());
-        settle_waiting();
+        update_waiting();
     }
 }
 
@@ -108,8 +108,8 @@ Node &Cluster::node_of(Master &master) {
         Node::Callbacks &self = *this;
         master.node = std::make_unique<Node>(
             conf_, group_, counters_, log_,
-            [&](AddressSource::Callbacks &owner) {
-                return std::make_unique<ResolvedAddress>(owner, conf_.resolver, master.name);
+            [&](AddressSource::Callbacks &callbacks) {
+                return std::make_unique<ResolvedAddress>(callbacks, conf_.resolver, master.name);
             },
             &self);
     }
@@ -180,7 +180,7 @@ void Cluster::ask_again(Command &call, const Session &from, const Redirect &to) 
         node_of(*master).take_over(call, to.kind);
     } else {
         waiting_.take_over(call, to.kind, now());
-        settle_waiting();
+        update_waiting();
     }
 }
 
@@ -212,11 +212,11 @@ void Cluster::on_map(const redis_client::ClusterMap &map, std::string_view host)
     }
     serving_.fill(nullptr);
     std::vector<ServerAddress> nodes;
-    for (const auto &told : map.masters()) {
-        const std::string_view its_host = told.endpoint.host.empty() ? host : told.endpoint.host;
-        if (Master *master = master_at(its_host, told.endpoint.port, told.address)) {
+    for (const auto &entry : map.masters()) {
+        const std::string_view its_host = entry.endpoint.host.empty() ? host : entry.endpoint.host;
+        if (Master *master = master_at(its_host, entry.endpoint.port, entry.address)) {
             for (size_t slot = 0; slot < redis_client::hash_slots; ++slot) {
-                if (told.serves[slot]) {
+                if (entry.serves[slot]) {
                     serve(static_cast<uint16_t>(slot), *master);
                 }
             }
@@ -284,7 +284,7 @@ void Cluster::ask_waiting() {
             waiting_.take_over(call, Redirect::Kind::moved, now());
         }
     }
-    settle_waiting();
+    update_waiting();
 }
 
 void Cluster::on_no_map(std::string_view what, std::string_view detail) {
@@ -292,7 +292,7 @@ void Cluster::on_no_map(std::string_view what, std::string_view detail) {
         faults_.fail({what, detail}, fetcher_.text(), 0);
         counters_.connection_failed();
         waiting_.disconnected(Session::Lost::unreachable, now());
-        settle_waiting();
+        update_waiting();
         start_timer(map_timer_, backoff_.next(static_cast<uint32_t>(ngx_random())));
     } else {
         want_map();
@@ -315,15 +315,16 @@ void Cluster::on_map_timer() {
 
 void Cluster::on_deadline() {
     (void)waiting_.expire(now());
-    settle_waiting();
+    update_waiting();
 }
 
-void Cluster::settle_waiting() {
+void Cluster::update_waiting() {
     const uint64_t failures = waiting_.counters().failures;
-    if (failures != told_failures_) {
+    if (failures != reported_failures_) {
         const std::string_view what = masters_.empty() ? "nobody has told who serves the keys"
                                                        : "nobody serves some of the keys";
-        faults_.fail({what}, fetcher_.text(), failures - std::exchange(told_failures_, failures));
+        faults_.fail({what}, fetcher_.text(),
+                     failures - std::exchange(reported_failures_, failures));
     }
     if (const auto next = waiting_.next_expiry()) {
         start_timer(deadline_timer_, *next - now());

@@ -74,16 +74,16 @@ class Cluster final : public Backend, Node::Callbacks, SlotMapFetcher::Callbacks
     void want_map();
     void on_map_timer();
     void on_deadline();
-    void settle_waiting();
+    void update_waiting();
 
     const BackendConf &conf_;
     ngx_log_t *log_;
     std::vector<std::unique_ptr<Master>> masters_;
     std::array<Master *, redis_client::hash_slots> serving_{}; // null: no master serves it
 
-    redis_client::Session waiting_; // has the checks that no node can take; never connected
-    uint64_t told_failures_ = 0;    // failures of waiting_ that the log knows
-    ngx_event_t deadline_timer_{};  // the next deadline of waiting_
+    redis_client::Session waiting_;  // has the checks that no node can take; never connected
+    uint64_t reported_failures_ = 0; // failures of waiting_ that the log knows
+    ngx_event_t deadline_timer_{};   // the next deadline of waiting_
 
     SlotMapFetcher fetcher_;
     std::chrono::milliseconds fetched_{0}; // when the last fetch began

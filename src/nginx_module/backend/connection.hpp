@@ -39,7 +39,7 @@ class Connection {
     };
 
     /// If `tls` is null, connections are plain.
-    Connection(Callbacks &owner, ngx_log_t *log, const TlsContext *tls);
+    Connection(Callbacks &callbacks, ngx_log_t *log, const TlsContext *tls);
     ~Connection() { close(); }
     Connection(const Connection &) = delete;
     Connection &operator=(const Connection &) = delete;
@@ -75,14 +75,14 @@ class Connection {
   private:
     void set_handlers();
     void finish_connecting();
-    void go_on(TlsPeer::Handshake handshake);
+    void continue_handshake(TlsPeer::Handshake handshake);
     void begin();
     void read();
     void write();
     Loss broken() const;
     void lose(const Loss &loss);
 
-    Callbacks &owner_;
+    Callbacks &callbacks_;
     QuietLog log_; // keeps messages back: a fault is logged once in an outage
     const TlsContext *tls_context_;
     std::unique_ptr<TlsPeer> tls_; // the TLS end of the connections to host_

@@ -35,9 +35,10 @@ class Node final : Connection::Callbacks, AddressSource::Callbacks {
         ~Callbacks() = default;
     };
 
-    /// Begins to connect at once. If `owner` is null, the node is not part of a cluster.
+    /// Begins to connect at once. If `callbacks` is null, the node is not part of a cluster.
     Node(const BackendConf &conf, redis_client::SessionGroup &group, WorkerCounters &counters,
-         ngx_log_t *log, const MakeAddressSource &make_address_source, Callbacks *owner = nullptr);
+         ngx_log_t *log, const MakeAddressSource &make_address_source,
+         Callbacks *callbacks = nullptr);
     virtual ~Node();
     Node(const Node &) = delete;
     Node &operator=(const Node &) = delete;
@@ -81,13 +82,13 @@ class Node final : Connection::Callbacks, AddressSource::Callbacks {
     bool has_served() const;
     void disconnected(redis_client::Session::Lost lost,
                       std::chrono::milliseconds longest_wait = redis_client::Backoff::longest);
-    void settle();
-    void tell_loss();
-    void settle_later();
+    void update_after_event();
+    void report_loss();
+    void update_unless_receiving();
     void set_deadline_timer();
 
     std::string_view stage() const;
-    void tell_key_failures();
+    void report_key_failures();
     void begin_outage(const Fault &fault);
     void end_outage();
     bool has_lasting_faults() const { return faults_.is_lasting() || key_faults_.is_lasting(); }
@@ -95,19 +96,19 @@ class Node final : Connection::Callbacks, AddressSource::Callbacks {
     const BackendConf &conf_;
     WorkerCounters &counters_;
     ngx_log_t *log_;
-    Callbacks *owner_;
+    Callbacks *callbacks_;
     redis_client::Session session_;
     std::unique_ptr<AddressSource> address_source_;
     bool is_locating_ = false;
     Connection connection_;
-    bool is_told_ready_ = false;               // counted so in the shared memory
+    bool is_counted_ready_ = false;            // the shared memory counts it as ready
     std::chrono::milliseconds ready_since_{0}; // 0: it never was
     redis_client::Backoff backoff_;
     OutageLog faults_;
     OutageLog key_faults_; // apart from faults_, because a bad key may be asked for all the time
     bool is_receiving_ = false;
-    bool needs_verdict_ = false;  // only a verdict ends the outage: Redis answers with errors
-    redis_client::Counters told_; // the session's counters as far as they are logged
+    bool needs_verdict_ = false;      // only a verdict ends the outage: Redis answers with errors
+    redis_client::Counters reported_; // the session's counters as far as they are logged
 
     ngx_event_t deadline_timer_{};
     // When it expires while the node connects, that has taken too long. When it expires while the

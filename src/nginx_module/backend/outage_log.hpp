@@ -35,7 +35,8 @@ class OutageLog {
     bool is_lasting() const { return outage_.is_lasting(); }
 
   private:
-    void tell(std::string_view place, const char *what, const redis_client::Outage::Summary &ended);
+    void log_end(std::string_view place, const char *what,
+                 const redis_client::Outage::Summary &ended);
 
     std::string_view backend_;
     ngx_log_t *log_;

@@ -20,9 +20,9 @@ class QuietLog {
     /// that one writes them.
     ngx_log_t *log() { return &remembering_; }
 
-    /// Returns the last message since forget(), without time and process; empty if there was none.
+    /// Returns the last message since clear(), without time and process; empty if there was none.
     std::string_view last() const { return {text_.data(), size_}; }
-    void forget() { size_ = 0; }
+    void clear() { size_ = 0; }
 
   private:
     void remember(std::string_view line);

@@ -15,7 +15,7 @@ namespace nginx_module {
 class ResolvedAddress final : public AddressSource {
   public:
     /// If `resolver` is null, only fixed addresses are found.
-    ResolvedAddress(Callbacks &owner, ngx_resolver_t *resolver, ServerAddress name);
+    ResolvedAddress(Callbacks &callbacks, ngx_resolver_t *resolver, ServerAddress name);
     ~ResolvedAddress() override { cancel(); }
     ResolvedAddress(const ResolvedAddress &) = delete;
     ResolvedAddress &operator=(const ResolvedAddress &) = delete;
@@ -35,7 +35,7 @@ class ResolvedAddress final : public AddressSource {
     void take_addresses();
     void cancel();
 
-    Callbacks &owner_;
+    Callbacks &callbacks_;
     ngx_resolver_t *resolver_;
     ServerAddress name_;
     std::vector<Address> addresses_; // the last ones that were found

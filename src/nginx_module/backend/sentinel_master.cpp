@@ -15,9 +15,9 @@ constexpr std::chrono::milliseconds wait_to_listen_again{1000};
 
 } // namespace
 
-SentinelMaster::SentinelMaster(AddressSource::Callbacks &owner, const BackendConf &conf,
+SentinelMaster::SentinelMaster(AddressSource::Callbacks &callbacks, const BackendConf &conf,
                                ngx_log_t *log)
-    : owner_(owner),
+    : callbacks_(callbacks),
       conf_(conf),
       sentinel_(conf.sentinel),
       connection_(*this, log, conf.tls.get()) {
@@ -108,13 +108,14 @@ void SentinelMaster::ask_next(std::string_view what, std::string_view detail) {
         return;
     }
     locating_ = Locating::nothing;
-    owner_.on_not_located("no Sentinel tells where the master is", detail.empty() ? what : detail);
+    callbacks_.on_not_located("no Sentinel tells where the master is",
+                              detail.empty() ? what : detail);
 }
 
 void SentinelMaster::on_located() {
     if (locating_ == Locating::master) {
         locating_ = Locating::nothing;
-        owner_.on_located();
+        callbacks_.on_located();
         return;
     }
     const ResolvedAddress &sentinel = *sentinels_[next_];
@@ -124,7 +125,7 @@ void SentinelMaster::on_located() {
 void SentinelMaster::on_not_located(std::string_view what, std::string_view detail) {
     if (locating_ == Locating::master) {
         locating_ = Locating::nothing;
-        owner_.on_not_located(what, detail);
+        callbacks_.on_not_located(what, detail);
     } else {
         ask_next(what, detail);
     }
@@ -160,7 +161,7 @@ void SentinelMaster::on_master() {
     }
     if (sentinel_.master() != endpoint_) {
         is_news_ = true;
-        owner_.on_moved();
+        callbacks_.on_moved();
     }
 }
 

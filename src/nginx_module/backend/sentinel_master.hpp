@@ -18,7 +18,7 @@ namespace nginx_module {
 
 class SentinelMaster final : public AddressSource, AddressSource::Callbacks, Connection::Callbacks {
   public:
-    SentinelMaster(AddressSource::Callbacks &owner, const BackendConf &conf, ngx_log_t *log);
+    SentinelMaster(AddressSource::Callbacks &callbacks, const BackendConf &conf, ngx_log_t *log);
     ~SentinelMaster() override;
     SentinelMaster(const SentinelMaster &) = delete;
     SentinelMaster &operator=(const SentinelMaster &) = delete;
@@ -61,7 +61,7 @@ class SentinelMaster final : public AddressSource, AddressSource::Callbacks, Con
         return locating_ == Locating::sentinel || locating_ == Locating::subscription;
     }
 
-    AddressSource::Callbacks &owner_;
+    AddressSource::Callbacks &callbacks_;
     const BackendConf &conf_;
     std::vector<std::unique_ptr<ResolvedAddress>> sentinels_;
     size_t next_ = 0;  // the Sentinel that is asked

@@ -8,8 +8,8 @@ namespace nginx_module {
 
 using redis_client::ClusterQuery;
 
-SlotMapFetcher::SlotMapFetcher(Callbacks &owner, const BackendConf &conf, ngx_log_t *log)
-    : owner_(owner),
+SlotMapFetcher::SlotMapFetcher(Callbacks &callbacks, const BackendConf &conf, ngx_log_t *log)
+    : callbacks_(callbacks),
       conf_(conf),
       query_(conf.session.username, conf.session.password),
       connection_(*this, log, conf.tls.get()) {
@@ -72,7 +72,7 @@ void SlotMapFetcher::ask_next(std::string_view what, std::string_view detail) {
         return;
     }
     is_fetching_ = false;
-    owner_.on_no_map("no node tells who serves the keys", detail.empty() ? what : detail);
+    callbacks_.on_no_map("no node tells who serves the keys", detail.empty() ? what : detail);
 }
 
 void SlotMapFetcher::on_located() {
@@ -100,7 +100,7 @@ void SlotMapFetcher::on_bytes(std::string_view bytes) {
         const std::string host(hosts_[next_]->host());
         is_fetching_ = false;
         stop();
-        owner_.on_map(query_.map(), host);
+        callbacks_.on_map(query_.map(), host);
         break;
     }
     }

@@ -29,7 +29,7 @@ class SlotMapFetcher final : AddressSource::Callbacks, Connection::Callbacks {
         ~Callbacks() = default;
     };
 
-    SlotMapFetcher(Callbacks &owner, const BackendConf &conf, ngx_log_t *log);
+    SlotMapFetcher(Callbacks &callbacks, const BackendConf &conf, ngx_log_t *log);
     virtual ~SlotMapFetcher();
     SlotMapFetcher(const SlotMapFetcher &) = delete;
     SlotMapFetcher &operator=(const SlotMapFetcher &) = delete;
@@ -60,7 +60,7 @@ class SlotMapFetcher final : AddressSource::Callbacks, Connection::Callbacks {
     void ask_next(std::string_view what, std::string_view detail);
     void stop();
 
-    Callbacks &owner_;
+    Callbacks &callbacks_;
     const BackendConf &conf_;
     std::vector<std::unique_ptr<ResolvedAddress>> hosts_; // the configured ones first
     size_t next_ = 0;
