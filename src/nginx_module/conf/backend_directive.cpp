@@ -72,14 +72,14 @@ const char *set_server(ngx_conf_t *cf, Block &block, std::string_view value) {
     const bool is_path = ngx_strncasecmp(url.url.data, to_ngx("unix:").data, 5) == 0;
     if (!is_path && value.find_first_of("/@?=,") != std::string_view::npos) {
         refuse(cf, directive, "server", "***", expected_server); // a URL may hold a password
-        return already_told;
+        return already_logged;
     }
     url.no_resolve = 1;
     if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s: invalid server \"%V\" (%s), expected %s",
                            directive, &url.url, url.err != nullptr ? url.err : "no memory",
                            expected_server);
-        return already_told;
+        return already_logged;
     }
     if (url.family == AF_UNIX && !value.substr(5).starts_with('/')) {
         return expected_server; // it would depend on the directory in which nginx starts
@@ -149,7 +149,7 @@ const char *take_password_file(ngx_conf_t *cf, std::string_view value, std::stri
                            "%s: invalid %V \"%V\", expected a readable file whose "
                            "first line is the password",
                            directive, words_of(cf).data(), &path);
-        return already_told;
+        return already_logged;
     }
     return take_password(*password, target);
 }
@@ -176,7 +176,7 @@ const char *set_breaker(ngx_conf_t *cf, Block &block, std::string_view value) {
     }
     char *result = set_parameters<Breaker::Settings>(cf, "redis_rate_limit_backend: breaker",
                                                      breaker_parameters, words, breaker);
-    return result == NGX_CONF_OK ? nullptr : already_told;
+    return result == NGX_CONF_OK ? nullptr : already_logged;
 }
 
 const char *set_switch(std::string_view value, bool &target) {
@@ -200,7 +200,7 @@ const char *set_tls_versions(ngx_conf_t *cf, Block &block, std::string_view /*fi
         if (known == std::end(versions)) {
             refuse(cf, directive, "ssl_protocols", view(word),
                    "some of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3");
-            return already_told;
+            return already_logged;
         }
         given |= known->second;
     }

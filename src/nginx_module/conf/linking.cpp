@@ -127,7 +127,7 @@ void warn_of_other_windows(ngx_conf_t *cf, const RuleConf &rule) {
 bool check_counters(ngx_conf_t *cf, const MainConf &conf) {
     struct Counter {
         const rate_limit::Rule *first;
-        bool is_told = false; // the log has warned of its windows
+        bool is_warned = false; // the log has warned of its windows
     };
     std::map<decltype(std::declval<rate_limit::Rule>().counter()), Counter> counters;
     for (const auto &rule : conf.rules) {
@@ -141,8 +141,8 @@ bool check_counters(ngx_conf_t *cf, const MainConf &conf) {
                           rule->position.line);
             return false;
         }
-        if (rule->rule.aligned != counter.first->aligned && !counter.is_told) {
-            counter.is_told = true;
+        if (rule->rule.aligned != counter.first->aligned && !counter.is_warned) {
+            counter.is_warned = true;
             warn_of_other_windows(cf, *rule);
         }
     }

@@ -15,11 +15,11 @@
 namespace nginx_module {
 
 /// Stores a value in the draft and returns null. If the value is refused, returns what was expected
-/// instead, or `already_told` if the log says it already.
+/// instead, or `already_logged` if the log says it already.
 template <typename Draft>
 using ParameterSetter = const char *(*)(ngx_conf_t *cf, Draft &draft, std::string_view value);
 
-inline constexpr const char *already_told = "";
+inline constexpr const char *already_logged = "";
 inline constexpr const char *expected_name = "1 to 64 of A-Za-z0-9._/-";
 
 enum class Is {
@@ -107,7 +107,7 @@ char *set_parameter(ngx_conf_t *cf, const char *directive, std::span<const Param
     if (expected == nullptr) {
         return NGX_CONF_OK;
     }
-    if (expected == already_told) {
+    if (expected == already_logged) {
         return static_cast<char *>(NGX_CONF_ERROR);
     }
     if (parameter.is == Is::flag) {

@@ -31,7 +31,7 @@ const char *set_number_or_variable(ngx_conf_t *cf, std::string_view value,
     variable = static_cast<ngx_http_complex_value_t *>(
         ngx_pcalloc(cf->pool, sizeof(ngx_http_complex_value_t)));
     return variable != nullptr && compile_value(cf, to_ngx(value), *variable) ? nullptr
-                                                                              : already_told;
+                                                                              : already_logged;
 }
 
 const char *set_number_or_variable(ngx_conf_t *cf, std::string_view value, uint64_t &number,
@@ -60,7 +60,7 @@ const Parameter<RuleConf> rule_parameters[] = {
              const auto any = [](const AlgorithmTraits &) { return true; };
              refuse(cf, directive, "algorithm", value,
                     rate_limit::names_of_algorithms(any).c_str());
-             return already_told;
+             return already_logged;
          }
          conf.rule.quota.algorithm = *algorithm;
          return redis_client::has_script(*algorithm)

@@ -34,7 +34,7 @@ const char *set_zone_name_and_size(ngx_conf_t *cf, ZoneConf &zone, std::string_v
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "%s: invalid zone \"%V\", expected a size of at least %uzk", directive,
                            &shown, smallest / 1024);
-        return already_told;
+        return already_logged;
     }
     zone.size = static_cast<size_t>(size);
     return nullptr;
