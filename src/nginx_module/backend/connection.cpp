@@ -101,7 +101,7 @@ void Connection::finish_connecting() {
         return;
     }
     if (!is_local_) {
-        (void)ngx_tcp_nodelay(connection_); // only costs latency if it fails
+        (void)ngx_tcp_nodelay(connection_); // a failure only costs latency
     }
     if (tls_ == nullptr) {
         begin();

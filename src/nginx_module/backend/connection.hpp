@@ -19,7 +19,7 @@ class Connection {
     struct Loss {
         std::string_view what;        // static text
         std::string_view detail = {}; // from OpenSSL; valid during the call
-        ngx_err_t error = 0;          // the socket's; 0: none
+        ngx_err_t error = 0;          // the errno of the socket; 0: none
     };
 
     /// Learns what happens to the connection. Its functions may close the connection.

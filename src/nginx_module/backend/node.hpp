@@ -102,7 +102,7 @@ class Node final : Connection::Callbacks, AddressSource::Callbacks {
     bool is_locating_ = false;
     Connection connection_;
     bool is_counted_ready_ = false;            // the shared memory counts it as ready
-    std::chrono::milliseconds ready_since_{0}; // 0: it never was
+    std::chrono::milliseconds ready_since_{0}; // 0: it was never ready
     redis_client::Backoff backoff_;
     OutageLog faults_;
     OutageLog key_faults_; // apart from faults_, because a bad key may be asked for all the time

@@ -70,8 +70,8 @@ class SentinelMaster final : public AddressSource, AddressSource::Callbacks, Con
     std::chrono::milliseconds timeout_{0};
     redis_client::Sentinel sentinel_;
     Connection connection_;
-    redis_client::Endpoint endpoint_; // the master's
-    bool is_news_ = false;            // it is new, and locate() was not called since
+    redis_client::Endpoint endpoint_; // the master's name or address, and port
+    bool is_news_ = false;            // a Sentinel has announced another master
     std::unique_ptr<ResolvedAddress> master_;
     ngx_event_t timer_{}; // when to subscribe, or when that takes too long
 };

@@ -62,7 +62,7 @@ class SlotMapFetcher final : AddressSource::Callbacks, Connection::Callbacks {
 
     Callbacks &callbacks_;
     const BackendConf &conf_;
-    std::vector<std::unique_ptr<ResolvedAddress>> hosts_; // the configured ones first
+    std::vector<std::unique_ptr<ResolvedAddress>> hosts_; // the configured servers come first
     size_t next_ = 0;
     size_t asked_ = 0;
     bool is_fetching_ = false;

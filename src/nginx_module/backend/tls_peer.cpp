@@ -45,11 +45,11 @@ class Peer final : public TlsPeer {
     bool verifies_;
     std::string expected_;
     bool is_trusted_ = false; // the host of this connection is verified
-    Session session_;         // of a connection to a verified host
+    Session session_;         // from a connection to a verified host
 };
 
 bool Peer::prepare(ngx_connection_t &connection) const {
-    constexpr size_t room = 512; // for nginx's ngx_ssl_connection_t
+    constexpr size_t room = 512; // enough for nginx's ngx_ssl_connection_t
     connection.pool = ngx_create_pool(room, connection.log);
     auto *context = const_cast<ngx_ssl_t *>(&context_); // nginx only reads it
     if (connection.pool == nullptr ||

@@ -68,16 +68,16 @@ struct ZoneConf {
 
     Position position;
     std::string name;
-    size_t size = 0; // of its shared memory, in bytes
+    size_t size = 0; // the size of its shared memory, in bytes
     ngx_http_complex_value_t key{};
     bool key_is_binary_address = false; // it is $binary_remote_addr; logs show it as text
     std::string backend_name = "default";
     BackendConf *backend = nullptr;        // set by link_configuration()
-    std::vector<RuleConf *> named_rules{}; // the first of each name, set with `backend`
+    std::vector<RuleConf *> named_rules{}; // the first of each name; set like `backend`
     OnError on_error = OnError::local;
     uint64_t local_limit_percent = 100;           // this host's part of limits without Redis
     std::chrono::milliseconds deny_cache{60'000}; // how long a denial is known; 0: never
-    bool has_top_keys = true;                     // the keys rejected most are counted
+    bool has_top_keys = true;                     // whether the keys rejected most are counted
     ShowKeys show_keys = ShowKeys::on;
     ZoneMemory memory;
 
@@ -109,8 +109,8 @@ struct RuleConf {
     std::vector<redis_client::WireWords> arguments; // one for each shard; unused with variables
     std::string name;
     std::string limit_text;                       // `limit=` as it was written
-    RuleConf *first_of_name = nullptr;            // of the zone's rules; it counts for all of them
-    rate_limit::RuleCounters *counters = nullptr; // only in the first; set with its memory
+    RuleConf *first_of_name = nullptr;            // the zone's first rule of this name
+    rate_limit::RuleCounters *counters = nullptr; // only first_of_name has them
     bool is_refunded = false; // a charge of its counter may be given back a moment later
 
     bool has_variables() const { return limit != nullptr || burst != nullptr || cost != nullptr; }

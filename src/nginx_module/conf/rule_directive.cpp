@@ -171,7 +171,7 @@ char *check_numbers(ngx_conf_t *cf, const rate_limit::Quota &quota) {
     if (quota.cost > largest_cost) {
         return refuse_for_algorithm(cf, "cost", quota.cost, largest_cost, quota.algorithm);
     }
-    if (quota.refill() > rate_limit::longest_refill) { // only with a burst
+    if (quota.refill() > rate_limit::longest_refill) { // possible only with a burst
         return refuse(cf, directive, "burst", std::to_string(quota.burst.value_or(0)),
                       "a bucket that fills, by limit and window, within 10 years");
     }
@@ -193,7 +193,7 @@ char *check_shards(ngx_conf_t *cf, const RuleConf &conf) {
     }
     uint64_t most = conf.rule.shards;
     while (!can_be_shared(quota, most)) {
-        --most; // ends at 1, which every rule can have
+        --most; // this ends at 1 shard, which every rule can have
     }
     if (most == conf.rule.shards) {
         return NGX_CONF_OK;

@@ -15,7 +15,7 @@ enum TlsVersion : unsigned { tls_1_0 = 1, tls_1_1 = 2, tls_1_2 = 4, tls_1_3 = 8 
 
 /// What the ssl_ lines of a backend say. A text is empty if its line was not given.
 struct TlsSettings {
-    std::optional<bool> is_on; // off if it is not given
+    std::optional<bool> is_on; // no value: `ssl` is not given, and so off
     bool verifies = true;
     uint64_t verify_depth = 4;
     std::string name;                // verified instead of the host's own name

@@ -34,7 +34,7 @@ class AbandonedCheck final : public redis_client::CheckCallbacks {
 
     ngx_pool_t *pool_;
     std::span<AppliedRule> rules_;
-    std::span<redis_client::Charge> charges_; // of the rules, in their order
+    std::span<redis_client::Charge> charges_; // the charges of rules_, in their order
     std::chrono::microseconds asked_;
     WorkerCounters &counters_;
 };

@@ -25,19 +25,19 @@ struct AppliedRule {
         none,       // it follows from the numbers of the rule alone
         redis,      //
         deny_cache, // the zone's memory of what Redis denied
-        local,      // this host, since Redis gave no verdict
+        local,      // this host, because Redis gave no verdict
     };
 
     const RuleConf *rule = nullptr;
     bool dry_run = false;
     std::string_view key;                   // the client's key
     rate_limit::Quota quota;                // the rule's numbers for this request
-    redis_client::Charge *charge = nullptr; // for the rule, or for the shard that is asked
+    redis_client::Charge *charge = nullptr; // the rule's, or that of the shard that is asked
     uint64_t shard = 0;                     // the number of the shard that is asked
     bool is_charged = false;                // Redis or this host has charged it
     Result result = Result::no_verdict;
     Source source = Source::none;
-    bool is_superseded = false; // a later rule of its counter is shown for both
+    bool is_superseded = false; // the verdict of a later rule of its counter is shown
     std::chrono::microseconds local_permits_since{0}; // when this host counted them; 0: never
     AppliedRule *next = nullptr;                      // the next one in AppliedRules
 

@@ -73,7 +73,7 @@ class RequestState final : Suspension::Callbacks {
     Stage stage_ = Stage::idle;
     AppliedRules rules_;
     BackendCheck *checks_ = nullptr;
-    BackendCheck *earlier_checks_ = nullptr; // those of earlier phases and locations
+    BackendCheck *earlier_checks_ = nullptr; // checks of earlier phases and locations
     size_t unanswered_ = 0;
     bool is_rejected_ = false;
     bool was_delayed_ = false;

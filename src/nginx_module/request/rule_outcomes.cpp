@@ -13,7 +13,7 @@ using rate_limit::RuleOutcome;
 RuleOutcome outcome_of_grant(const AppliedRule &applied, bool is_rejected) {
     const redis_client::Charge &charge = *applied.charge;
     const bool is_local = applied.source == AppliedRule::Source::local;
-    if (charge.quota.cost == 0) { // it is only read: neither charged nor held back
+    if (charge.quota.cost == 0) { // the counter is only read: nothing is charged or delayed
         return is_local ? RuleOutcome::local_passed : RuleOutcome::passed;
     }
     if (is_rejected) {

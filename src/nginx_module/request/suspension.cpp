@@ -15,7 +15,7 @@ namespace {
 /// request has another handler, nginx has led it elsewhere since then. One event matters here: a
 /// client cancels a stream of HTTP/3 and reads no more of it. ngx_http_test_reading misses that.
 void stay_suspended(ngx_http_request_t *r) noexcept {
-    if (r->connection->write->error && !r->post_action) { // which runs without a client
+    if (r->connection->write->error && !r->post_action) { // a post_action runs without a client
         ngx_log_error(NGX_LOG_INFO, r->connection->log, 0, "client cancelled the request");
         ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
     }

@@ -48,7 +48,7 @@ class Suspension {
 
     ngx_http_request_t *r_;
     Callbacks &callbacks_;
-    ngx_event_t resume_{}; // posted, or with a timer
+    ngx_event_t resume_{}; // the event that ends it, posted or by a timer
     bool cleans_up_ = false;
     /// Whether the client has sent more, or ended its sending side, during the suspension. The
     /// event method reports that once, so the event is posted again when the request resumes.
