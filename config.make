@@ -1,14 +1,15 @@
-# nginx has no flags for C++ alone: these go to the objects of this module, and to no others.
+# nginx has no variable for flags of C++ alone. The flags below are those of this module's objects, and
+# of no others.
 
-# At -O3 g++ 12 warns of copies that overlap in its own std::string, which never happen:
+# With -O3, g++ 12 warns of overlapping copies in its own std::string, which never happen:
 # https://gcc.gnu.org/bugzilla/show_bug.cgi?id=105329. clang does not know this warning.
 redis_rate_limit_warnings=
 if [ "$NGX_CC_NAME" = gcc ]; then
     redis_rate_limit_warnings=-Wno-restrict
 fi
 
-# nginx names an object by the last folder of its source and by its file. Two add-ons that have both
-# alike would get each other's objects.
+# nginx names an object after its source file and the folder that the file is in. If two add-ons have
+# sources with the same folder and file name, one of them gets the object of the other.
 redis_rate_limit_name_of_object() {
     echo "$1" | sed -e 's|.*/\([^/]*/[^/]*\)\.[^./]*$|\1|'
 }
@@ -34,7 +35,7 @@ $NGX_OBJS/addon/$redis_rate_limit_name.$ngx_objext: CFLAGS += -std=c++20 -fno-ex
 END
 done
 
-# Files that are a part of an object.
+# The object $1 depends on the files $2, which are embedded in it.
 redis_rate_limit_embeds() {
     cat << END >> "$NGX_MAKEFILE"
 

@@ -1,4 +1,5 @@
-// Foreign bytes in a log line: cut, and escaped, so that no client and no peer can forge one.
+// Text from clients and servers for log lines. It is cut and escaped, so that nobody outside can
+// forge a log line.
 #pragma once
 
 #include "ngx.hpp"
@@ -8,7 +9,8 @@
 
 namespace nginx_module {
 
-/// Shows the first `most` bytes; what is not printable ASCII, quotes and backslashes as `\x22`.
+/// The first `most` bytes of a text in printable ASCII. All other bytes, and quotes and
+/// backslashes, are written in the form `\x22`.
 template <size_t most>
 class LogText {
   public:
@@ -31,7 +33,7 @@ class LogText {
     LogText(const LogText &) = delete;
     LogText &operator=(const LogText &) = delete;
 
-    /// For nginx's `%V`.
+    /// Returns the escaped text, as an argument for nginx's `%V`.
     ngx_str_t *shown() { return &shown_; }
 
   private:

@@ -1,5 +1,5 @@
-// The module as nginx knows it: its directives, its places in the request's way, its life in a
-// worker.
+// The module as nginx knows it: its directives, its phase handlers and header filter, and what it
+// does when a worker starts and ends.
 #include "ngx.hpp"
 
 #include "backend/backend.hpp"
@@ -75,7 +75,7 @@ ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
         return NGX_OK;
     }
     for (const auto &zone : conf->zones) {
-        // a reload may have changed it, while workers from before still answer
+        // A reload may have changed this setting of memory that the old workers still use.
         zone->memory.top_keys().set_kept(zone->kept_top_keys());
     }
     start_backends(*conf);

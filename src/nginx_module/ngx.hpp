@@ -1,4 +1,5 @@
-// nginx's headers, which know no C++: the one place that includes them, first in every file here.
+// Includes nginx's headers, which are not made for C++. No other file includes them, and every
+// header here includes this one first.
 #pragma once
 
 extern "C" {

@@ -1,4 +1,5 @@
-// Timers of nginx that belong to one object, and do not keep a worker that is to leave.
+// nginx timers that belong to one object. They are cancelable: they do not keep a worker alive that
+// is shutting down.
 #pragma once
 
 #include "ngx.hpp"
@@ -23,7 +24,7 @@ inline void stop_timer(ngx_event_t &timer) {
 }
 
 inline void start_timer(ngx_event_t &timer, std::chrono::milliseconds delay) {
-    stop_timer(timer); // else ngx_add_timer leaves a timer that moves by less than 300 ms
+    stop_timer(timer); // ngx_add_timer() alone moves no timer by less than 300 ms
     ngx_add_timer(&timer, static_cast<ngx_msec_t>(std::max(delay.count(), int64_t{0})));
 }
 

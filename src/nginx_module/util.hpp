@@ -1,4 +1,4 @@
-// Between nginx's types and C++'s.
+// Conversions between the types of nginx and of C++, and helpers for clocks, headers and pools.
 #pragma once
 
 #include "ngx.hpp"
@@ -15,13 +15,14 @@ inline std::string_view view(const ngx_str_t &text) {
     return {reinterpret_cast<const char *>(text.data), text.len};
 }
 
-/// For nginx to read: its strings are never const.
+/// Makes an nginx string of the text. nginx's strings are never const, but nginx may only read this
+/// one.
 inline ngx_str_t to_ngx(std::string_view text) {
     return {text.size(), reinterpret_cast<u_char *>(const_cast<char *>(text.data()))};
 }
 
-/// The event loop's clock, which never steps back; nor does it start anew after 49 days where nginx
-/// counts them in 32 bits.
+/// Returns the time of the event loop's clock. It never steps back, and it does not start again
+/// from zero after 49 days on systems where nginx counts milliseconds in 32 bits.
 inline std::chrono::milliseconds now() {
     static ngx_msec_t last = 0;
     static std::chrono::milliseconds total{0};
@@ -30,7 +31,8 @@ inline std::chrono::milliseconds now() {
     return total;
 }
 
-/// The same in microseconds, and not that of the event loop's turn.
+/// Returns the time of a clock that never steps back, in microseconds. It is read at each call, not
+/// once in a turn of the event loop.
 inline std::chrono::microseconds precise_now() {
     return std::chrono::duration_cast<std::chrono::microseconds>(
         std::chrono::steady_clock::now().time_since_epoch());
@@ -50,7 +52,8 @@ inline bool add_header(ngx_http_request_t *r, std::string_view name, std::string
     return true;
 }
 
-/// Memory of the pool for `count` objects without destructors; null where there is none.
+/// Makes an array of `count` objects without destructors in the pool. Returns null if memory ran
+/// out.
 template <typename T>
 T *pool_array(ngx_pool_t *pool, size_t count) {
     static_assert(alignof(T) <= NGX_ALIGNMENT && std::is_trivially_destructible_v<T>);
@@ -58,7 +61,7 @@ T *pool_array(ngx_pool_t *pool, size_t count) {
     return array != nullptr ? new (array) T[count] : nullptr;
 }
 
-/// A T that is destroyed with the pool; null without memory.
+/// Makes a T in the pool, which is destroyed with the pool. Returns null if memory ran out.
 template <typename T, typename... Arguments>
 T *pool_new(ngx_pool_t *pool, ngx_pool_cleanup_pt destroy, Arguments &&...arguments) {
     static_assert(alignof(T) <= NGX_ALIGNMENT);

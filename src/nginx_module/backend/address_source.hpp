@@ -1,4 +1,4 @@
-// Finds out, before each connection, where a Redis is now.
+// The interface of an address source, which finds out before each connection where a Redis is now.
 #pragma once
 
 #include "../ngx.hpp"
@@ -14,11 +14,11 @@ class AddressSource {
   public:
     class Callbacks {
       public:
-        /// The Redis may be at address().
+        /// The search has ended. The Redis should be at address().
         virtual void on_located() = 0;
-        /// Nobody knows where it is. `what` is static text, `detail` is valid during the call.
+        /// The search has failed. `what` is static text, and `detail` is valid during the call.
         virtual void on_not_located(std::string_view what, std::string_view detail) = 0;
-        /// It has moved since it was located: locate() again.
+        /// The Redis has moved since it was located. locate() must be called again.
         virtual void on_moved() = 0;
 
       protected:
@@ -27,19 +27,21 @@ class AddressSource {
 
     virtual ~AddressSource() = default;
 
-    /// Tells the owner, perhaps at once; each time only once.
+    /// Searches for the Redis. Calls on_located() or on_not_located() once, perhaps before it
+    /// returns, unless give_up() is called before.
     virtual void locate(std::chrono::milliseconds timeout) = 0;
-    /// The owner wants to know no longer, or got nowhere with what it was told.
+    /// Ends a search that nobody needs any more. It must also be called if the address that was
+    /// found was of no use, so that the next search may find another one.
     virtual void give_up() = 0;
     /// Turns to another address that the Redis may have. Returns false if all were tried since
     /// give_up().
     virtual bool use_next() = 0;
 
-    /// What was located last.
+    /// Returns the address that was found last.
     virtual const Address &address() const = 0;
-    /// By which name or address: who a certificate is to be of.
+    /// Returns the name or the address of the host, which its TLS certificate must be for.
     virtual std::string_view host() const = 0;
-    /// For logs, at any time.
+    /// Returns the address, or a name, for logs. May be called at any time.
     virtual std::string_view text() const = 0;
 };
 

@@ -12,17 +12,17 @@ namespace nginx_module {
 
 namespace {
 
-/// One Redis, or whoever is the master among several.
+/// A backend that asks one node: the only Redis, or the master that Sentinels name.
 class SingleNode final : public Backend {
   public:
     SingleNode(const BackendConf &conf, ngx_log_t *log)
         : Backend(conf),
           node_(conf, group_, counters_, log,
-                [&](AddressSource::Callbacks &owner) -> std::unique_ptr<AddressSource> {
+                [&](AddressSource::Callbacks &callbacks) -> std::unique_ptr<AddressSource> {
                     if (conf.mode == Mode::sentinel) {
-                        return std::make_unique<SentinelMaster>(owner, conf, log);
+                        return std::make_unique<SentinelMaster>(callbacks, conf, log);
                     }
-                    return std::make_unique<ResolvedAddress>(owner, conf.resolver,
+                    return std::make_unique<ResolvedAddress>(callbacks, conf.resolver,
                                                              conf.servers.front());
                 }) {}
 
@@ -42,8 +42,8 @@ class SingleNode final : public Backend {
     Node node_;
 };
 
-/// The worker's backends, by their indexes in the one configuration that it has. Null where no rule
-/// uses a backend.
+/// The worker's running backends, by their indexes in the one configuration that it has. Null: no
+/// rule uses the backend.
 std::vector<std::unique_ptr<Backend>> &running_backends() {
     static std::vector<std::unique_ptr<Backend>> running;
     return running;

@@ -1,4 +1,5 @@
-// This worker's end of a backend, of however many servers it consists.
+// The running part of a backend in one worker. The same interface serves one Redis, a master that
+// Sentinels name, and a cluster.
 #pragma once
 
 #include "../ngx.hpp"
@@ -17,13 +18,20 @@ class Backend {
     Backend &operator=(const Backend &) = delete;
     virtual ~Backend() = default;
 
-    /// As Session's. The listener is told in this or a later turn of the event loop.
+    /// Asks Redis for all charges or none of them. Returns the check's command, and calls the
+    /// listener in this or a later turn of the event loop; or returns why the check cannot be
+    /// asked.
     virtual std::variant<redis_client::Command *, redis_client::Failure>
     ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &listener) = 0;
+    /// Abandons a check whose listener and charges are about to go. The listener is not called.
     virtual void abandon(redis_client::Command &check) = 0;
+    /// Gives a check another listener, and copies of the charges, which both live until the answer.
+    /// Its permits are given back: at once if the check was sent, or else when it is answered.
     virtual void hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
                            redis_client::CheckCallbacks &listener) = 0;
+    /// Gives back what an answered check has charged. It is lost if the connection breaks before.
     virtual void refund(std::span<redis_client::Charge> charges) = 0;
+    /// Gives a permit back, perhaps only when Redis can be reached again.
     virtual void release(redis_client::Permit &permit) = 0;
 
     WorkerCounters &counters() { return counters_; }
@@ -35,12 +43,13 @@ class Backend {
     WorkerCounters counters_;
 };
 
-/// This worker's end of the backend. It is made, and connects, when it is asked for first.
+/// Returns the running part of the backend in this worker. The first call makes it, and begins to
+/// connect.
 Backend &backend_of(const BackendConf &conf);
 
 /// Connects to all backends that rules use, so that the first request need not wait for that.
 void start_backends(const MainConf &conf);
-/// Closes all of them, because the worker ends.
+/// Closes all running backends, because the worker ends.
 void stop_backends();
 
 } // namespace nginx_module

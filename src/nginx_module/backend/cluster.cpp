@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds between_maps{1000};
 
-/// The same, at another port.
+/// Returns the same address with another port.
 Address with_port(const Address &address, in_port_t port) {
     ngx_sockaddr_t changed{};
     const ngx_addr_t addr = address.addr();
@@ -46,7 +46,7 @@ Cluster::Cluster(const BackendConf &conf, ngx_log_t *log)
 Cluster::~Cluster() {
     stop_timer(deadline_timer_);
     stop_timer(map_timer_);
-    waiting_.disconnected(Session::Lost::unreachable, now()); // whoever still waits is told
+    waiting_.disconnected(Session::Lost::unreachable, now()); // fails what still waits
 }
 
 std::variant<Command *, redis_client::Failure>
@@ -58,7 +58,7 @@ Cluster::ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbac
     if (!masters_.empty()) {
         want_map();
     }
-    settle_waiting();
+    update_waiting();
     return asked;
 }
 
@@ -67,7 +67,7 @@ void Cluster::abandon(Command &check) {
         node->abandon(check);
     } else {
         waiting_.abandon(check, now());
-        settle_waiting();
+        update_waiting();
     }
 }
 
@@ -84,7 +84,7 @@ void Cluster::refund(std::span<redis_client::Charge> charges) {
     if (Master *master = serving_[charges.front().hash_slot]) {
         node_of(*master).refund(charges);
     } else {
-        waiting_.refund(charges, now()); // Redis cannot be told, but who asked is
+        waiting_.refund(charges, now()); // Redis gets nothing back, but the charges are reset
     }
 }
 
@@ -108,16 +108,16 @@ Node &Cluster::node_of(Master &master) {
         Node::Callbacks &self = *this;
         master.node = std::make_unique<Node>(
             conf_, group_, counters_, log_,
-            [&](AddressSource::Callbacks &owner) {
-                return std::make_unique<ResolvedAddress>(owner, conf_.resolver, master.name);
+            [&](AddressSource::Callbacks &callbacks) {
+                return std::make_unique<ResolvedAddress>(callbacks, conf_.resolver, master.name);
             },
             &self);
     }
     return *master.node;
 }
 
-/// Unless a resolver finds others, names have the addresses that the configuration or the cluster
-/// knows.
+/// Makes the address of a server. A name has the addresses that the configuration or the cluster
+/// knows for it, unless a resolver finds others.
 ServerAddress Cluster::name_of(std::string_view host, in_port_t port,
                                std::string_view address) const {
     ServerAddress name{
@@ -137,7 +137,8 @@ ServerAddress Cluster::name_of(std::string_view host, in_port_t port,
     return name;
 }
 
-/// Null where the name leads nowhere, or somebody names ever more of them.
+/// Returns the master of that name, and makes it if it is new. Returns null if the name has no
+/// address, or if there are already as many masters as a cluster may have.
 Cluster::Master *Cluster::master_at(std::string_view host, in_port_t port,
                                     std::string_view address) {
     const auto known = std::ranges::find_if(masters_, [&](const auto &master) {
@@ -179,7 +180,7 @@ void Cluster::ask_again(Command &call, const Session &from, const Redirect &to) 
         node_of(*master).take_over(call, to.kind);
     } else {
         waiting_.take_over(call, to.kind, now());
-        settle_waiting();
+        update_waiting();
     }
 }
 
@@ -190,7 +191,7 @@ void Cluster::serve(uint16_t hash_slot, Master &by) {
     by.serves.set(hash_slot);
 }
 
-/// The permits of `concurrency` rules follow their keys.
+/// Moves the permits of `concurrency` rules to the node that now serves their keys.
 void Cluster::move_permits(Master &to) {
     for (const auto &from : masters_) {
         if (from.get() != &to && from->node != nullptr &&
@@ -211,11 +212,11 @@ void Cluster::on_map(const redis_client::ClusterMap &map, std::string_view host)
     }
     serving_.fill(nullptr);
     std::vector<ServerAddress> nodes;
-    for (const auto &told : map.masters()) {
-        const std::string_view its_host = told.endpoint.host.empty() ? host : told.endpoint.host;
-        if (Master *master = master_at(its_host, told.endpoint.port, told.address)) {
+    for (const auto &entry : map.masters()) {
+        const std::string_view its_host = entry.endpoint.host.empty() ? host : entry.endpoint.host;
+        if (Master *master = master_at(its_host, entry.endpoint.port, entry.address)) {
             for (size_t slot = 0; slot < redis_client::hash_slots; ++slot) {
-                if (told.serves[slot]) {
+                if (entry.serves[slot]) {
                     serve(static_cast<uint16_t>(slot), *master);
                 }
             }
@@ -237,7 +238,8 @@ void Cluster::on_map(const redis_client::ClusterMap &map, std::string_view host)
     }
 }
 
-/// Those that serve nothing any more, when nobody waits for them and they keep no permits.
+/// Removes masters that serve nothing any more, if no check waits for them and they keep no
+/// permits.
 void Cluster::retire_masters() {
     std::erase_if(masters_, [](const auto &master) {
         if (master->serves.any()) {
@@ -254,7 +256,7 @@ void Cluster::retire_masters() {
     });
 }
 
-/// All keys are served by masters that can be reached, and by no others.
+/// Whether all keys are served, and each known master serves some of them and can be reached.
 bool Cluster::is_well() const {
     return std::ranges::find(serving_, nullptr) == serving_.end() &&
            std::ranges::all_of(masters_, [](const auto &master) {
@@ -263,7 +265,8 @@ bool Cluster::is_well() const {
            });
 }
 
-/// There is a map by now. What nobody serves fails, now and from now on.
+/// Called when a map has come. Sends the checks that wait to the nodes that serve their keys.
+/// Checks of keys that nobody serves fail, now and from now on.
 void Cluster::ask_waiting() {
     Command *waiting = nullptr;
     Command **last = &waiting;
@@ -281,7 +284,7 @@ void Cluster::ask_waiting() {
             waiting_.take_over(call, Redirect::Kind::moved, now());
         }
     }
-    settle_waiting();
+    update_waiting();
 }
 
 void Cluster::on_no_map(std::string_view what, std::string_view detail) {
@@ -289,7 +292,7 @@ void Cluster::on_no_map(std::string_view what, std::string_view detail) {
         faults_.fail({what, detail}, fetcher_.text(), 0);
         counters_.connection_failed();
         waiting_.disconnected(Session::Lost::unreachable, now());
-        settle_waiting();
+        update_waiting();
         start_timer(map_timer_, backoff_.next(static_cast<uint32_t>(ngx_random())));
     } else {
         want_map();
@@ -298,7 +301,7 @@ void Cluster::on_no_map(std::string_view what, std::string_view detail) {
 
 void Cluster::want_map() {
     if (fetcher_.is_fetching()) {
-        is_wanted_again_ = true; // what is on its way may be older
+        is_wanted_again_ = true; // the map that is on its way may be older
     } else if (!map_timer_.timer_set) {
         start_timer(map_timer_, fetched_ + between_maps - now());
     }
@@ -312,15 +315,16 @@ void Cluster::on_map_timer() {
 
 void Cluster::on_deadline() {
     (void)waiting_.expire(now());
-    settle_waiting();
+    update_waiting();
 }
 
-void Cluster::settle_waiting() {
+void Cluster::update_waiting() {
     const uint64_t failures = waiting_.counters().failures;
-    if (failures != told_failures_) {
+    if (failures != reported_failures_) {
         const std::string_view what = masters_.empty() ? "nobody has told who serves the keys"
                                                        : "nobody serves some of the keys";
-        faults_.fail({what}, fetcher_.text(), failures - std::exchange(told_failures_, failures));
+        faults_.fail({what}, fetcher_.text(),
+                     failures - std::exchange(reported_failures_, failures));
     }
     if (const auto next = waiting_.next_expiry()) {
         start_timer(deadline_timer_, *next - now());

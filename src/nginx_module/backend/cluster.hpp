@@ -1,8 +1,8 @@
-// A Redis Cluster: each check goes to the master that serves its keys.
+// A backend that is a Redis Cluster: each check goes to the master that serves its keys.
 //
-// The map of who serves what is asked for when the worker starts, and again whenever a node says
-// that it is wrong, or fails: at most once a second, and by one connection at a time. Until the
-// first one has come, checks wait for it.
+// The slot map says which master serves which hash slots. It is fetched when the worker starts, and
+// again whenever a node fails or says that the map is wrong, but at most once a second and over one
+// connection at a time. Until the first map has come, checks wait for it.
 #pragma once
 
 #include "../ngx.hpp"
@@ -40,7 +40,7 @@ class Cluster final : public Backend, Node::Callbacks, SlotMapFetcher::Callbacks
     void release(redis_client::Permit &permit) override;
 
   private:
-    /// A master, connected when its first check is asked.
+    /// A master of the cluster. Its node is made, and connects, when it is needed first.
     struct Master {
         explicit Master(ServerAddress a_name) : name(std::move(a_name)) {}
 
@@ -61,7 +61,7 @@ class Cluster final : public Backend, Node::Callbacks, SlotMapFetcher::Callbacks
     Master *target_of(const redis_client::Redirect &to, const redis_client::Session &from);
     Node &node_of(Master &master);
     Node *node_where(const std::function<bool(const redis_client::Session &)> &is_it) const;
-    /// A call or a permit.
+    /// Returns the node that has the command or the permit; null if none has.
     Node *node_that_has(const auto &held) const {
         return node_where([&](const auto &session) { return session.has(held); });
     }
@@ -74,20 +74,20 @@ class Cluster final : public Backend, Node::Callbacks, SlotMapFetcher::Callbacks
     void want_map();
     void on_map_timer();
     void on_deadline();
-    void settle_waiting();
+    void update_waiting();
 
     const BackendConf &conf_;
     ngx_log_t *log_;
     std::vector<std::unique_ptr<Master>> masters_;
-    std::array<Master *, redis_client::hash_slots> serving_{}; // null: nobody serves it
+    std::array<Master *, redis_client::hash_slots> serving_{}; // null: no master serves it
 
-    redis_client::Session waiting_; // for the first map; never connected
-    uint64_t told_failures_ = 0;    // of those
-    ngx_event_t deadline_timer_{};  // of those
+    redis_client::Session waiting_;  // has the checks that no node can take; never connected
+    uint64_t reported_failures_ = 0; // failures of waiting_ that the log knows
+    ngx_event_t deadline_timer_{};   // the next deadline of waiting_
 
     SlotMapFetcher fetcher_;
-    std::chrono::milliseconds fetched_{0}; // when it last began
-    bool is_wanted_again_ = false;         // for a fault that was seen since then
+    std::chrono::milliseconds fetched_{0}; // when the last fetch began
+    bool is_wanted_again_ = false;         // a fault was seen since the fetch began
     redis_client::Backoff backoff_;
     ngx_event_t map_timer_{};
     OutageLog faults_;

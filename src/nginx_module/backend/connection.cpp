@@ -15,8 +15,8 @@ Connection &connection_of(const ngx_event_t *event) {
 
 } // namespace
 
-Connection::Connection(Callbacks &owner, ngx_log_t *log, const TlsContext *tls)
-    : owner_(owner), log_(*log), tls_context_(tls) {}
+Connection::Connection(Callbacks &callbacks, ngx_log_t *log, const TlsContext *tls)
+    : callbacks_(callbacks), log_(*log), tls_context_(tls) {}
 
 void Connection::open(const Address &address, std::string_view host) {
     close();
@@ -33,7 +33,7 @@ void Connection::open(const Address &address, std::string_view host) {
     peer.log = log_.log();
     peer.so_keepalive = 1;
 
-    log_.forget();
+    log_.clear();
     ngx_set_socket_errno(0);
     const ngx_int_t result = ngx_event_connect_peer(&peer);
     connection_ = peer.connection;
@@ -57,7 +57,7 @@ void Connection::set_handlers() {
     connection_->read->handler = [](ngx_event_t *event) noexcept {
         Connection &self = connection_of(event);
         if (self.connection_->close) {
-            self.owner_.on_dismissed();
+            self.callbacks_.on_dismissed();
             return;
         }
         if (self.stage_ == Stage::connecting) {
@@ -78,7 +78,8 @@ void Connection::close() {
     }
 }
 
-/// The errno is of the socket only where no TLS stands before it.
+/// Says why the connection broke. With TLS the errno is not that of the socket, so the last log
+/// message of OpenSSL says it.
 Connection::Loss Connection::broken() const {
     return tls_ == nullptr ? Loss{.what = broke, .error = ngx_socket_errno}
                            : Loss{.what = broke, .detail = log_.last()};
@@ -86,7 +87,7 @@ Connection::Loss Connection::broken() const {
 
 void Connection::lose(const Loss &loss) {
     close();
-    owner_.on_lost(loss);
+    callbacks_.on_lost(loss);
 }
 
 void Connection::finish_connecting() {
@@ -100,20 +101,21 @@ void Connection::finish_connecting() {
         return;
     }
     if (!is_local_) {
-        (void)ngx_tcp_nodelay(connection_); // a latency that is lost, no failure
+        (void)ngx_tcp_nodelay(connection_); // a failure only costs latency
     }
     if (tls_ == nullptr) {
         begin();
         return;
     }
     stage_ = Stage::shaking_hands;
-    go_on(tls_->begin_handshake(*connection_, [](ngx_connection_t *connection) noexcept {
-        auto &self = *static_cast<Connection *>(connection->data);
-        self.go_on(self.tls_->end_handshake(*connection));
-    }));
+    continue_handshake(
+        tls_->begin_handshake(*connection_, [](ngx_connection_t *connection) noexcept {
+            auto &self = *static_cast<Connection *>(connection->data);
+            self.continue_handshake(self.tls_->end_handshake(*connection));
+        }));
 }
 
-void Connection::go_on(TlsPeer::Handshake handshake) {
+void Connection::continue_handshake(TlsPeer::Handshake handshake) {
     if (handshake == TlsPeer::Handshake::going_on) {
         return;
     }
@@ -131,13 +133,13 @@ void Connection::go_on(TlsPeer::Handshake handshake) {
 
 void Connection::begin() {
     stage_ = Stage::connected;
-    owner_.on_connected();
+    callbacks_.on_connected();
 }
 
 void Connection::read_now() {
     if (connection_ != nullptr && stage_ == Stage::connected) {
         connection_->read->ready = 1;
-        connection_->read->available = -1; // else recv() goes by what epoll has told
+        connection_->read->available = -1; // or recv() goes by what epoll has reported
         read();
     }
 }
@@ -153,7 +155,8 @@ void Connection::read() {
             lose(size == 0 ? Loss{.what = "the connection was closed"} : broken());
             return;
         }
-        owner_.on_bytes({reinterpret_cast<const char *>(buffer.data()), static_cast<size_t>(size)});
+        callbacks_.on_bytes(
+            {reinterpret_cast<const char *>(buffer.data()), static_cast<size_t>(size)});
     }
     if (connection_ != nullptr && ngx_handle_read_event(connection_->read, 0) != NGX_OK) {
         lose({.what = broke, .error = NGX_ENOMEM});
@@ -165,9 +168,9 @@ void Connection::write() {
         finish_connecting();
     }
     if (connection_ == nullptr || stage_ != Stage::connected) {
-        return; // nothing is said before it is known to whom
+        return; // nothing is sent before the peer is verified
     }
-    redis_client::ByteQueue &output = owner_.output();
+    redis_client::ByteQueue &output = callbacks_.output();
     while (connection_ != nullptr && connection_->write->ready && !output.empty()) {
         const auto bytes = output.bytes();
         auto *data = reinterpret_cast<u_char *>(const_cast<char *>(bytes.data()));
@@ -178,7 +181,7 @@ void Connection::write() {
         if (sent == NGX_ERROR) {
             const Loss loss = broken();
             const ngx_atomic_uint_t broken_one = connection_->number;
-            read_now(); // what the peer said before it closed tells more
+            read_now(); // what the peer sent before it closed says more
             if (connection_ != nullptr && connection_->number == broken_one) {
                 lose(loss);
             }

@@ -1,4 +1,4 @@
-// One non-blocking connection to a Redis, plain or by TLS, on nginx's event loop.
+// One non-blocking connection to a Redis, plain or with TLS, on nginx's event loop.
 #pragma once
 
 #include "../ngx.hpp"
@@ -18,77 +18,78 @@ class Connection {
   public:
     struct Loss {
         std::string_view what;        // static text
-        std::string_view detail = {}; // of TLS; valid during the call
-        ngx_err_t error = 0;          // the socket's
+        std::string_view detail = {}; // from OpenSSL; valid during the call
+        ngx_err_t error = 0;          // the errno of the socket; 0: none
     };
 
-    /// What happens to the connection is told here. During a call the connection may be closed.
+    /// Learns what happens to the connection. Its functions may close the connection.
     class Callbacks {
       public:
         virtual void on_connected() = 0;
         virtual void on_bytes(std::string_view bytes) = 0;
-        /// The connection is closed by now.
+        /// The connection has failed, and is already closed.
         virtual void on_lost(const Loss &loss) = 0;
-        /// nginx asks for an idle connection back, as the worker is to leave: close() it.
+        /// nginx wants the connection closed because the worker shuts down. close() must be called.
         virtual void on_dismissed() = 0;
-        /// What is to be sent; the connection takes off what it has sent.
+        /// Returns what is to be sent. The connection removes from it what it has sent.
         virtual redis_client::ByteQueue &output() = 0;
 
       protected:
         ~Callbacks() = default;
     };
 
-    /// Without `tls` connections are plain.
-    Connection(Callbacks &owner, ngx_log_t *log, const TlsContext *tls);
+    /// If `tls` is null, connections are plain.
+    Connection(Callbacks &callbacks, ngx_log_t *log, const TlsContext *tls);
     ~Connection() { close(); }
     Connection(const Connection &) = delete;
     Connection &operator=(const Connection &) = delete;
 
-    /// Begins to connect, in the place of a connection that is open. The outcome comes by
-    /// on_connected() or on_lost(), perhaps at once. `host` is who a certificate is to be of.
+    /// Closes a connection that is open, and begins to connect. Calls on_connected() or on_lost(),
+    /// perhaps before it returns. `host` is who a TLS certificate must be for.
     void open(const Address &address, std::string_view host);
-    void close(); // without a word to the owner
+    void close(); // calls no callback
 
     bool is_open() const { return connection_ != nullptr; }
 
     enum class Stage {
         connecting,
-        shaking_hands, // of TLS
-        connected,     // ready for what the owner has to send
+        shaking_hands, // in the TLS handshake
+        connected,     // ready to send the output
     };
-    /// Of an open connection.
+    /// Returns the stage of an open connection.
     Stage stage() const { return stage_; }
 
-    /// Sends the output at the end of this turn of the event loop, all that was asked by then in
-    /// one piece.
+    /// Sends the output at the end of this turn of the event loop, so that all commands of the turn
+    /// go in one piece.
     void send_soon();
 
-    /// Reads what has come by now, of which nginx may not have told yet. To be done before a
-    /// deadline is taken for missed: timers run before what is posted, and after a signal before
-    /// nginx looks at its sockets.
+    /// Reads what has come by now, even if nginx has not reported it yet. This must be done before
+    /// a deadline counts as missed: timers run before posted events, and after a signal they run
+    /// before nginx looks at its sockets.
     void read_now();
 
-    /// An idle connection is closed by nginx when the worker is to leave.
+    /// Marks the connection as idle or busy. If it is idle, nginx calls on_dismissed() as soon as
+    /// the worker shuts down.
     void set_idle(bool idle);
 
   private:
     void set_handlers();
     void finish_connecting();
-    void go_on(TlsPeer::Handshake handshake);
+    void continue_handshake(TlsPeer::Handshake handshake);
     void begin();
     void read();
     void write();
     Loss broken() const;
     void lose(const Loss &loss);
 
-    Callbacks &owner_;
-    QuietLog log_; // the owner tells of faults, once an outage
+    Callbacks &callbacks_;
+    QuietLog log_; // keeps messages back: a fault is logged once in an outage
     const TlsContext *tls_context_;
-    std::unique_ptr<TlsPeer> tls_; // of the host that was last connected to
-    std::string host_;
+    std::unique_ptr<TlsPeer> tls_; // the TLS end of the connections to host_
+    std::string host_;             // the host that was last connected to
     ngx_connection_t *connection_ = nullptr;
     Stage stage_ = Stage::connecting;
-    bool is_local_ = false; // a unix socket
+    bool is_local_ = false; // the address is a unix socket
 };
 
 } // namespace nginx_module

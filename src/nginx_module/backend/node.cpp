@@ -18,12 +18,12 @@ bool is_leaving() {
 } // namespace
 
 Node::Node(const BackendConf &conf, redis_client::SessionGroup &group, WorkerCounters &counters,
-           ngx_log_t *log, const MakeAddressSource &make_address_source, Callbacks *owner)
+           ngx_log_t *log, const MakeAddressSource &make_address_source, Callbacks *callbacks)
     : conf_(conf),
       counters_(counters),
       log_(log),
-      owner_(owner),
-      session_(group, static_cast<uint32_t>(ngx_random()), owner),
+      callbacks_(callbacks),
+      session_(group, static_cast<uint32_t>(ngx_random()), callbacks),
       address_source_(make_address_source(*this)),
       connection_(*this, log, conf.tls.get()),
       faults_(conf.name, log),
@@ -40,50 +40,51 @@ Node::Node(const BackendConf &conf, redis_client::SessionGroup &group, WorkerCou
 Node::~Node() {
     stop_timer(deadline_timer_);
     stop_timer(connection_timer_);
-    session_.disconnected(Session::Lost::unreachable, now()); // whoever still waits is told
-    tell_loss();
+    session_.disconnected(Session::Lost::unreachable, now()); // fails what still waits
+    report_loss();
 }
 
 std::variant<redis_client::Command *, redis_client::Failure>
 Node::ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &listener) {
-    connect_if_dismissed(); // before the check, which may otherwise be answered while it is asked
+    // This comes first: if it failed after ask(), the check would be answered before we return it.
+    connect_if_dismissed();
     const auto asked = session_.ask(charges, listener, now());
-    settle();
+    update_after_event();
     return asked;
 }
 
 void Node::abandon(redis_client::Command &check) {
     session_.abandon(check, now());
-    settle();
+    update_after_event();
 }
 
 void Node::hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
                      redis_client::CheckCallbacks &listener) {
     session_.hand_over(check, charges, listener, now());
-    settle();
+    update_after_event();
 }
 
 void Node::refund(std::span<redis_client::Charge> charges) {
     session_.refund(charges, now());
-    settle();
+    update_after_event();
 }
 
 void Node::release(redis_client::Permit &permit) {
     connect_if_dismissed();
     session_.release(permit, now());
-    settle();
+    update_after_event();
 }
 
 void Node::take_over(redis_client::Command &call, redis_client::Redirect::Kind kind) {
     connect_if_dismissed();
     session_.take_over(call, kind, now());
-    settle_later();
+    update_unless_receiving();
 }
 
 void Node::take_permits(const redis_client::HashSlotSet &of, Node &from) {
     connect_if_dismissed();
     session_.take_permits(of, from.session_);
-    settle_later();
+    update_unless_receiving();
 }
 
 void Node::retire() {
@@ -91,10 +92,11 @@ void Node::retire() {
     key_faults_.leave(address_source_->text());
 }
 
-/// Where the session tells of a redirect, it is in the middle of its replies.
-void Node::settle_later() {
+/// Does nothing while the session takes replies, and may call this for a redirect in the middle of
+/// them: on_bytes() does it then.
+void Node::update_unless_receiving() {
     if (!is_receiving_) {
-        settle();
+        update_after_event();
     }
 }
 
@@ -107,7 +109,7 @@ void Node::connect_if_dismissed() {
 void Node::connect() {
     start_timer(connection_timer_, conf_.connect_timeout);
     is_locating_ = true;
-    // half of the time, so that the rest suffices for an address that was good before
+    // Half of the time is left to connect, perhaps to an address that was good before.
     address_source_->locate(conf_.connect_timeout / 2);
 }
 
@@ -124,21 +126,21 @@ void Node::on_not_located(std::string_view what, std::string_view detail) {
     give_up({what, detail});
 }
 
-/// What was sent to the old place gets no verdict; what waits goes to the new one.
+/// Checks that were sent to the old master get no verdict. Checks that wait go to the new one.
 void Node::on_moved() {
     if (connection_.is_open()) {
         connection_.close();
         session_.disconnected(Session::Lost::in_use, now());
-        if (session_.counters().failures != told_.failures) {
+        if (session_.counters().failures != reported_.failures) {
             begin_outage({"the master has moved"});
         }
     }
     backoff_.reset();
     connect();
-    settle();
+    update_after_event();
 }
 
-/// No connection came about, or this one is of no use.
+/// Ends an attempt to connect that has failed, or a connection that is of no use.
 void Node::give_up(const Fault &fault, std::chrono::milliseconds longest_wait) {
     begin_outage(fault);
     is_locating_ = false;
@@ -176,12 +178,12 @@ void Node::on_bytes(std::string_view bytes) {
                                                        : redis_client::Backoff::longest);
         return;
     }
-    settle();
+    update_after_event();
 }
 
 void Node::on_ready() {
     ngx_log_debug0(NGX_LOG_DEBUG_HTTP, log_, 0, "redis_rate_limit is connected and logged in");
-    is_told_ready_ = true;
+    is_counted_ready_ = true;
     counters_.connection_ready(ready_since_.count() == 0);
     ready_since_ = now();
     stop_timer(connection_timer_);
@@ -191,35 +193,37 @@ void Node::on_ready() {
 }
 
 void Node::on_lost(const Connection::Loss &loss) {
-    // Redis counts as unreachable only when none of its addresses is of use.
+    // Redis counts as unreachable only if none of its addresses is of use.
     if (!session_.is_ready() && !session_.is_unreachable() && address_source_->use_next()) {
         session_.disconnected(Session::Lost::in_use, now());
         start_timer(connection_timer_, std::chrono::milliseconds{0});
-        settle();
+        update_after_event();
         return;
     }
-    // A Redis, or what stands before it, may close what nobody used for a while.
+    // It is no fault if Redis, or a proxy before it, closes a connection that nobody has used.
     if (!has_served() || session_.pending() > 0) {
         begin_outage({loss.what, loss.detail, loss.error});
     }
     disconnected(session_.is_ready() ? Session::Lost::in_use : Session::Lost::unreachable);
 }
 
-/// As the worker is to leave; worker_shutdown_timeout does not ask whether the connection is idle.
+/// Closes the connection, because the worker shuts down. When worker_shutdown_timeout has passed,
+/// nginx does not look whether the connection is idle.
 void Node::on_dismissed() {
     connection_.close();
     stop_timer(connection_timer_);
     session_.disconnected(Session::Lost::in_use, now());
-    told_ = session_.counters(); // nginx's own doing, no fault to tell of
-    tell_loss();
+    reported_ = session_.counters(); // nginx closed it: there is no fault to log
+    report_loss();
     if (session_.has_waiting() || session_.has_background_commands()) {
         start_timer(connection_timer_, std::chrono::milliseconds{0});
     }
     set_deadline_timer();
 }
 
-/// A connection that served for a while may be replaced at once, by one to the same address. One
-/// that does not come about, or breaks again and again, is not to be asked for in a loop.
+/// Whether the connection was ready for a while. Then it may be replaced at once, by one to the
+/// same address. A connection that fails at once, or breaks again and again, must not be replaced
+/// in a loop without a wait.
 bool Node::has_served() const {
     constexpr std::chrono::milliseconds a_while{1000};
     return session_.is_ready() && now() - ready_since_ >= a_while;
@@ -239,7 +243,7 @@ void Node::disconnected(Session::Lost lost, std::chrono::milliseconds longest_wa
     session_.disconnected(lost, now());
     counters_.connection_failed();
     start_timer(connection_timer_, wait);
-    settle();
+    update_after_event();
 }
 
 void Node::on_connection_timer() {
@@ -261,30 +265,30 @@ void Node::on_deadline() {
     if (session_.expire(now())) {
         give_up({"no answer for too long"});
     }
-    settle();
+    update_after_event();
 }
 
-/// After anything that may have changed what waits: the timer, the outage, and whether the
-/// connection may go.
-void Node::settle() {
+/// Must be called after every call of the session. Logs and counts what has changed in it, sets the
+/// deadline timer, and lets the connection go if it is not needed any more.
+void Node::update_after_event() {
     const auto &counters = session_.counters();
-    if (counters.not_asked != told_.not_asked && faults_.is_lasting()) {
-        faults_.fail(counters.not_asked - told_.not_asked);
+    if (counters.not_asked != reported_.not_asked && faults_.is_lasting()) {
+        faults_.fail(counters.not_asked - reported_.not_asked);
     }
-    tell_key_failures();
-    if (counters.failures != told_.failures) {
+    report_key_failures();
+    if (counters.failures != reported_.failures) {
         const std::string_view said = session_.problem().redis_said;
         needs_verdict_ = needs_verdict_ || (session_.is_ready() && !said.empty());
         begin_outage({session_.problem().what, said.empty() ? stage() : said});
-    } else if (counters.verdicts != told_.verdicts) {
+    } else if (counters.verdicts != reported_.verdicts) {
         needs_verdict_ = false;
         end_outage();
     }
-    if (counters.scripts_sent != told_.scripts_sent) {
-        counters_.scripts_reloaded(counters.scripts_sent - told_.scripts_sent);
+    if (counters.scripts_sent != reported_.scripts_sent) {
+        counters_.scripts_reloaded(counters.scripts_sent - reported_.scripts_sent);
     }
-    told_ = counters;
-    tell_loss();
+    reported_ = counters;
+    report_loss();
 
     if (session_.is_ready() && session_.has_output()) {
         connection_.send_soon();
@@ -297,15 +301,15 @@ void Node::settle() {
     }
 }
 
-void Node::tell_loss() {
-    if (is_told_ready_ && !session_.is_ready()) {
-        is_told_ready_ = false;
+void Node::report_loss() {
+    if (is_counted_ready_ && !session_.is_ready()) {
+        is_counted_ready_ = false;
         counters_.connection_lost();
     }
 }
 
-/// While somebody waits for a verdict, or Redis is to be told something that it can be told, the
-/// timer keeps a worker that is to leave.
+/// The timer keeps a worker alive that shuts down, while a check waits for its verdict or while a
+/// background command waits that Redis can take.
 void Node::set_deadline_timer() {
     const auto next = session_.next_expiry();
     if (next && (!deadline_timer_.timer_set ||
@@ -318,7 +322,7 @@ void Node::set_deadline_timer() {
     deadline_timer_.cancelable = session_.has_waiting() || has_background_commands ? 0 : 1;
 }
 
-/// What stands between an open connection and its first check.
+/// Returns what a connection that is not ready is doing, for the log. It is empty for others.
 std::string_view Node::stage() const {
     if (is_locating_) {
         return "looking for it";
@@ -337,11 +341,11 @@ std::string_view Node::stage() const {
     return {};
 }
 
-void Node::tell_key_failures() {
-    const uint64_t failed_checks = session_.counters().key_failures - told_.key_failures;
+void Node::report_key_failures() {
+    const uint64_t failed_checks = session_.counters().key_failures - reported_.key_failures;
     if (failed_checks > 0) {
-        told_.key_failures += failed_checks;
-        told_.failures += failed_checks;
+        reported_.key_failures += failed_checks;
+        reported_.failures += failed_checks;
         const Session::Problem &problem = session_.problem();
         key_faults_.fail(
             {.what = problem.what, .detail = problem.redis_said, .checked = problem.checked},
@@ -349,22 +353,23 @@ void Node::tell_key_failures() {
     }
 }
 
-/// Only a success after this can end the outage.
+/// Records and logs a fault. Only a success after it can end the outage, so the timer that would
+/// end it stops.
 void Node::begin_outage(const Fault &fault) {
-    tell_key_failures();
-    const uint64_t failed_checks = session_.counters().failures - told_.failures;
-    told_.failures += failed_checks;
+    report_key_failures();
+    const uint64_t failed_checks = session_.counters().failures - reported_.failures;
+    reported_.failures += failed_checks;
     if (session_.is_ready()) {
         stop_timer(connection_timer_);
     }
     faults_.fail(fault, address_source_->text(), failed_checks);
-    if (owner_ != nullptr) {
-        owner_->on_fault();
+    if (callbacks_ != nullptr) {
+        callbacks_->on_fault();
     }
 }
 
-/// After a success. Where the last failure was a moment ago, the end is told when nothing else has
-/// failed for long enough, though nobody may ask any more.
+/// Ends the outage after a success. If the last failure was only a moment ago, a timer does it when
+/// nothing else has failed for long enough, even if no more checks are asked.
 void Node::end_outage() {
     faults_.succeed(address_source_->text());
     key_faults_.succeed(address_source_->text());

@@ -25,24 +25,25 @@ class Node final : Connection::Callbacks, AddressSource::Callbacks {
     using MakeAddressSource =
         std::function<std::unique_ptr<AddressSource>(AddressSource::Callbacks &)>;
 
-    /// The cluster that a node is of.
+    /// Implemented by the cluster that a node is part of.
     class Callbacks : public redis_client::Redirects {
       public:
-        /// The connection, or a check, has failed: the node may serve no longer.
+        /// The connection or a check has failed. Perhaps the node no longer serves its keys.
         virtual void on_fault() = 0;
 
       protected:
         ~Callbacks() = default;
     };
 
-    /// Connects at once. Without an owner it is no node of a cluster.
+    /// Begins to connect at once. If `callbacks` is null, the node is not part of a cluster.
     Node(const BackendConf &conf, redis_client::SessionGroup &group, WorkerCounters &counters,
-         ngx_log_t *log, const MakeAddressSource &make_address_source, Callbacks *owner = nullptr);
+         ngx_log_t *log, const MakeAddressSource &make_address_source,
+         Callbacks *callbacks = nullptr);
     virtual ~Node();
     Node(const Node &) = delete;
     Node &operator=(const Node &) = delete;
 
-    /// As Session's. The listener is told in this or a later turn of the event loop.
+    /// These five functions do what Backend says of them, at this one Redis.
     std::variant<redis_client::Command *, redis_client::Failure>
     ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &listener);
     void abandon(redis_client::Command &check);
@@ -51,12 +52,14 @@ class Node final : Connection::Callbacks, AddressSource::Callbacks {
     void refund(std::span<redis_client::Charge> charges);
     void release(redis_client::Permit &permit);
 
+    /// Takes a command or permits from another node of the cluster.
     void take_over(redis_client::Command &call, redis_client::Redirect::Kind kind);
     void take_permits(const redis_client::HashSlotSet &of, Node &from);
     const redis_client::Session &session() const { return session_; }
     std::string_view host() const { return address_source_->host(); }
 
-    /// To be no longer asked.
+    /// Must be called before a node is destroyed that is no longer asked. Logs the end of its
+    /// outage.
     void retire();
 
   private:
@@ -79,13 +82,13 @@ class Node final : Connection::Callbacks, AddressSource::Callbacks {
     bool has_served() const;
     void disconnected(redis_client::Session::Lost lost,
                       std::chrono::milliseconds longest_wait = redis_client::Backoff::longest);
-    void settle();
-    void tell_loss();
-    void settle_later();
+    void update_after_event();
+    void report_loss();
+    void update_unless_receiving();
     void set_deadline_timer();
 
     std::string_view stage() const;
-    void tell_key_failures();
+    void report_key_failures();
     void begin_outage(const Fault &fault);
     void end_outage();
     bool has_lasting_faults() const { return faults_.is_lasting() || key_faults_.is_lasting(); }
@@ -93,23 +96,24 @@ class Node final : Connection::Callbacks, AddressSource::Callbacks {
     const BackendConf &conf_;
     WorkerCounters &counters_;
     ngx_log_t *log_;
-    Callbacks *owner_;
+    Callbacks *callbacks_;
     redis_client::Session session_;
     std::unique_ptr<AddressSource> address_source_;
     bool is_locating_ = false;
     Connection connection_;
-    bool is_told_ready_ = false;               // in the backend's shared memory
-    std::chrono::milliseconds ready_since_{0}; // 0: never was
+    bool is_counted_ready_ = false;            // the shared memory counts it as ready
+    std::chrono::milliseconds ready_since_{0}; // 0: it was never ready
     redis_client::Backoff backoff_;
     OutageLog faults_;
-    OutageLog key_faults_; // apart from the others, for such a key may be asked for all the time
+    OutageLog key_faults_; // apart from faults_, because a bad key may be asked for all the time
     bool is_receiving_ = false;
-    bool needs_verdict_ = false;  // to be over: Redis let us in and answered with errors
-    redis_client::Counters told_; // what of the session's counters the outage knows
+    bool needs_verdict_ = false;      // only a verdict ends the outage: Redis answers with errors
+    redis_client::Counters reported_; // the session's counters as far as they are logged
 
     ngx_event_t deadline_timer_{};
-    // Connecting: that takes too long. Disconnected: time to try again. Ready, after a fault: it
-    // has been quiet long enough to be over.
+    // When it expires while the node connects, that has taken too long. When it expires while the
+    // node is disconnected, it is time to try again. When it expires while the node is ready again
+    // after a fault, it has been quiet long enough to end the outage.
     ngx_event_t connection_timer_{};
 };
 

@@ -8,7 +8,7 @@ namespace nginx_module {
 
 namespace {
 
-/// An address, or a name that some Redis has told.
+/// An address, or a name that comes from some Redis.
 using Place = LogText<redis_client::longest_host>;
 
 } // namespace
@@ -35,18 +35,18 @@ void OutageLog::fail(uint64_t failed_checks) {
 
 void OutageLog::succeed(std::string_view place) {
     if (const auto ended = outage_.succeed(now())) {
-        tell(place, "works again", *ended);
+        log_end(place, "works again", *ended);
     }
 }
 
 void OutageLog::leave(std::string_view place) {
     if (outage_.is_lasting()) {
-        tell(place, "is no longer asked", outage_.end());
+        log_end(place, "is no longer asked", outage_.end());
     }
 }
 
-void OutageLog::tell(std::string_view place, const char *what,
-                     const redis_client::Outage::Summary &ended) {
+void OutageLog::log_end(std::string_view place, const char *what,
+                        const redis_client::Outage::Summary &ended) {
     ngx_str_t name = to_ngx(backend_);
     Place where(place);
     ngx_log_error(NGX_LOG_ERR, log_, 0,

@@ -21,7 +21,8 @@ QuietLog::QuietLog(const ngx_log_t &log) : passing_(log), remembering_(log) {
     };
 }
 
-/// A line is `2026/11/21 19:00:00 [info] 7#7: *3 the message`, and a line feed.
+/// Keeps the message of a line `2026/11/21 19:00:00 [info] 7#7: *3 the message`, which ends with a
+/// line feed.
 void QuietLog::remember(std::string_view line) {
     line = line.substr(0, line.find('\n'));
     if (const size_t process = line.find(": "); process != std::string_view::npos) {

@@ -1,5 +1,6 @@
-// nginx's socket functions log each error that they meet, so each attempt to reconnect. Here the
-// last of them is remembered instead, for the one line that tells of an outage.
+// A log for connections. nginx's socket functions log each error that they meet, and so they would
+// log each attempt to reconnect. This log keeps the last message instead, for the one line that
+// reports an outage.
 #pragma once
 
 #include "../ngx.hpp"
@@ -15,12 +16,13 @@ class QuietLog {
     QuietLog(const QuietLog &) = delete;
     QuietLog &operator=(const QuietLog &) = delete;
 
-    /// For a connection. Alerts go on to the real log, and debug lines where it has them.
+    /// Returns the log for a connection. It passes alerts on to the real log, and debug lines if
+    /// that one writes them.
     ngx_log_t *log() { return &remembering_; }
 
-    /// The last message since forget(), without time and process; empty if there was none.
+    /// Returns the last message since clear(), without time and process; empty if there was none.
     std::string_view last() const { return {text_.data(), size_}; }
-    void forget() { size_ = 0; }
+    void clear() { size_ = 0; }
 
   private:
     void remember(std::string_view line);

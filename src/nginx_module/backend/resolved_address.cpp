@@ -8,8 +8,11 @@
 
 namespace nginx_module {
 
-ResolvedAddress::ResolvedAddress(Callbacks &owner, ngx_resolver_t *resolver, ServerAddress name)
-    : owner_(owner), resolver_(resolver), name_(std::move(name)), addresses_(name_.known()) {}
+ResolvedAddress::ResolvedAddress(Callbacks &callbacks, ngx_resolver_t *resolver, ServerAddress name)
+    : callbacks_(callbacks),
+      resolver_(resolver),
+      name_(std::move(name)),
+      addresses_(name_.known()) {}
 
 std::string_view ResolvedAddress::text() const {
     return addresses_.empty() ? std::string_view(name_.host) : address().text();
@@ -18,16 +21,16 @@ std::string_view ResolvedAddress::text() const {
 void ResolvedAddress::locate(std::chrono::milliseconds timeout) {
     cancel();
     if (!name_.addresses.empty()) {
-        owner_.on_located();
+        callbacks_.on_located();
         return;
     }
     if (resolver_ == nullptr) {
-        owner_.on_not_located("no resolver is configured for its name", name_.host);
+        callbacks_.on_not_located("no resolver is configured for its name", name_.host);
         return;
     }
     lookup_ = ngx_resolve_start(resolver_, nullptr);
     if (lookup_ == nullptr) {
-        owner_.on_not_located("out of memory", {});
+        callbacks_.on_not_located("out of memory", {});
         return;
     }
     lookup_->name = to_ngx(name_.host);
@@ -39,7 +42,7 @@ void ResolvedAddress::locate(std::chrono::milliseconds timeout) {
     lookup_->cancelable = 1;
     if (ngx_resolve_name(lookup_) != NGX_OK) {
         lookup_ = nullptr;
-        owner_.on_not_located("out of memory", {});
+        callbacks_.on_not_located("out of memory", {});
     }
 }
 
@@ -71,17 +74,17 @@ void ResolvedAddress::on_resolved() {
     }
     cancel();
     if (!addresses_.empty()) {
-        owner_.on_located();
+        callbacks_.on_located();
     } else {
-        owner_.on_not_located("its name cannot be resolved", ngx_resolver_strerror(state));
+        callbacks_.on_not_located("its name cannot be resolved", ngx_resolver_strerror(state));
     }
 }
 
-/// The address in use stays so if it is still one of them.
+/// Takes over the addresses that were found. The address in use stays in use if it is one of them.
 void ResolvedAddress::take_addresses() {
     std::vector<Address> found;
     for (const ngx_resolver_addr_t &one : std::span(lookup_->addrs, lookup_->naddrs)) {
-        ngx_sockaddr_t address{}; // nginx may show others the same ones
+        ngx_sockaddr_t address{}; // a copy, because nginx may give others the same ones
         ngx_memcpy(&address, one.sockaddr, one.socklen);
         ngx_inet_set_port(&address.sockaddr, name_.port);
         found.emplace_back(&address.sockaddr, one.socklen);

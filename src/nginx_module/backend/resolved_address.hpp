@@ -1,4 +1,5 @@
-// A host at fixed addresses, or at those of a name that is looked up again for each connection.
+// The address source of a server with fixed addresses, or with a name that is looked up again for
+// each connection.
 #pragma once
 
 #include "../ngx.hpp"
@@ -13,14 +14,14 @@ namespace nginx_module {
 
 class ResolvedAddress final : public AddressSource {
   public:
-    /// Without a resolver only fixed addresses are found.
-    ResolvedAddress(Callbacks &owner, ngx_resolver_t *resolver, ServerAddress name);
+    /// If `resolver` is null, only fixed addresses are found.
+    ResolvedAddress(Callbacks &callbacks, ngx_resolver_t *resolver, ServerAddress name);
     ~ResolvedAddress() override { cancel(); }
     ResolvedAddress(const ResolvedAddress &) = delete;
     ResolvedAddress &operator=(const ResolvedAddress &) = delete;
 
-    /// A name that is not found within the time keeps the addresses that it had, at first the
-    /// spare ones.
+    /// If a name is not found within the time, it keeps the addresses that it had. At first these
+    /// are the spare ones.
     void locate(std::chrono::milliseconds timeout) override;
     void give_up() override;
     bool use_next() override;
@@ -34,12 +35,12 @@ class ResolvedAddress final : public AddressSource {
     void take_addresses();
     void cancel();
 
-    Callbacks &owner_;
+    Callbacks &callbacks_;
     ngx_resolver_t *resolver_;
     ServerAddress name_;
-    std::vector<Address> addresses_; // the last that were good
+    std::vector<Address> addresses_; // the last ones that were found
     size_t next_ = 0;
-    size_t left_out_ = 0; // addresses that were of no use since give_up()
+    size_t left_out_ = 0; // how many addresses were of no use since give_up()
     ngx_resolver_ctx_t *lookup_ = nullptr;
 };
 

@@ -10,21 +10,22 @@ using redis_client::Sentinel;
 
 namespace {
 
-/// A Sentinel that left may be one of all that are restarted, one after another.
+/// The wait after a Sentinel was lost. Perhaps all of them are being restarted, one after another.
 constexpr std::chrono::milliseconds wait_to_listen_again{1000};
 
 } // namespace
 
-SentinelMaster::SentinelMaster(AddressSource::Callbacks &owner, const BackendConf &conf,
+SentinelMaster::SentinelMaster(AddressSource::Callbacks &callbacks, const BackendConf &conf,
                                ngx_log_t *log)
-    : owner_(owner),
+    : callbacks_(callbacks),
       conf_(conf),
       sentinel_(conf.sentinel),
       connection_(*this, log, conf.tls.get()) {
     for (const ServerAddress &name : conf.servers) {
         sentinels_.push_back(make_host(name));
     }
-    next_ = static_cast<size_t>(ngx_random()) % sentinels_.size(); // else all workers ask one
+    // A random one is the first, or all workers would ask the same.
+    next_ = static_cast<size_t>(ngx_random()) % sentinels_.size();
     set_up_timer(timer_, this, log, [](ngx_event_t *event) noexcept {
         static_cast<SentinelMaster *>(event->data)->listen_again();
     });
@@ -44,7 +45,7 @@ std::string_view SentinelMaster::text() const {
 }
 
 void SentinelMaster::locate(std::chrono::milliseconds timeout) {
-    timeout_ = timeout / 2; // of a Sentinel's name, and of the master's
+    timeout_ = timeout / 2; // for each of two names: a Sentinel's and the master's
     asked_ = 0;
     stop_timer(timer_);
     if (std::exchange(is_news_, false)) {
@@ -75,10 +76,11 @@ void SentinelMaster::ask() {
     sentinels_[next_]->locate(timeout_);
 }
 
-/// The one that was listened to is gone, while the master may be in use, or be looked up.
+/// Subscribes to another Sentinel, because the connection to the one before is lost. Meanwhile the
+/// master may be in use, or its name may be looked up.
 void SentinelMaster::listen_again() {
     if (locating_ == Locating::subscription) {
-        ask_next({}, {}); // it takes too long
+        ask_next({}, {}); // the subscription takes too long
     } else if (locating_ == Locating::master) {
         start_timer(timer_, wait_to_listen_again);
     } else {
@@ -88,7 +90,8 @@ void SentinelMaster::listen_again() {
     }
 }
 
-/// A Sentinel is of no use: each is asked once before the owner, if it waits, is told so.
+/// Turns away from a Sentinel that is of no use. If the master is searched for, each Sentinel is
+/// asked once before on_not_located() is called.
 void SentinelMaster::ask_next(std::string_view what, std::string_view detail) {
     connection_.close();
     sentinels_[next_]->give_up();
@@ -105,13 +108,14 @@ void SentinelMaster::ask_next(std::string_view what, std::string_view detail) {
         return;
     }
     locating_ = Locating::nothing;
-    owner_.on_not_located("no Sentinel tells where the master is", detail.empty() ? what : detail);
+    callbacks_.on_not_located("no Sentinel tells where the master is",
+                              detail.empty() ? what : detail);
 }
 
 void SentinelMaster::on_located() {
     if (locating_ == Locating::master) {
         locating_ = Locating::nothing;
-        owner_.on_located();
+        callbacks_.on_located();
         return;
     }
     const ResolvedAddress &sentinel = *sentinels_[next_];
@@ -121,7 +125,7 @@ void SentinelMaster::on_located() {
 void SentinelMaster::on_not_located(std::string_view what, std::string_view detail) {
     if (locating_ == Locating::master) {
         locating_ = Locating::nothing;
-        owner_.on_not_located(what, detail);
+        callbacks_.on_not_located(what, detail);
     } else {
         ask_next(what, detail);
     }
@@ -157,7 +161,7 @@ void SentinelMaster::on_master() {
     }
     if (sentinel_.master() != endpoint_) {
         is_news_ = true;
-        owner_.on_moved();
+        callbacks_.on_moved();
     }
 }
 
@@ -165,7 +169,7 @@ void SentinelMaster::on_lost(const Connection::Loss &loss) {
     ask_next(loss.what, loss.detail);
 }
 
-/// As the worker is to leave.
+/// Closes the connection, because the worker shuts down.
 void SentinelMaster::on_dismissed() {
     connection_.close();
     stop_timer(timer_);

@@ -1,4 +1,5 @@
-// Where the master is, as the Sentinels say: asked in turn, and listened to from then on.
+// The address source of a master that Sentinels watch. It asks the Sentinels in turn where the
+// master is, and stays subscribed to the one that has answered.
 #pragma once
 
 #include "../ngx.hpp"
@@ -17,13 +18,13 @@ namespace nginx_module {
 
 class SentinelMaster final : public AddressSource, AddressSource::Callbacks, Connection::Callbacks {
   public:
-    SentinelMaster(AddressSource::Callbacks &owner, const BackendConf &conf, ngx_log_t *log);
+    SentinelMaster(AddressSource::Callbacks &callbacks, const BackendConf &conf, ngx_log_t *log);
     ~SentinelMaster() override;
     SentinelMaster(const SentinelMaster &) = delete;
     SentinelMaster &operator=(const SentinelMaster &) = delete;
 
     void locate(std::chrono::milliseconds timeout) override;
-    /// The next Sentinel is asked then.
+    /// The next search begins with the next Sentinel.
     void give_up() override;
     bool use_next() override { return false; } // the Sentinels name one address
 
@@ -32,10 +33,10 @@ class SentinelMaster final : public AddressSource, AddressSource::Callbacks, Con
     std::string_view text() const override;
 
   private:
-    // of a Sentinel's own address, or the master's
+    // These concern the address of a Sentinel, or that of the master:
     void on_located() override;
     void on_not_located(std::string_view what, std::string_view detail) override;
-    void on_moved() override {} // hosts do not tell
+    void on_moved() override {} // a ResolvedAddress never calls it
 
     void on_connected() override;
     void on_bytes(std::string_view bytes) override;
@@ -52,27 +53,27 @@ class SentinelMaster final : public AddressSource, AddressSource::Callbacks, Con
 
     enum class Locating {
         nothing,
-        sentinel,     // that tells where the master is
-        master,       // whose name was told
-        subscription, // the same as a Sentinel, while nobody waits for it
+        sentinel,     // a Sentinel, to ask it where the master is
+        master,       // the master, whose name a Sentinel has given
+        subscription, // a Sentinel to subscribe to, while nobody waits for it
     };
     bool is_asking() const {
         return locating_ == Locating::sentinel || locating_ == Locating::subscription;
     }
 
-    AddressSource::Callbacks &owner_;
+    AddressSource::Callbacks &callbacks_;
     const BackendConf &conf_;
     std::vector<std::unique_ptr<ResolvedAddress>> sentinels_;
-    size_t next_ = 0;  // of the Sentinels: the one that is asked
-    size_t asked_ = 0; // of them, since locate()
+    size_t next_ = 0;  // the Sentinel that is asked
+    size_t asked_ = 0; // how many were asked since locate()
     Locating locating_ = Locating::nothing;
     std::chrono::milliseconds timeout_{0};
     redis_client::Sentinel sentinel_;
     Connection connection_;
-    redis_client::Endpoint endpoint_; // the master
-    bool is_news_ = false;            // and nobody has gone there since it was told
+    redis_client::Endpoint endpoint_; // the master's name or address, and port
+    bool is_news_ = false;            // a Sentinel has announced another master
     std::unique_ptr<ResolvedAddress> master_;
-    ngx_event_t timer_{}; // of a subscription: when to try, and when that takes too long
+    ngx_event_t timer_{}; // when to subscribe, or when that takes too long
 };
 
 } // namespace nginx_module

@@ -8,13 +8,14 @@ namespace nginx_module {
 
 using redis_client::ClusterQuery;
 
-SlotMapFetcher::SlotMapFetcher(Callbacks &owner, const BackendConf &conf, ngx_log_t *log)
-    : owner_(owner),
+SlotMapFetcher::SlotMapFetcher(Callbacks &callbacks, const BackendConf &conf, ngx_log_t *log)
+    : callbacks_(callbacks),
       conf_(conf),
       query_(conf.session.username, conf.session.password),
       connection_(*this, log, conf.tls.get()) {
     set_nodes({});
-    next_ = static_cast<size_t>(ngx_random()) % hosts_.size(); // else all workers ask one
+    // A random one is the first, or all workers would ask the same.
+    next_ = static_cast<size_t>(ngx_random()) % hosts_.size();
     set_up_timer(timer_, this, log, [](ngx_event_t *event) noexcept {
         static_cast<SlotMapFetcher *>(event->data)->ask_next("no answer in time", {});
     });
@@ -71,7 +72,7 @@ void SlotMapFetcher::ask_next(std::string_view what, std::string_view detail) {
         return;
     }
     is_fetching_ = false;
-    owner_.on_no_map("no node tells who serves the keys", detail.empty() ? what : detail);
+    callbacks_.on_no_map("no node tells who serves the keys", detail.empty() ? what : detail);
 }
 
 void SlotMapFetcher::on_located() {
@@ -99,13 +100,13 @@ void SlotMapFetcher::on_bytes(std::string_view bytes) {
         const std::string host(hosts_[next_]->host());
         is_fetching_ = false;
         stop();
-        owner_.on_map(query_.map(), host);
+        callbacks_.on_map(query_.map(), host);
         break;
     }
     }
 }
 
-/// As the worker is to leave by the end of worker_shutdown_timeout.
+/// Stops, because the worker shuts down and worker_shutdown_timeout has passed.
 void SlotMapFetcher::on_dismissed() {
     is_fetching_ = false;
     stop();

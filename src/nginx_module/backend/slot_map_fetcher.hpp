@@ -1,5 +1,5 @@
-// Asks the nodes of a cluster in turn for its map, over a connection that lasts as long as that
-// takes.
+// Fetches the slot map of a cluster. It asks the nodes in turn, over a connection that is closed
+// when the map has come.
 #pragma once
 
 #include "../ngx.hpp"
@@ -20,35 +20,35 @@ class SlotMapFetcher final : AddressSource::Callbacks, Connection::Callbacks {
   public:
     class Callbacks {
       public:
-        /// `host` is the one that was asked.
+        /// The map has come from the node `host`.
         virtual void on_map(const redis_client::ClusterMap &map, std::string_view host) = 0;
-        /// No node told it. `what` is static text, `detail` is valid during the call.
+        /// No node has sent a map. `what` is static text, and `detail` is valid during the call.
         virtual void on_no_map(std::string_view what, std::string_view detail) = 0;
 
       protected:
         ~Callbacks() = default;
     };
 
-    SlotMapFetcher(Callbacks &owner, const BackendConf &conf, ngx_log_t *log);
+    SlotMapFetcher(Callbacks &callbacks, const BackendConf &conf, ngx_log_t *log);
     virtual ~SlotMapFetcher();
     SlotMapFetcher(const SlotMapFetcher &) = delete;
     SlotMapFetcher &operator=(const SlotMapFetcher &) = delete;
 
-    /// Tells the owner, perhaps at once. Each time another one is asked first, for one may know
-    /// less than the others.
+    /// Fetches the map, and calls on_map() or on_no_map(), perhaps before it returns. Each fetch
+    /// begins with another node, because one may know less than the others.
     void fetch();
     bool is_fetching() const { return is_fetching_; }
 
-    /// Who may be asked beside the servers of the configuration.
+    /// Sets the nodes that may be asked beside the configured servers.
     void set_nodes(const std::vector<ServerAddress> &nodes);
 
-    /// The one that is asked, for logs.
+    /// Returns the node that is asked, for logs.
     std::string_view text() const { return hosts_[next_]->text(); }
 
   private:
     void on_located() override;
     void on_not_located(std::string_view what, std::string_view detail) override;
-    void on_moved() override {} // hosts do not tell
+    void on_moved() override {} // a ResolvedAddress never calls it
     void on_connected() override;
     void on_bytes(std::string_view bytes) override;
     void on_lost(const Connection::Loss &loss) override;
@@ -60,15 +60,15 @@ class SlotMapFetcher final : AddressSource::Callbacks, Connection::Callbacks {
     void ask_next(std::string_view what, std::string_view detail);
     void stop();
 
-    Callbacks &owner_;
+    Callbacks &callbacks_;
     const BackendConf &conf_;
-    std::vector<std::unique_ptr<ResolvedAddress>> hosts_; // those of the configuration first
+    std::vector<std::unique_ptr<ResolvedAddress>> hosts_; // the configured servers come first
     size_t next_ = 0;
     size_t asked_ = 0;
     bool is_fetching_ = false;
     redis_client::ClusterQuery query_;
     Connection connection_;
-    ngx_event_t timer_{}; // one takes too long
+    ngx_event_t timer_{}; // expires when one node takes too long
 };
 
 } // namespace nginx_module

@@ -27,7 +27,7 @@ bool is_address(const std::string &host) {
 
 class Peer final : public TlsPeer {
   public:
-    /// `expected` is who the certificate is to be of.
+    /// `expected` is the name or the address that the certificate must be for.
     Peer(const ngx_ssl_t &context, bool verifies, std::string expected)
         : context_(context), verifies_(verifies), expected_(std::move(expected)) {}
 
@@ -44,12 +44,12 @@ class Peer final : public TlsPeer {
     const ngx_ssl_t &context_;
     bool verifies_;
     std::string expected_;
-    bool is_trusted_ = false; // the host of this connection
-    Session session_;         // of one that was
+    bool is_trusted_ = false; // the host of this connection is verified
+    Session session_;         // from a connection to a verified host
 };
 
 bool Peer::prepare(ngx_connection_t &connection) const {
-    constexpr size_t room = 512; // for nginx's ngx_ssl_connection_t
+    constexpr size_t room = 512; // enough for nginx's ngx_ssl_connection_t
     connection.pool = ngx_create_pool(room, connection.log);
     auto *context = const_cast<ngx_ssl_t *>(&context_); // nginx only reads it
     if (connection.pool == nullptr ||
@@ -57,14 +57,15 @@ bool Peer::prepare(ngx_connection_t &connection) const {
         return false;
     }
     SSL *ssl = connection.ssl->connection;
-    // what could not be sent at once is sent again from where the output has moved to
+    // What could not be sent at once is sent again, though the output may have moved in memory.
     SSL_set_mode(ssl, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_ENABLE_PARTIAL_WRITE);
     return (session_ == nullptr || SSL_set_session(ssl, session_.get()) == 1) &&
            (is_address(expected_) || SSL_set_tlsext_host_name(ssl, expected_.c_str()) == 1);
 }
 
-/// A session says of its certificate what was said when it began: one of a host that was not
-/// trusted is not kept, for its certificate may be renewed.
+/// Resumes the last session that was kept. A resumed session keeps the verdict on its certificate
+/// from when it began. So the session of a host that was not trusted is not kept: the host's
+/// certificate may be renewed.
 TlsPeer::Handshake Peer::begin_handshake(ngx_connection_t &connection,
                                          ngx_connection_handler_pt when_over) {
     is_trusted_ = false;
@@ -110,7 +111,7 @@ void Peer::shut_down(ngx_connection_t &connection) {
             session_.reset(SSL_get1_session(connection.ssl->connection));
         }
         connection.ssl->no_wait_shutdown = 1;
-        // where it cannot be told at once it need not be
+        // If the peer cannot be notified at once, it need not be notified.
         if (ngx_ssl_shutdown(&connection) == NGX_AGAIN) {
             SSL_free(connection.ssl->connection);
             connection.ssl = nullptr;
@@ -130,7 +131,7 @@ std::unique_ptr<TlsPeer> make_tls_peer(const TlsContext &context, std::string_vi
                                   settings.name.empty() ? std::string(host) : settings.name);
 }
 
-#else // and no configuration has a context
+#else // without TLS no configuration has a context
 
 std::unique_ptr<TlsPeer> make_tls_peer(const TlsContext & /*context*/, std::string_view /*host*/) {
     return nullptr;

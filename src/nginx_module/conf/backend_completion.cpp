@@ -17,7 +17,7 @@ constexpr const char *directive = "redis_rate_limit_backend";
 constexpr in_port_t redis_port = 6379;
 constexpr in_port_t sentinel_port = 26379;
 
-/// As the configuration names it, without the port.
+/// Returns the server's name in the configuration, without the port.
 std::string_view name_of(const ServerAddress &server) {
     return server.is_local() ? server.addresses.front().text() : std::string_view(server.host);
 }
@@ -35,7 +35,7 @@ char *check_cluster(ngx_conf_t *cf, const BackendConf &backend) {
     return NGX_CONF_OK;
 }
 
-/// What lines of the block say of each other.
+/// Refuses lines of the block that contradict each other.
 char *check_lines(ngx_conf_t *cf, const BackendConf &backend) {
     const auto &session = backend.session;
     if (!session.username.empty() && session.password.empty()) {
@@ -62,7 +62,8 @@ char *check_lines(ngx_conf_t *cf, const BackendConf &backend) {
     return backend.mode == Mode::cluster ? check_cluster(cf, backend) : NGX_CONF_OK;
 }
 
-/// Ports and addresses that go without saying, once the mode is known.
+/// Sets what the block leaves out: a server, ports (they depend on the mode), and the addresses of
+/// hosts that are written as addresses.
 void complete_servers(BackendConf &backend) {
     if (backend.servers.empty()) {
         backend.servers.push_back({.host = "127.0.0.1"});
@@ -101,7 +102,7 @@ char *set_up_tls(ngx_conf_t *cf, BackendConf &backend) {
     return backend.tls != nullptr ? NGX_CONF_OK : static_cast<char *>(NGX_CONF_ERROR);
 }
 
-/// The addresses of a name; where there are none, it is told why.
+/// Returns the addresses of a name. If there are none, the log says why.
 std::vector<Address> look_up(ngx_conf_t *cf, const BackendConf &backend,
                              const ServerAddress &server) {
     ngx_url_t url{};

@@ -1,5 +1,5 @@
-// What a backend amounts to once its block has been read: whether its lines go together, and what
-// goes without saying.
+// Checks and completes a backend once its block has been read: contradictions between its lines,
+// default ports and servers, TLS, and the addresses of its servers.
 #pragma once
 
 #include "../ngx.hpp"
@@ -8,15 +8,16 @@
 
 namespace nginx_module {
 
-/// Ports and addresses by the backend's mode, and its TLS; or the error of lines that contradict
-/// each other.
+/// Sets default servers and ports by the backend's mode, and makes its TLS context. Returns
+/// NGX_CONF_ERROR if lines contradict each other or name unusable files; the log says which.
 char *complete_backend(ngx_conf_t *cf, BackendConf &backend);
 
-/// The one that zones use where none is defined.
+/// Adds the backend `default`. Zones that name no other backend use it, if no block defines it.
 BackendConf &add_default_backend(MainConf &main);
 
-/// Looks the names of servers up, unless `resolver` does so later, for each connection. Where the
-/// resolver may be nobody's, both do. False: told and refused.
+/// Looks up the names of servers, unless `resolver` does so later, for each connection. If the
+/// resolver may be one that nobody configured, both happen. Returns false if the configuration is
+/// refused; the log says why.
 bool look_up_servers(ngx_conf_t *cf, BackendConf &backend, ngx_resolver_t *resolver);
 
 } // namespace nginx_module

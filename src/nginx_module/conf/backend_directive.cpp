@@ -17,20 +17,21 @@ namespace {
 
 constexpr const char *directive = "redis_rate_limit_backend";
 
-/// The draft that the block's lines fill in.
+/// The backend that the block's lines fill in, and which lines were given.
 struct Block {
     BackendConf &backend;
     GivenParameters given;
 };
 
-/// Null, or what was expected instead.
+/// Returns null, or what was expected instead.
 const char *set_count(std::string_view value, uint64_t &target) {
     const auto number = rate_limit::parse_whole_number(value, 1'000'000);
     target = number.value_or(0);
     return target > 0 ? nullptr : "a whole number from 1 to 1000000";
 }
 
-/// The named time; `target` is left alone where it is none.
+/// Sets `target` to a time from 1 ms to 1 hour. Returns false, and leaves it alone, if the value is
+/// none.
 bool set_time(std::string_view value, std::chrono::milliseconds &target) {
     ngx_str_t text = to_ngx(value);
     const ngx_int_t time = ngx_parse_time(&text, 0);
@@ -44,7 +45,8 @@ bool set_time(std::string_view value, std::chrono::milliseconds &target) {
 
 constexpr const char *expected_time = "a time from 1ms to 1h, such as 100ms";
 
-/// A time for which requests may wait. Who means milliseconds easily forgets the unit.
+/// Sets a time for which requests may wait. Returns null, or what was expected instead. Warns of
+/// more than 10 seconds, because it is easy to mean milliseconds and to forget the unit.
 const char *set_timeout(ngx_conf_t *cf, std::string_view value, std::chrono::milliseconds &target) {
     constexpr std::chrono::seconds longest_usual{10};
     if (!set_time(value, target)) {
@@ -62,31 +64,32 @@ const char *set_timeout(ngx_conf_t *cf, std::string_view value, std::chrono::mil
 
 constexpr const char *expected_server = "host, host:port, [address]:port or unix:/path";
 
-/// Names are looked up when all has been read, and it is known whether there is a resolver.
+/// Adds a server. Its name is looked up later: whether there is a resolver is known only after all
+/// directives have been read.
 const char *set_server(ngx_conf_t *cf, Block &block, std::string_view value) {
     ngx_url_t url{};
     url.url = to_ngx(value);
     const bool is_path = ngx_strncasecmp(url.url.data, to_ngx("unix:").data, 5) == 0;
     if (!is_path && value.find_first_of("/@?=,") != std::string_view::npos) {
-        refuse(cf, directive, "server", "***", expected_server); // a URL may have a password
-        return already_told;
+        refuse(cf, directive, "server", "***", expected_server); // a URL may hold a password
+        return already_logged;
     }
     url.no_resolve = 1;
     if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s: invalid server \"%V\" (%s), expected %s",
                            directive, &url.url, url.err != nullptr ? url.err : "no memory",
                            expected_server);
-        return already_told;
+        return already_logged;
     }
     if (url.family == AF_UNIX && !value.substr(5).starts_with('/')) {
-        return expected_server; // it would depend on the directory in which nginx was started
+        return expected_server; // it would depend on the directory in which nginx starts
     }
     std::string_view host = view(url.host);
     if (url.family != AF_UNIX && host.find_first_not_of("0123456789") == std::string_view::npos) {
-        return expected_server; // a port alone, of which the resolver makes an address
+        return expected_server; // a port alone would be resolved as an address
     }
     if (host.starts_with('[')) {
-        host = host.substr(1, host.size() - 2); // of an IPv6 address
+        host = host.substr(1, host.size() - 2); // the brackets of IPv6
     }
     ServerAddress server{.host = std::string(host), .port = url.port};
     if (url.family == AF_UNIX) {
@@ -114,8 +117,8 @@ const char *take_password(std::string_view value, std::string &target) {
     return nullptr;
 }
 
-/// The first line of a file; nothing where it cannot be read or has 4096 bytes and more, with the
-/// reason in errno, or is empty, with errno 0.
+/// Returns the first line of a file. Returns nothing if the file cannot be read or the line has
+/// 4096 bytes or more, with the reason in errno; and if the line is empty, with errno 0.
 std::optional<std::string> first_line(const char *path) {
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file == -1) {
@@ -146,7 +149,7 @@ const char *take_password_file(ngx_conf_t *cf, std::string_view value, std::stri
                            "%s: invalid %V \"%V\", expected a readable file whose "
                            "first line is the password",
                            directive, words_of(cf).data(), &path);
-        return already_told;
+        return already_logged;
     }
     return take_password(*password, target);
 }
@@ -173,7 +176,7 @@ const char *set_breaker(ngx_conf_t *cf, Block &block, std::string_view value) {
     }
     char *result = set_parameters<Breaker::Settings>(cf, "redis_rate_limit_backend: breaker",
                                                      breaker_parameters, words, breaker);
-    return result == NGX_CONF_OK ? nullptr : already_told;
+    return result == NGX_CONF_OK ? nullptr : already_logged;
 }
 
 const char *set_switch(std::string_view value, bool &target) {
@@ -197,7 +200,7 @@ const char *set_tls_versions(ngx_conf_t *cf, Block &block, std::string_view /*fi
         if (known == std::end(versions)) {
             refuse(cf, directive, "ssl_protocols", view(word),
                    "some of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3");
-            return already_told;
+            return already_logged;
         }
         given |= known->second;
     }
@@ -248,7 +251,7 @@ const Parameter<Block> parameters[] = {
      }},
     {"prefix",
      [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
-         // a variable would be taken literally, hence no `$`
+         // A `$` is refused because a variable would be taken literally.
          const bool plain = std::ranges::all_of(
              value, [](char c) { return c > ' ' && c <= '~' && c != '{' && c != '}' && c != '$'; });
          block.backend.prefix = value;
@@ -345,7 +348,7 @@ char *set_backend(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexc
     const std::string_view name = view(words_of(cf)[1]);
     if (!rate_limit::is_name(name)) {
         const bool is_url = name.find("://") != std::string_view::npos ||
-                            name.find('@') != std::string_view::npos; // with a password, perhaps
+                            name.find('@') != std::string_view::npos; // perhaps with a password
         return refuse(cf, directive, "name", is_url ? "***" : name, expected_name);
     }
     if (main.backend(name) != nullptr) {

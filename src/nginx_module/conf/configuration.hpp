@@ -1,4 +1,4 @@
-// The configuration as the directives leave it and requests read it.
+// The configuration: directives fill it in, and requests read it.
 #pragma once
 
 #include "../ngx.hpp"
@@ -20,29 +20,29 @@
 
 namespace nginx_module {
 
-/// Which servers make up a Redis.
+/// Which servers make up a Redis: one server, a master that Sentinels name, or a cluster.
 enum class Mode : uint8_t { standalone, sentinel, cluster };
-/// The modes as configurations and metrics name them, in order.
+/// The modes as configurations and metrics name them, in the order of Mode.
 inline constexpr std::string_view mode_names[] = {"standalone", "sentinel", "cluster"};
 
-/// `redis_rate_limit_backend`: a Redis and how to talk to it.
+/// The settings of a `redis_rate_limit_backend`: a Redis and how to talk to it.
 struct BackendConf {
     /// `an_index` is its place among the configuration's backends.
     BackendConf(size_t an_index, std::string a_name) : index(an_index), name(std::move(a_name)) {}
 
-    size_t index; // by which a worker finds its end of the backend, see backend_of()
+    size_t index; // a worker finds its running backend by this, see backend_of()
     std::string name;
     Mode mode = Mode::standalone;
-    std::vector<ServerAddress> servers; // one Redis, or the Sentinels, or some nodes of the cluster
+    std::vector<ServerAddress> servers; // one Redis, the Sentinels, or some nodes of the cluster
     redis_client::SentinelSettings sentinel;
-    ngx_resolver_t *resolver = nullptr; // null: names were resolved when nginx started
+    ngx_resolver_t *resolver = nullptr; // null: nginx resolved the names when it started
     TlsSettings tls_settings;
-    std::unique_ptr<TlsContext> tls; // null: plain TCP. Set when all has been read
+    std::unique_ptr<TlsContext> tls; // null: connections use no TLS
     redis_client::SessionSettings session;
     std::string prefix = "rl:";
     std::chrono::milliseconds connect_timeout{250};
-    uint64_t identity = 0;                                   // no other Redis has it
-    bool is_used() const { return !session.shapes.empty(); } // by some rule
+    uint64_t identity = 0;                                   // a hash that no other Redis has
+    bool is_used() const { return !session.shapes.empty(); } // a rule uses it
     BackendMemory memory;
 };
 
@@ -52,7 +52,8 @@ enum class OnError { local, open, closed };
 /// What is shown of a zone's keys, in logs and among the top keys.
 enum class ShowKeys { on, hash, off };
 
-/// Where a directive stands, for messages about it that come only after all has been read.
+/// The place of a directive in the configuration's files, for messages about it that come only
+/// after all directives have been read.
 struct Position {
     explicit Position(const ngx_conf_t *cf)
         : file(cf->conf_file->file.name), line(cf->conf_file->line) {}
@@ -67,24 +68,25 @@ struct ZoneConf {
 
     Position position;
     std::string name;
-    size_t size = 0; // of its shared memory
+    size_t size = 0; // the size of its shared memory, in bytes
     ngx_http_complex_value_t key{};
-    bool key_is_binary_address = false; // $binary_remote_addr: bytes that logs show as an address
+    bool key_is_binary_address = false; // it is $binary_remote_addr; logs show it as text
     std::string backend_name = "default";
-    BackendConf *backend = nullptr;        // set when all has been read
-    std::vector<RuleConf *> named_rules{}; // the first of each name, set when all has been read
+    BackendConf *backend = nullptr;        // set by link_configuration()
+    std::vector<RuleConf *> named_rules{}; // the first of each name; set like `backend`
     OnError on_error = OnError::local;
-    uint64_t local_limit_percent = 100; // this host's part of limits while Redis gives no verdict
-    std::chrono::milliseconds deny_cache{60'000}; // how long a denial is known; 0: not at all
-    bool has_top_keys = true;                     // the keys rejected most are kept
+    uint64_t local_limit_percent = 100;           // this host's part of limits without Redis
+    std::chrono::milliseconds deny_cache{60'000}; // how long a denial is known; 0: never
+    bool has_top_keys = true;                     // whether the keys rejected most are counted
     ShowKeys show_keys = ShowKeys::on;
     ZoneMemory memory;
 
-    /// What the shared memory keeps of the keys rejected most: not more than may be shown.
+    /// Returns what the shared memory stores of the keys that are rejected most. It is not more
+    /// than may be shown.
     rate_limit::TopKeys::Kept kept_top_keys() const;
 };
 
-/// Where in nginx's phases a rule is applied: before or after authentication.
+/// The nginx phase in which a rule is applied: before or after authentication.
 enum class Phase : uint8_t { access, precontent };
 inline constexpr Phase all_phases[] = {Phase::access, Phase::precontent};
 
@@ -95,30 +97,30 @@ struct RuleConf {
     rate_limit::Rule rule;
     Phase phase = Phase::access;
     bool dry_run = false;
-    bool has_delay = false; // was given, for whatever algorithm
-    // Numbers of the quota that a request's variables give; null: they stand in `rule`.
+    bool has_delay = false; // `delay=` was given, for any algorithm
+    // Numbers of the quota that a request's variables give. Null: the number is in `rule`.
     ngx_http_complex_value_t *limit = nullptr;
     ngx_http_complex_value_t *burst = nullptr;
     ngx_http_complex_value_t *cost = nullptr;
 
-    // Set when all has been read:
+    // The members below are set by link_configuration(), after all directives have been read.
     const ZoneConf *zone = nullptr;
     std::optional<rate_limit::KeyFormat> key_format;
-    std::vector<redis_client::WireWords> arguments; // of a rule without variables, of each shard
+    std::vector<redis_client::WireWords> arguments; // one for each shard; unused with variables
     std::string name;
-    std::string limit_text;            // as it was given
-    RuleConf *first_of_name = nullptr; // in the zone: this one, or the one that counts for it
-    rate_limit::RuleCounters *counters = nullptr; // of the first; set when there is memory
-    bool is_refunded = false; // what its counter was charged with may be given back a moment later
+    std::string limit_text;                       // `limit=` as it was written
+    RuleConf *first_of_name = nullptr;            // the zone's first rule of this name
+    rate_limit::RuleCounters *counters = nullptr; // only first_of_name has them
+    bool is_refunded = false; // a charge of its counter may be given back a moment later
 
     bool has_variables() const { return limit != nullptr || burst != nullptr || cost != nullptr; }
 };
 
-/// Whether a request asks for both at once, where both apply: in a cluster their keys have to be in
-/// one hash slot, as those of one zone are that have no shards.
+/// Whether one check asks for both rules, if both apply to a request. In a cluster their keys must
+/// be in one hash slot for that, as the keys of one zone are if the rules have no shards.
 bool are_asked_together(const RuleConf &rule, const RuleConf &other);
 
-/// Those of one level, which hold together.
+/// The rules of one level of the configuration, which apply together.
 using RuleList = std::vector<const RuleConf *>;
 
 struct LocationConf;
@@ -135,15 +137,15 @@ struct MainConf {
     ZoneConf *zone(std::string_view name) const;
 };
 
-/// Which header families a response gets: a set of bits.
+/// The header families that a response can get. The values are bits of a set.
 enum HeaderFamily : ngx_uint_t { no_headers = 0, x_headers = 1, ietf_headers = 2 };
 
 struct LocationConf {
-    RuleList *rules; // stated here or inherited; null: none was, empty: `off`
+    RuleList *rules; // its own or inherited; null: no rule was given, empty: `off`
     ngx_flag_t dry_run;
     ngx_uint_t status;
     ngx_uint_t log_level;
-    ngx_uint_t headers; // of HeaderFamily
+    ngx_uint_t headers; // bits of HeaderFamily
 
     bool is_dry_run(const RuleConf &rule) const { return dry_run == 1 || rule.dry_run; }
 };

@@ -1,5 +1,5 @@
-// What nginx calls for each directive that is read, named as the directive is. The table of all
-// directives is in module.cpp.
+// The functions that nginx calls when it reads a directive, each named after its directive. The
+// table of all directives is in module.cpp.
 #pragma once
 
 #include "../ngx.hpp"

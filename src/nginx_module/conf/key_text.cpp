@@ -11,7 +11,7 @@ namespace {
 std::string_view address_text(std::string_view bytes, KeyTextBuffer &out) {
     const int family = bytes.size() == sizeof(in_addr) ? AF_INET : AF_INET6;
     if (family == AF_INET6 && bytes.size() != sizeof(in6_addr)) {
-        return bytes; // a client on a unix socket: no address
+        return bytes; // a client on a unix socket has no address
     }
     const char *text = inet_ntop(family, bytes.data(), out.data(), out.size());
     return text != nullptr ? std::string_view(text) : bytes;

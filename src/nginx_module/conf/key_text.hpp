@@ -1,4 +1,5 @@
-// What may be shown of a client's key, in log lines and on pages: `show_keys` of its zone.
+// The text of a client's key for log lines and pages. The `show_keys` of its zone says what may be
+// shown.
 #pragma once
 
 #include "../ngx.hpp"
@@ -15,18 +16,18 @@ namespace nginx_module {
 
 using KeyTextBuffer = std::array<char, INET6_ADDRSTRLEN>;
 
-/// Returns in its part of `out` the first 12 hex digits of the SHA-256 of the whole key, however
-/// long it is. Of what the zone writes as `$binary_remote_addr` it is the hash of the address as
-/// text.
+/// Writes the first 12 hex digits of the SHA-256 of the whole key, however long it is, to `out`,
+/// and returns that part of it. If the zone writes the key as `$binary_remote_addr`, it is the hash
+/// of the address as text.
 std::string_view hash_of_key(const ZoneConf &zone, std::string_view key, KeyTextBuffer &out);
 
-/// A key as its zone shows it: cut and escaped, what the zone writes as `$binary_remote_addr` as an
-/// address; or its hash; or nothing.
+/// A key as its zone shows it: its text, cut and escaped, or its hash, or nothing. A key that the
+/// zone writes as `$binary_remote_addr` is shown as an address.
 class KeyText {
   public:
     KeyText(const ZoneConf &zone, std::string_view key);
 
-    /// For nginx's `%V`. Empty where the zone shows no keys.
+    /// Returns the text, as an argument for nginx's `%V`. It is empty if the zone shows no keys.
     ngx_str_t *shown() { return text_.shown(); }
 
   private:
@@ -34,14 +35,14 @@ class KeyText {
     LogText<64> text_;
 };
 
-/// The same for the middle of a log line: `, key "203.0.113.7"`, or nothing.
+/// A key for the middle of a log line: `, key "203.0.113.7"`, or nothing if the zone shows no keys.
 class KeyPhrase {
   public:
     KeyPhrase(const ZoneConf &zone, std::string_view key);
     KeyPhrase(const KeyPhrase &) = delete;
     KeyPhrase &operator=(const KeyPhrase &) = delete;
 
-    /// For nginx's `%V`.
+    /// Returns the text, as an argument for nginx's `%V`.
     ngx_str_t *shown() { return &shown_; }
 
   private:

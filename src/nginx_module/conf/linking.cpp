@@ -25,7 +25,7 @@ bool refuse_unknown(ngx_conf_t *cf, const Position &position, const char *direct
     return false;
 }
 
-/// What makes a Redis another one, after a reload too.
+/// Returns a hash that tells one Redis from another, also after a reload.
 uint64_t identity_of(const BackendConf &backend) {
     std::string text =
         std::to_string(backend.session.database) + " " + backend.sentinel.master_name;
@@ -88,7 +88,8 @@ bool link_rule(ngx_conf_t *cf, const MainConf &conf, RuleConf &rule) {
     return true;
 }
 
-/// A name stands for one thing in metrics and headers.
+/// Joins rules of a zone that have the same name, because metrics and headers show them as one
+/// rule. Returns false if their algorithms differ; the log says so.
 bool join_names(ngx_conf_t *cf, const MainConf &conf) {
     std::map<std::pair<std::string_view, std::string_view>, RuleConf *> named;
     for (const auto &rule : conf.rules) {
@@ -111,7 +112,8 @@ bool join_names(ngx_conf_t *cf, const MainConf &conf) {
     return true;
 }
 
-/// A window's end is in Redis: it stays what the rule that began it wanted.
+/// Warns of rules that want windows of different ends for one counter. Redis stores a window's end,
+/// so the rule that begins a window decides for all of them.
 void warn_of_other_windows(ngx_conf_t *cf, const RuleConf &rule) {
     ngx_str_t name = to_ngx(rule.name);
     ngx_log_error(NGX_LOG_WARN, cf->log, 0,
@@ -120,11 +122,12 @@ void warn_of_other_windows(ngx_conf_t *cf, const RuleConf &rule) {
                   &name, rule.rule.zone.c_str(), &rule.position.file, rule.position.line);
 }
 
-/// What rules that share a counter are to have in common.
+/// Checks what rules that share a counter must have in common. Returns false if they differ in
+/// their shards; the log says so.
 bool check_counters(ngx_conf_t *cf, const MainConf &conf) {
     struct Counter {
         const rate_limit::Rule *first;
-        bool is_told = false; // of its windows
+        bool is_warned = false; // the log has warned of its windows
     };
     std::map<decltype(std::declval<rate_limit::Rule>().counter()), Counter> counters;
     for (const auto &rule : conf.rules) {
@@ -138,15 +141,15 @@ bool check_counters(ngx_conf_t *cf, const MainConf &conf) {
                           rule->position.line);
             return false;
         }
-        if (rule->rule.aligned != counter.first->aligned && !counter.is_told) {
-            counter.is_told = true;
+        if (rule->rule.aligned != counter.first->aligned && !counter.is_warned) {
+            counter.is_warned = true;
             warn_of_other_windows(cf, *rule);
         }
     }
     return true;
 }
 
-/// Whether there is room for the counters of the zone's rules.
+/// Whether the zone has room for the counters of its rules. If not, the log says so.
 bool check_size(ngx_conf_t *cf, const ZoneConf &zone) {
     const size_t rules = zone.named_rules.size();
     if (rules <= ZoneMemory::most_rules(zone.size)) {
@@ -160,7 +163,8 @@ bool check_size(ngx_conf_t *cf, const ZoneConf &zone) {
     return false;
 }
 
-/// Whether what the rule charges may be given back, since one denies that is asked beside it.
+/// Whether a charge of the rule may be given back. That happens if another rule of the level
+/// denies, which a request asks for at the same time in another check.
 bool is_refunded(const RuleList &level, const RuleConf &rule) {
     return std::ranges::any_of(level, [&](const RuleConf *other) {
         return other->phase == rule.phase && !are_asked_together(*other, rule);
@@ -182,10 +186,10 @@ void add_shape(std::vector<redis_client::ScriptShape> &shapes,
     }
 }
 
-/// A request may leave out rules, by an empty key or a variable. Where they are few, each way to do
-/// so has a script of its own. Where they are more, the checks run the script for any rules, which
-/// costs Redis more: a client that chooses which keys are empty must not choose how many scripts
-/// there are.
+/// Adds scripts for requests to which only some of the rules apply, because a key or a variable is
+/// empty. If the rules are few, each combination of them has a script of its own. If they are more,
+/// such checks run the script for any rules, which costs Redis more: a client that chooses which
+/// keys are empty must not choose how many scripts there are.
 void add_rare_shapes(redis_client::SessionSettings &session, const redis_client::ScriptShape &all) {
     constexpr size_t few = 4;
     const auto parts = all.parts();
@@ -203,7 +207,7 @@ void add_rare_shapes(redis_client::SessionSettings &session, const redis_client:
     }
 }
 
-/// The scripts that a location's requests will ask for.
+/// Adds the scripts that a location's requests will run.
 void add_scripts(const LocationConf &location) {
     const RuleList &rules = *location.rules;
     for (auto first = rules.begin(); first != rules.end(); ++first) {
@@ -211,7 +215,7 @@ void add_scripts(const LocationConf &location) {
             return rule->phase == (*first)->phase && are_asked_together(*rule, **first);
         };
         if (std::find_if(rules.begin(), first, is_with_first) != first) {
-            continue; // as part of an earlier one's
+            continue; // an earlier rule's shape has it
         }
         redis_client::ScriptShape shape;
         for (const RuleConf *rule : rules) {

@@ -1,4 +1,4 @@
-// What a location has beside its rules: its directives, their defaults and how they are inherited.
+// A location's directives other than its rules, their defaults, and how all are inherited.
 #include "../../rate_limit/text.hpp"
 #include "configuration.hpp"
 #include "directives.hpp"
@@ -20,7 +20,7 @@ struct NamedChoice {
     ngx_uint_t choice;
 };
 
-/// The choice of that name; nothing where there is none.
+/// Returns the choice of that name, or nothing if there is none.
 template <size_t n>
 std::optional<ngx_uint_t> choose(const NamedChoice (&choices)[n], std::string_view name) {
     for (const auto &[choice_name, choice] : choices) {

@@ -1,4 +1,5 @@
-// Directives made of named parameters, each with a setter; and how mistakes in them are told.
+// Reads directives that consist of named parameters, by a table with a setter for each of them.
+// Also writes the error messages for mistakes in directives.
 #pragma once
 
 #include "../ngx.hpp"
@@ -13,20 +14,20 @@
 
 namespace nginx_module {
 
-/// Takes a value into the draft and returns null, or returns what was expected instead, or
-/// `already_told`.
+/// Stores a value in the draft and returns null. If the value is refused, returns what was expected
+/// instead, or `already_logged` if the log says it already.
 template <typename Draft>
 using ParameterSetter = const char *(*)(ngx_conf_t *cf, Draft &draft, std::string_view value);
 
-inline constexpr const char *already_told = "";
+inline constexpr const char *already_logged = "";
 inline constexpr const char *expected_name = "1 to 64 of A-Za-z0-9._/-";
 
 enum class Is {
     optional,
     required,
-    secret,   // optional, and never shown
-    flag,     // optional, and without a value
-    repeated, // optional, each value beside those before
+    secret,   // optional; its value is never shown
+    flag,     // optional; it has no value
+    repeated, // optional; it may be given several times
 };
 
 template <typename Draft>
@@ -38,8 +39,8 @@ struct Parameter {
 
 inline constexpr size_t most_parameters = 32;
 
-/// The error message of nginx -t: `redis_rate_limit: invalid limit "x", expected ...`. Returns
-/// NGX_CONF_ERROR. A directive's text ends where nginx ends it, with a null byte.
+/// Writes the error message of nginx -t: `redis_rate_limit: invalid limit "x", expected ...`.
+/// Returns NGX_CONF_ERROR.
 inline char *refuse(ngx_conf_t *cf, const char *directive, std::string_view what,
                     std::string_view value, const char *expected) {
     ngx_str_t shown_what = to_ngx(what);
@@ -55,12 +56,13 @@ inline char *refuse_missing(ngx_conf_t *cf, const char *directive, std::string_v
     return static_cast<char *>(NGX_CONF_ERROR);
 }
 
-/// The words of the directive that is being read, its name first.
+/// Returns the words of the directive that is being read; the first one is its name. nginx has
+/// ended each of them with a null byte.
 inline std::span<const ngx_str_t> words_of(const ngx_conf_t *cf) {
     return {static_cast<const ngx_str_t *>(cf->args->elts), cf->args->nelts};
 }
 
-/// Text with variables. False: told and refused.
+/// Compiles a text with variables. Returns false if it is refused; the log says why.
 inline bool compile_value(ngx_conf_t *cf, ngx_str_t text, ngx_http_complex_value_t &value) {
     ngx_http_compile_complex_value_t compile{};
     compile.cf = cf;
@@ -69,10 +71,10 @@ inline bool compile_value(ngx_conf_t *cf, ngx_str_t text, ngx_http_complex_value
     return ngx_http_compile_complex_value(&compile) == NGX_OK;
 }
 
-/// Which of the table's parameters were given.
+/// The parameters of a table that were given, by their index.
 using GivenParameters = std::bitset<most_parameters>;
 
-/// The table's parameter of that name; null where there is none.
+/// Returns the table's parameter of that name, or null if there is none.
 template <typename Draft>
 const Parameter<Draft> *find_parameter(std::span<const Parameter<Draft>> table,
                                        std::string_view name) {
@@ -80,7 +82,8 @@ const Parameter<Draft> *find_parameter(std::span<const Parameter<Draft>> table,
     return found != table.end() ? &*found : nullptr;
 }
 
-/// Tells of one that the table does not have. Not with its value: that may be a password.
+/// Refuses a parameter that the table does not have. The message does not show its value, which may
+/// be a password.
 template <typename Draft>
 char *refuse_unknown_parameter(ngx_conf_t *cf, const char *directive,
                                std::span<const Parameter<Draft>> table, std::string_view name) {
@@ -92,7 +95,7 @@ char *refuse_unknown_parameter(ngx_conf_t *cf, const char *directive,
     return refuse(cf, directive, "parameter", name, known.c_str());
 }
 
-/// Sets one of the table's parameters.
+/// Sets one of the table's parameters. Refuses a second value, unless the parameter is `repeated`.
 template <typename Draft>
 char *set_parameter(ngx_conf_t *cf, const char *directive, std::span<const Parameter<Draft>> table,
                     GivenParameters &given, Draft &draft, const Parameter<Draft> &parameter,
@@ -104,7 +107,7 @@ char *set_parameter(ngx_conf_t *cf, const char *directive, std::span<const Param
     if (expected == nullptr) {
         return NGX_CONF_OK;
     }
-    if (expected == already_told) {
+    if (expected == already_logged) {
         return static_cast<char *>(NGX_CONF_ERROR);
     }
     if (parameter.is == Is::flag) {

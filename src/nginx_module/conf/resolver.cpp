@@ -4,7 +4,7 @@ namespace nginx_module {
 
 namespace {
 
-// Name servers are an array in nginx and a list in Angie since 1.12.
+// A resolver's name servers are an array in nginx, and a list in Angie since 1.12.
 
 [[maybe_unused]] bool has_any(const ngx_array_t &name_servers) {
     return name_servers.nelts > 0;
@@ -17,7 +17,7 @@ namespace {
 template <typename Resolver>
 bool reads_resolv_conf(const Resolver &resolver) {
     if constexpr (requires { resolver.resolv_conf; }) {
-        return resolver.resolv_conf.len > 0; // Angie's, also where somebody wrote `resolver conf`
+        return resolver.resolv_conf.len > 0; // in Angie; also if somebody wrote `resolver conf`
     } else {
         return false;
     }

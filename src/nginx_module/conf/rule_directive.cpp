@@ -1,4 +1,4 @@
-// The directive redis_rate_limit: a rule.
+// The directive redis_rate_limit, which makes a rule.
 #include "../../rate_limit/shards.hpp"
 #include "../../rate_limit/text.hpp"
 #include "../../redis_client/lua_source.hpp"
@@ -19,7 +19,8 @@ using rate_limit::AlgorithmTraits;
 constexpr const char *directive = "redis_rate_limit";
 constexpr const char *expected_number = "a whole number from 0 to 1000000000";
 
-/// A whole number into `number`, or text with variables into `variable`.
+/// Stores a whole number in `number`, or a text with variables in `variable`. Returns null, or what
+/// was expected instead.
 const char *set_number_or_variable(ngx_conf_t *cf, std::string_view value,
                                    std::optional<uint64_t> &number,
                                    ngx_http_complex_value_t *&variable) {
@@ -30,7 +31,7 @@ const char *set_number_or_variable(ngx_conf_t *cf, std::string_view value,
     variable = static_cast<ngx_http_complex_value_t *>(
         ngx_pcalloc(cf->pool, sizeof(ngx_http_complex_value_t)));
     return variable != nullptr && compile_value(cf, to_ngx(value), *variable) ? nullptr
-                                                                              : already_told;
+                                                                              : already_logged;
 }
 
 const char *set_number_or_variable(ngx_conf_t *cf, std::string_view value, uint64_t &number,
@@ -59,7 +60,7 @@ const Parameter<RuleConf> rule_parameters[] = {
              const auto any = [](const AlgorithmTraits &) { return true; };
              refuse(cf, directive, "algorithm", value,
                     rate_limit::names_of_algorithms(any).c_str());
-             return already_told;
+             return already_logged;
          }
          conf.rule.quota.algorithm = *algorithm;
          return redis_client::has_script(*algorithm)
@@ -126,7 +127,7 @@ const Parameter<RuleConf> rule_parameters[] = {
      Is::flag},
 };
 
-/// Parameters that not every algorithm takes.
+/// Refuses parameters that the rule's algorithm does not take.
 char *check_parameters(ngx_conf_t *cf, const RuleConf &conf) {
     struct Special {
         const char *parameter;
@@ -152,7 +153,7 @@ char *check_parameters(ngx_conf_t *cf, const RuleConf &conf) {
     return NGX_CONF_OK;
 }
 
-/// A limit or a cost that is more than the algorithm takes.
+/// Refuses a limit or a cost that is more than the algorithm takes.
 char *refuse_for_algorithm(ngx_conf_t *cf, const char *parameter, uint64_t number, uint64_t largest,
                            rate_limit::Algorithm algorithm) {
     const std::string expected = "a whole number from 0 to " + std::to_string(largest) + " with " +
@@ -160,7 +161,7 @@ char *refuse_for_algorithm(ngx_conf_t *cf, const char *parameter, uint64_t numbe
     return refuse(cf, directive, parameter, std::to_string(number), expected.c_str());
 }
 
-/// Numbers that not every algorithm takes.
+/// Refuses numbers that the rule's algorithm does not take.
 char *check_numbers(ngx_conf_t *cf, const rate_limit::Quota &quota) {
     const uint64_t largest_limit = rate_limit::largest_limit(quota.algorithm);
     if (quota.limit > largest_limit) {
@@ -170,21 +171,21 @@ char *check_numbers(ngx_conf_t *cf, const rate_limit::Quota &quota) {
     if (quota.cost > largest_cost) {
         return refuse_for_algorithm(cf, "cost", quota.cost, largest_cost, quota.algorithm);
     }
-    if (quota.refill() > rate_limit::longest_refill) { // not without a burst
+    if (quota.refill() > rate_limit::longest_refill) { // possible only with a burst
         return refuse(cf, directive, "burst", std::to_string(quota.burst.value_or(0)),
                       "a bucket that fills, by limit and window, within 10 years");
     }
     return NGX_CONF_OK;
 }
 
-/// Whether each shard has a unit of the limit, and at once what a request costs.
+/// Whether each shard has at least a unit of the limit, and can grant at once what a request costs.
 bool can_be_shared(const rate_limit::Quota &quota, uint64_t shards) {
     return rate_limit::shards_in_use(quota, shards) == shards &&
            (quota.cost > quota.capacity() ||
             quota.cost <= rate_limit::smallest_capacity(quota, shards));
 }
 
-/// Each shard is to be able to grant a request; of variables nobody knows.
+/// Refuses more shards than can each grant a request. It cannot check numbers from variables.
 char *check_shards(ngx_conf_t *cf, const RuleConf &conf) {
     const rate_limit::Quota &quota = conf.rule.quota;
     if (conf.limit != nullptr || conf.burst != nullptr || quota.capacity() == 0) {
@@ -192,7 +193,7 @@ char *check_shards(ngx_conf_t *cf, const RuleConf &conf) {
     }
     uint64_t most = conf.rule.shards;
     while (!can_be_shared(quota, most)) {
-        --most; // a rule can always have one
+        --most; // this ends at 1 shard, which every rule can have
     }
     if (most == conf.rule.shards) {
         return NGX_CONF_OK;
@@ -202,7 +203,7 @@ char *check_shards(ngx_conf_t *cf, const RuleConf &conf) {
     return refuse(cf, directive, "shards", std::to_string(conf.rule.shards), expected.c_str());
 }
 
-/// The most that the rule can grant at once, whatever a request's variables say.
+/// Returns the most that the rule can grant at once, whatever a request's variables say.
 uint64_t largest_capacity(const RuleConf &conf) {
     rate_limit::Quota quota = conf.rule.quota;
     if (conf.limit != nullptr) {
@@ -214,8 +215,8 @@ uint64_t largest_capacity(const RuleConf &conf) {
     return quota.capacity();
 }
 
-/// Such a rule is not refused, because it is documented what it does. One that denies every
-/// request of any cost is meant so, or has another warning.
+/// Warns of a cost that the rule can never grant. It is not refused, because the documentation says
+/// what it does. A rule that denies every request of any cost is meant so, or has another warning.
 void warn_of_large_cost(ngx_conf_t *cf, const RuleConf &conf) {
     const rate_limit::Quota &quota = conf.rule.quota;
     const uint64_t most = largest_capacity(conf);
@@ -238,7 +239,8 @@ void warn_of_large_delay(ngx_conf_t *cf, const RuleConf &conf) {
     }
 }
 
-/// It passes, for a limit of 0 does, too; but gcra has it by default.
+/// Warns of a token_bucket without room. It is not refused, because a limit of 0 is not refused
+/// either. But it may be a mistake: with gcra burst=0 is the default, and grants requests.
 void warn_of_empty_bucket(ngx_conf_t *cf, const rate_limit::Quota &quota) {
     if (quota.algorithm == rate_limit::Algorithm::token_bucket && quota.burst == uint64_t{0} &&
         quota.cost > 0) {
@@ -249,7 +251,7 @@ void warn_of_empty_bucket(ngx_conf_t *cf, const rate_limit::Quota &quota) {
     }
 }
 
-/// What depends on more than one parameter.
+/// Checks what depends on more than one parameter of the rule.
 char *check_rule(ngx_conf_t *cf, RuleConf &conf) {
     rate_limit::Quota &quota = conf.rule.quota;
     if (quota.window.count() == 0) {
@@ -271,7 +273,7 @@ char *check_rule(ngx_conf_t *cf, RuleConf &conf) {
     return result;
 }
 
-/// What depends on the other rules of the level.
+/// Checks what depends on the other rules of the level.
 char *check_level(ngx_conf_t *cf, const RuleList &level, const RuleConf &conf) {
     size_t of_its_phase = 1;
     const std::string name = conf.rule.name();

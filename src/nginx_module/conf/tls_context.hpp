@@ -1,5 +1,5 @@
 // What a backend's TLS connections have in common: its settings, and its certificates and keys.
-// They are read with the configuration, since only root may be able to.
+// They are read with the configuration, because perhaps only root can read them.
 #pragma once
 
 #include "../ngx.hpp"
@@ -13,16 +13,16 @@ namespace nginx_module {
 
 enum TlsVersion : unsigned { tls_1_0 = 1, tls_1_1 = 2, tls_1_2 = 4, tls_1_3 = 8 };
 
-/// What the ssl_ lines of a backend say. Empty texts: not given.
+/// What the ssl_ lines of a backend say. A text is empty if its line was not given.
 struct TlsSettings {
-    std::optional<bool> is_on; // off if nothing is said
+    std::optional<bool> is_on; // no value: `ssl` is not given, and so off
     bool verifies = true;
     uint64_t verify_depth = 4;
-    std::string name;                // in the place of the host's own
-    std::string trusted_certificate; // else the system's
+    std::string name;                // verified instead of the host's own name
+    std::string trusted_certificate; // if empty, the system's are used
     std::string certificate;
     std::string certificate_key;
-    std::string ciphers = "DEFAULT"; // OpenSSL's notation
+    std::string ciphers = "DEFAULT"; // in OpenSSL's notation
     unsigned versions = tls_1_2 | tls_1_3;
 
     bool operator==(const TlsSettings &) const = default;

@@ -34,7 +34,7 @@ const char *set_zone_name_and_size(ngx_conf_t *cf, ZoneConf &zone, std::string_v
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "%s: invalid zone \"%V\", expected a size of at least %uzk", directive,
                            &shown, smallest / 1024);
-        return already_told;
+        return already_logged;
     }
     zone.size = static_cast<size_t>(size);
     return nullptr;
@@ -105,8 +105,8 @@ bool compile_key(ngx_conf_t *cf, ZoneConf &zone, const ngx_str_t &text) {
     return true;
 }
 
-/// When there is shared memory. Those of the configuration that runs are not given to others, for
-/// this one may yet be refused.
+/// Gives the zone's rules their counters, once there is shared memory. The counters of the running
+/// configuration are not given to other rules, because the new configuration may still be refused.
 void claim_counters(const ZoneConf &zone, const ZoneConf *running) {
     rate_limit::RuleCounterTable counters = zone.memory.rule_counters();
     const auto hash_of = [&](const RuleConf *rule) {
@@ -134,8 +134,8 @@ ngx_int_t init_memory(ngx_shm_zone_t *shared, void *old) noexcept {
     return result;
 }
 
-/// The shared memory's name keeps clear of nginx's own zones, such as that of a limit_req_zone of
-/// the same name from which a user is moving.
+/// Adds the zone's shared memory. Its name has a prefix, because a user who moves from limit_req
+/// may still have a limit_req_zone of the same name.
 bool add_memory(ngx_conf_t *cf, ZoneConf &zone) {
     ngx_shm_zone_t *shared = add_shared_memory(cf, "redis_rate_limit:" + zone.name, zone.size);
     if (shared == nullptr) {

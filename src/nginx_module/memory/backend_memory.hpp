@@ -1,4 +1,4 @@
-// A backend's shared memory: what all workers of this host count of it.
+// A backend's shared memory: the counters of all workers of this host.
 #pragma once
 
 #include "../ngx.hpp"
@@ -12,12 +12,14 @@ namespace nginx_module {
 
 class BackendMemory {
   public:
-    /// As ZoneMemory's.
+    /// Takes over memory that nginx has mapped. `old` is the same backend's memory in the
+    /// configuration before, or null if it is new. Old workers go on using it, so nothing is reset.
+    /// Returns NGX_OK, or NGX_ERROR if there is no room; the log says so.
     ngx_int_t attach(ngx_shm_zone_t *shared, const BackendMemory *old);
     static size_t size();
 
     rate_limit::BackendCounts read(std::chrono::microseconds now) const;
-    /// When the counters began, as precise_now().
+    /// Returns when the counters began, as a time of precise_now().
     std::chrono::microseconds began() const { return layout_->began; }
 
   private:
@@ -31,8 +33,8 @@ class BackendMemory {
     Layout *layout_ = nullptr;
 };
 
-/// One worker's hand on the counters of a backend. The worker has gauges of its own in the shared
-/// memory for as long as this lives.
+/// Counts one worker's events in a backend's shared memory. The worker has gauges of its own there
+/// for as long as this object lives.
 class WorkerCounters {
   public:
     explicit WorkerCounters(const BackendMemory &memory);
@@ -41,16 +43,17 @@ class WorkerCounters {
     WorkerCounters &operator=(const WorkerCounters &) = delete;
 
     void check_asked() { gauges_->check_asked(); }
-    /// Nobody hears the check's answer.
+    /// Nobody waits for the check's answer any more.
     void check_abandoned() { gauges_->check_ended(); }
-    /// The check was asked at that precise_now().
+    /// The check has its answer, or has failed. Times are of precise_now().
     void check_answered(std::optional<rate_limit::Failure> failure, std::chrono::microseconds asked,
                         std::chrono::microseconds now);
     void check_refused(rate_limit::Failure failure) { counters_.count_refusal(failure); }
 
-    /// Of the one Redis that there is, or of a cluster's nodes.
+    /// A connection is ready, to the one Redis or to a node of the cluster. If it is not the first
+    /// one there, it counts as a reconnect.
     void connection_ready(bool is_first);
-    /// The connection was ready before.
+    /// A connection is lost that was ready.
     void connection_lost() { gauges_->connection_lost(); }
     void connection_failed() { gauges_->connection_failed(); }
     void scripts_reloaded(uint64_t count) {
@@ -59,7 +62,7 @@ class WorkerCounters {
 
   private:
     rate_limit::BackendCounters &counters_;
-    rate_limit::WorkerGauges unseen_{}; // where the shared memory has no place for this worker
+    rate_limit::WorkerGauges unseen_{}; // used if there is no place for this worker
     rate_limit::WorkerGauges *gauges_;
 };
 

@@ -1,4 +1,4 @@
-// Shared memory of all workers, which outlives reloads.
+// Memory that all workers share and that outlives reloads.
 #pragma once
 
 #include "../ngx.hpp"
@@ -7,11 +7,13 @@
 
 namespace nginx_module {
 
-/// Memory that another configuration has under the same name, in the same size, is that of this
-/// one, too. `init` and `data` are the caller's to set. Null: told and refused.
+/// Adds shared memory to the configuration. If the configuration before has memory of the same name
+/// and size, both use the same. The caller sets `init` and `data`. Returns null if the
+/// configuration is refused; the log says why.
 ngx_shm_zone_t *add_shared_memory(ngx_conf_t *cf, const std::string &name, size_t size);
 
-/// A configuration's own new memory, all zeros: all that there is. Null: told.
+/// Allocates all that is free in new shared memory, which is all zeros, and sets `size` to its
+/// bytes. Returns null if nothing is free; the log says so.
 void *take_shared_memory(ngx_shm_zone_t *shared, size_t &size);
 
 } // namespace nginx_module

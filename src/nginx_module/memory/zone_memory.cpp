@@ -22,11 +22,11 @@ constexpr size_t lines_for(size_t size) {
     return (size + line - 1) / line * line;
 }
 
-// Of rules' counters: a 64th of a zone, but room for a few in the smallest.
+// The counters of rules get a 64th of a zone. The smallest zone, too, has room for a few rules.
 constexpr size_t zone_for_a_rule = 64 * rate_limit::RuleCounterTable::memory_for(1);
 constexpr size_t rules_of_any_zone = 16;
 
-// Room that is there with top_keys=off, too: a reload may bring them.
+// This room is there with top_keys=off, too, because a reload may turn them on.
 constexpr size_t top_keys_size = lines_for(rate_limit::TopKeys::memory_size);
 
 } // namespace

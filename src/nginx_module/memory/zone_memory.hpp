@@ -1,4 +1,4 @@
-// A zone's shared memory: what the workers of this host know together.
+// A zone's shared memory: the tables and counters that all workers of this host use.
 #pragma once
 
 #include "../ngx.hpp"
@@ -18,12 +18,12 @@ namespace nginx_module {
 
 class ZoneMemory {
   public:
-    /// Called when nginx has mapped the memory; `old` is the zone of the configuration before,
-    /// whose memory this is, or null. Old workers go on using it: nothing is reset. NGX_OK or
-    /// NGX_ERROR.
+    /// Takes over memory that nginx has mapped. `old` is the same zone's memory in the
+    /// configuration before, or null if it is new. Old workers go on using it, so nothing is reset.
+    /// Returns NGX_OK, or NGX_ERROR if there is no room or no random number; the log says so.
     ngx_int_t attach(ngx_shm_zone_t *shared, const ZoneMemory *old);
 
-    /// Whose counters a zone of that size has room for, and the size for so many.
+    /// How many rules a zone of that size, in bytes, has room to count; and the size for so many.
     static size_t most_rules(size_t zone_size);
     static size_t size_for(size_t rules);
 
@@ -32,25 +32,27 @@ class ZoneMemory {
     rate_limit::RuleCounterTable rule_counters() const { return rule_counters_; }
     rate_limit::TopKeys top_keys() const { return top_keys_; }
 
-    /// What clients have taken, for when Redis gives no verdict. To be read and written under the
-    /// lock. nginx takes a lock from a worker that dies.
+    /// What clients have taken, for the time when Redis gives no verdict. It must be read and
+    /// written under the lock. If a worker dies, nginx releases the lock that it held.
     rate_limit::SharedTable local_table() const { return local_table_; }
-    /// Several are locked in the order of this, which is the same in all processes of the host.
+    /// Several zones must be locked in the order of this value, which is the same in all processes
+    /// of the host.
     const void *lock_order() const { return pool_; }
     void lock() const { ngx_shmtx_lock(&pool_->mutex); }
     void unlock() const { ngx_shmtx_unlock(&pool_->mutex); }
 
-    /// A record of either table had to make room while it still held.
+    /// Counts a record of either table that had to make room while it was still valid.
     void count_eviction() const { layout_->evictions.fetch_add(1, std::memory_order_relaxed); }
     uint64_t evictions() const { return layout_->evictions.load(std::memory_order_relaxed); }
-    /// How many records there are at that precise_now(), nearly, and how many there may be.
+    /// How many records are valid at that time of precise_now(), roughly; and how many there may
+    /// be.
     size_t entries(std::chrono::microseconds now) const;
     size_t capacity() const;
-    /// When its counters began, as precise_now().
+    /// Returns when the counters began, as a time of precise_now().
     std::chrono::microseconds began() const { return layout_->began; }
 
   private:
-    /// At the beginning of the memory.
+    /// What is at the beginning of the memory; the tables follow.
     struct Layout {
         rate_limit::HashSeed seed;
         std::chrono::microseconds began;

@@ -12,7 +12,7 @@
 
 EMBED(redis_rate_limit_page_html, "dashboard/page.html");
 EMBED(redis_rate_limit_page_css, "dashboard/page.css");
-// Each takes what those before it have.
+// The order matters: each script uses what the scripts before it define.
 // clang-format off
 EMBED_ALL(redis_rate_limit_page_js,
     CONTENTS("dashboard/figures.js")
@@ -36,7 +36,7 @@ const std::string_view html = embedded(redis_rate_limit_page_html, redis_rate_li
 const std::string_view style = embedded(redis_rate_limit_page_css, redis_rate_limit_page_css_end);
 const std::string_view script = embedded(redis_rate_limit_page_js, redis_rate_limit_page_js_end);
 
-/// The HTML with the others in the place of the comments that stand for them.
+/// The page in pieces: the HTML, with the style and the script in place of its comments for them.
 using Pieces = std::array<std::string_view, 5>;
 
 Pieces make_page() {
@@ -49,7 +49,7 @@ Pieces make_page() {
             html.substr(script_at + script_mark.size())};
 }
 
-/// As https://www.w3.org/TR/CSP3/#grammardef-hash-source has it.
+/// Returns the hash of a text in the form of https://www.w3.org/TR/CSP3/#grammardef-hash-source.
 std::string hash_source(std::string_view text) {
     std::array<u_char, SHA256_DIGEST_LENGTH> digest;
     SHA256(reinterpret_cast<const u_char *>(text.data()), text.size(), digest.data());
@@ -60,7 +60,8 @@ std::string hash_source(std::string_view text) {
     return " 'sha256-" + std::string(view(to)) + "'";
 }
 
-/// The page's own style and script, and what it asks of the host that it came from; nothing else.
+/// Returns a policy that allows the page's own style and script, images in it, and requests to the
+/// host that it came from, and nothing else.
 std::string make_policy() {
     return "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; "
            "form-action 'none'; frame-ancestors 'none'; style-src" +

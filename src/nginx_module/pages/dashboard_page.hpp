@@ -5,7 +5,8 @@
 
 namespace nginx_module {
 
-/// Puts the page together, so that no worker has to that may be short of memory.
+/// Puts the page together when the configuration is read, so that no worker has to do it, which may
+/// be short of memory.
 void prepare_dashboard();
 
 ngx_int_t dashboard_handler(ngx_http_request_t *r) noexcept;

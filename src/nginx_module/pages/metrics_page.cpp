@@ -15,10 +15,10 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// Down to what a format tells.
+/// How far down a format goes: to rules, or to the keys rejected most.
 enum class Detail : uint8_t { rules, keys };
 
-/// Pool memory for as many objects as a configuration has of something. Null without memory.
+/// Makes an array of `count` objects in the pool. Its data is null if memory ran out.
 template <typename T>
 std::span<T> pool_span(ngx_pool_t *pool, size_t count) {
     return {pool_array<T>(pool, count), count};
@@ -50,7 +50,7 @@ ngx_str_t pooled_text(ngx_pool_t *pool, const ZoneConf &zone, std::string_view k
     return {text.shown()->len, ngx_pstrdup(pool, text.shown())};
 }
 
-/// False without memory.
+/// Returns false if memory ran out.
 bool read_top_keys(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetrics &metrics) {
     rate_limit::TopKeys::Buffer buffer;
     const auto counted = zone.memory.top_keys().read(zone.kept_top_keys(), buffer);
@@ -69,7 +69,7 @@ bool read_top_keys(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetri
     return true;
 }
 
-/// False without memory.
+/// Returns false if memory ran out.
 bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, Detail detail, microseconds now,
                rate_limit::ZoneMetrics &metrics) {
     constexpr size_t entry_size = rate_limit::SharedTable::entry_size;
@@ -91,7 +91,7 @@ rate_limit::BackendMetrics read_backend(const BackendConf &backend, microseconds
             .counts = backend.memory.read(now)};
 }
 
-/// Since the first of the counters began.
+/// Returns the time since the first of the counters began.
 std::chrono::seconds uptime_of(const MainConf &conf, microseconds now) {
     microseconds began = now;
     for (const auto &zone : conf.zones) {
@@ -109,7 +109,7 @@ uint64_t worker_count() {
     return static_cast<uint64_t>(core->worker_processes);
 }
 
-/// False without memory.
+/// Returns false if memory ran out.
 bool read_metrics(ngx_pool_t *pool, const MainConf &conf, Detail detail,
                   rate_limit::Metrics &metrics) {
     const auto zones = pool_span<rate_limit::ZoneMetrics>(pool, conf.zones.size());
@@ -139,7 +139,7 @@ struct Format {
     Detail detail;
 };
 
-/// The whole text in one buffer. Null without memory.
+/// Writes the whole text to one buffer. Returns null if memory ran out.
 ngx_buf_t *write_metrics(ngx_http_request_t *r, const Format &format) {
     const auto &conf = *static_cast<const MainConf *>(
         ngx_http_get_module_main_conf(r, ngx_http_redis_rate_limit_module));

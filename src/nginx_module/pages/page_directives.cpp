@@ -13,7 +13,7 @@ ngx_http_core_loc_conf_t &core_location_conf(ngx_conf_t *cf) {
         ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
 }
 
-/// Once in a location, whichever of ours it is.
+/// Sets the location's content handler. Refuses a second one of this module in the same location.
 char *set_content_handler(ngx_conf_t *cf, const char *directive, ngx_http_handler_pt handler) {
     ngx_http_handler_pt &place = core_location_conf(cf).handler;
     if (place == prometheus_handler || place == json_handler || place == dashboard_handler) {
@@ -49,7 +49,7 @@ char *set_dashboard(ngx_conf_t *cf, ngx_command_t * /*command*/, void * /*conf*/
     if (!is_prefix || !view(core.name).ends_with('/')) {
         return refuse(cf, directive, "location", view(core.name), "a prefix that ends in /");
     }
-    core.auto_redirect = 1; // from the prefix without its slash
+    core.auto_redirect = 1; // nginx redirects the prefix without its slash
     prepare_dashboard();
     return set_content_handler(cf, directive, dashboard_handler);
 }

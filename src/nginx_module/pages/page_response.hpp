@@ -1,4 +1,4 @@
-// What a content handler of this module answers.
+// Sends the responses of this module's content handlers.
 #pragma once
 
 #include "../ngx.hpp"
@@ -7,10 +7,11 @@
 
 namespace nginx_module {
 
-/// NGX_OK for GET and HEAD, whose body is of no interest; else the status to return.
+/// Returns NGX_OK for GET and HEAD, and discards the request's body, which is of no interest.
+/// Otherwise returns the status that the handler must return.
 ngx_int_t accept_reader(ngx_http_request_t *r);
 
-/// Sends all that the buffers of the chain hold, with status 200. Returns what a handler does.
+/// Sends all that the buffers of the chain hold, with status 200. Returns the handler's result.
 ngx_int_t send_content(ngx_http_request_t *r, std::string_view type, ngx_chain_t &content);
 
 } // namespace nginx_module

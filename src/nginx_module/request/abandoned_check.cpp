@@ -19,8 +19,9 @@ bool copy_key(ngx_pool_t *pool, std::string_view &key) {
     return key.data() != nullptr;
 }
 
-/// The arguments that a rule has for all its checks stay where they are, so that checks still share
-/// them; a check's own are in the request's memory. Returns false if memory ran out.
+/// Copies the charge's arguments to the pool if they are in the request's memory. Arguments that
+/// the rule has for all its checks stay where they are, so that checks still share them. Returns
+/// false if memory ran out.
 bool copy_arguments(ngx_pool_t *pool, const RuleConf &rule, redis_client::Charge &charge) {
     const auto &shared = rule.arguments;
     if (std::ranges::any_of(shared, [&](const auto &one) { return &one == charge.arguments; })) {
@@ -66,7 +67,7 @@ AbandonedCheck *AbandonedCheck::make(std::span<const AppliedRule> rules,
 void AbandonedCheck::on_answer(std::optional<redis_client::Failure> failure) {
     counters_.check_answered(failure, asked_, precise_now());
     count_abandoned(rules_, failure.has_value());
-    ngx_destroy_pool(pool_); // and with it this
+    ngx_destroy_pool(pool_); // this object is in the pool, too
 }
 
 std::string_view AbandonedCheck::describe(std::span<char> out) const {

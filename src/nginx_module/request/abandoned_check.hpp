@@ -1,5 +1,5 @@
-// A check whose client has left before the answer, and perhaps before it was sent. It is charged
-// and counted all the same, so that a client that asks and leaves at once does not stay unseen.
+// A check whose client has left before the answer, and perhaps before the check was sent. It is
+// charged and counted all the same, so that a client cannot avoid that by leaving at once.
 #pragma once
 
 #include "../ngx.hpp"
@@ -13,11 +13,11 @@
 
 namespace nginx_module {
 
-/// Takes the answer in the place of the request. It lives in memory of its own until then.
+/// Takes the answer instead of the request. Until then it lives in a pool of its own.
 class AbandonedCheck final : public redis_client::CheckCallbacks {
   public:
-    /// Copies the rules and their charges. The check was asked at that precise_now(). Returns null
-    /// if memory ran out.
+    /// Copies the rules and their charges. `asked` is when the check was asked, as a time of
+    /// precise_now(). Returns null if memory ran out.
     static AbandonedCheck *make(std::span<const AppliedRule> rules, std::chrono::microseconds asked,
                                 WorkerCounters &counters);
 
@@ -34,12 +34,13 @@ class AbandonedCheck final : public redis_client::CheckCallbacks {
 
     ngx_pool_t *pool_;
     std::span<AppliedRule> rules_;
-    std::span<redis_client::Charge> charges_; // of the rules, in their order
+    std::span<redis_client::Charge> charges_; // the charges of rules_, in their order
     std::chrono::microseconds asked_;
     WorkerCounters &counters_;
 };
 
-/// Counts rules that were asked together, and whose answer, or failure, no request has dealt with.
+/// Counts the rules of a check whose request has gone. Either the check has failed, or its answer
+/// is in the charges of the rules.
 void count_abandoned(std::span<AppliedRule> rules, bool has_failed);
 
 } // namespace nginx_module

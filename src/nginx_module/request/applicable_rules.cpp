@@ -12,7 +12,7 @@ namespace nginx_module {
 
 namespace {
 
-/// What a request's variables make of a rule.
+/// Whether a rule applies to a request, by the values of the request's variables.
 enum class Evaluated {
     applies,
     invalid,
@@ -25,7 +25,8 @@ bool evaluate_text(ngx_http_request_t *r, const ngx_http_complex_value_t &value,
            NGX_OK;
 }
 
-/// Logs at most once a second in a worker, since clients may choose what stands in a variable.
+/// Logs an invalid number, at most once a second in a worker, because clients may choose the values
+/// of variables.
 void log_invalid(ngx_http_request_t *r, const RuleConf &rule, const char *parameter,
                  std::string_view value, uint64_t largest) {
     static time_t last = 0;
@@ -44,7 +45,7 @@ void log_invalid(ngx_http_request_t *r, const RuleConf &rule, const char *parame
                   &name);
 }
 
-/// A number of a rule. `variable` is null if the configuration gives it.
+/// A number of a rule. `variable` is null if the number stands in the configuration.
 struct VariableNumber {
     const char *parameter;
     const ngx_http_complex_value_t *variable;
@@ -64,7 +65,8 @@ bool read_number(ngx_http_request_t *r, const RuleConf &rule, const VariableNumb
     return true;
 }
 
-/// An empty variable exempts the request, whatever a client wrote into another one.
+/// Evaluates the numbers of a rule. An empty variable exempts the request from the rule, whatever a
+/// client wrote into another variable.
 Evaluated evaluate_numbers(ngx_http_request_t *r, const RuleConf &rule,
                            std::span<VariableNumber> numbers) {
     for (VariableNumber &one : numbers) {
@@ -81,7 +83,7 @@ Evaluated evaluate_numbers(ngx_http_request_t *r, const RuleConf &rule,
     return are_read ? Evaluated::applies : Evaluated::invalid;
 }
 
-/// The largest burst with which the bucket fills within longest_refill.
+/// Returns the largest burst with which the bucket fills within longest_refill.
 uint64_t largest_burst(const rate_limit::Quota &quota, uint64_t given) {
     __extension__ using Wide = unsigned __int128;
     const Wide units = Wide{std::chrono::microseconds(rate_limit::longest_refill).count()} *
@@ -105,7 +107,7 @@ Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule, rate_limit
     if (rule.burst != nullptr) {
         quota.burst = burst;
     }
-    if (quota.refill() > rate_limit::longest_refill) { // `nginx -t` has refused such literals
+    if (quota.refill() > rate_limit::longest_refill) { // `nginx -t` refuses such literals
         const uint64_t given = quota.burst.value_or(0);
         log_invalid(r, rule, "burst", std::to_string(given), largest_burst(quota, given));
         return Evaluated::invalid;
@@ -113,7 +115,7 @@ Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule, rate_limit
     return Evaluated::applies;
 }
 
-/// Gives the rule its key and its numbers.
+/// Evaluates the rule's key and its numbers.
 Evaluated evaluate(ngx_http_request_t *r, AppliedRule &applied) {
     ngx_str_t key;
     if (!evaluate_text(r, applied.rule->zone->key, key)) {
@@ -123,7 +125,7 @@ Evaluated evaluate(ngx_http_request_t *r, AppliedRule &applied) {
     return key.len == 0 ? Evaluated::applies_not : evaluate_quota(r, *applied.rule, applied.quota);
 }
 
-/// Whether the rules that were applied before make it needless to apply this one.
+/// Whether rules that were applied before make it needless to apply this one.
 bool is_needless(const AppliedRule &rule, const AppliedRules &applied) {
     return rule.result == AppliedRule::Result::invalid ? applied.has_left_out(*rule.rule)
                                                        : applied.has_covered(rule);
@@ -163,8 +165,8 @@ ngx_int_t ApplicableRules::find(ngx_http_request_t *r, Phase phase, const Applie
     return count_ > 0 ? make_charges(r->pool) : NGX_OK;
 }
 
-/// Takes the rule behind the last one that was taken, and moves it to its place: behind the
-/// others that are decided, or behind those that are asked together with it.
+/// Takes the rule behind the last one that was taken, and moves it to its place: behind the other
+/// decided rules, or behind the rules that are asked together with it.
 void ApplicableRules::take_last() {
     AppliedRule *const last = rules_ + count_;
     AppliedRule *place = rules_ + decided_;
@@ -182,8 +184,8 @@ void ApplicableRules::take_last() {
     std::rotate(place, last, last + 1);
 }
 
-/// The charges stand in the order of the rules, as a check takes them. Those of rules that are
-/// decided get their verdicts.
+/// Makes the charges, in the order of the rules, because a check takes a row of them. The charges
+/// of decided rules get their verdicts. Returns NGX_OK, or NGX_ERROR if memory ran out.
 ngx_int_t ApplicableRules::make_charges(ngx_pool_t *pool) const {
     auto *charges = pool_array<redis_client::Charge>(pool, count_);
     if (charges == nullptr) {

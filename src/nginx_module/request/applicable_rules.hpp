@@ -1,4 +1,4 @@
-// Which rules of its location apply to a request, and with what key and numbers.
+// Finds which rules of its location apply to a request, and with what key and numbers.
 #pragma once
 
 #include "../ngx.hpp"
@@ -9,17 +9,17 @@
 
 namespace nginx_module {
 
-/// In the request's pool.
+/// The rules and their charges are in the request's pool.
 class ApplicableRules {
   public:
-    /// Finds the rules of a phase that were not applied to the request yet; `applied` are those
-    /// that were, or null. Returns NGX_OK, or NGX_ERROR if memory ran out.
+    /// Finds the rules of a phase that were not applied to the request yet. `applied` has those
+    /// that were, or is null. Returns NGX_OK, or NGX_ERROR if memory ran out.
     ngx_int_t find(ngx_http_request_t *r, Phase phase, const AppliedRules *applied);
 
     bool empty() const { return count_ == 0; }
-    /// Rules whose own numbers decide: invalid ones, and limits of 0.
+    /// Returns the rules that need no Redis: invalid ones, and those whose own numbers decide.
     std::span<AppliedRule> decided() const { return {rules_, decided_}; }
-    /// Rules that it takes Redis to decide. Those that are asked together stand together.
+    /// Returns the rules that Redis has to decide. Rules of one check are next to each other.
     std::span<AppliedRule> open() const { return {rules_ + decided_, count_ - decided_}; }
 
   private:

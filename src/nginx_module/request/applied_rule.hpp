@@ -1,4 +1,4 @@
-// A rule as it is applied to a request.
+// A rule that is applied to a request: its key, its numbers, and its verdict.
 #pragma once
 
 #include "../ngx.hpp"
@@ -15,7 +15,7 @@ namespace nginx_module {
 /// counted" in docs/responses.md.
 struct AppliedRule {
     enum class Result {
-        verdict,    // in `charge`
+        verdict,    // the verdict is in `charge`
         no_verdict, // nobody has decided yet, or `on_error` decided
         invalid,    // a variable is no number: `on_error` decided whether that rejects
     };
@@ -25,36 +25,36 @@ struct AppliedRule {
         none,       // it follows from the numbers of the rule alone
         redis,      //
         deny_cache, // the zone's memory of what Redis denied
-        local,      // this host, since Redis gave no verdict
+        local,      // this host, because Redis gave no verdict
     };
 
     const RuleConf *rule = nullptr;
     bool dry_run = false;
-    std::string_view key;    // the client's
-    rate_limit::Quota quota; // the rule's
-    redis_client::Charge *charge =
-        nullptr;             // of the rule, or of the one of its shards that is asked
-    uint64_t shard = 0;      // the number of that shard
-    bool is_charged = false; // by Redis or by this host
+    std::string_view key;                   // the client's key
+    rate_limit::Quota quota;                // the rule's numbers for this request
+    redis_client::Charge *charge = nullptr; // the rule's, or that of the shard that is asked
+    uint64_t shard = 0;                     // the number of the shard that is asked
+    bool is_charged = false;                // Redis or this host has charged it
     Result result = Result::no_verdict;
     Source source = Source::none;
-    bool is_superseded = false; // by a later rule of its counter, whose verdict is shown for both
-    std::chrono::microseconds local_permits_since{0}; // when this host counted them; 0: it did not
-    AppliedRule *next = nullptr;                      // in AppliedRules
+    bool is_superseded = false; // the verdict of a later rule of its counter is shown
+    std::chrono::microseconds local_permits_since{0}; // when this host counted them; 0: never
+    AppliedRule *next = nullptr;                      // the next one in AppliedRules
 
-    /// Whether it takes Redis to decide.
+    /// Whether Redis has to decide.
     bool is_open() const {
         return result != Result::invalid && !rate_limit::verdict_without_counter(quota);
     }
+    /// Returns the verdict, or null if there is none.
     const rate_limit::Verdict *verdict() const {
         return result == Result::verdict ? &charge->verdict : nullptr;
     }
-    /// The quota by which the verdict was made. This host alone may have a part of the limit only,
-    /// see `local_limit`.
+    /// Returns the quota by which the verdict was made. If this host decided alone, that may be
+    /// only a part of the limit, see `local_limit`.
     const rate_limit::Quota &verdict_quota() const {
         return source == Source::local ? charge->quota : quota;
     }
-    /// What the request was charged, in the unit of Quota::charged.
+    /// Returns what the request was charged, in the unit of Quota::charged.
     uint64_t charged() const { return is_charged ? charge->quota.to_charge() : 0; }
 
     /// Whether a client should look at this rule before the other one. Both have a verdict.
@@ -77,9 +77,10 @@ struct AppliedRule {
         return is_enforced_where(other.dry_run) && rule->rule.same_counter(other.rule->rule) &&
                is_at_least_as_strict(quota, other.quota);
     }
-    /// A dry run of a rule does not stand for the rule itself.
+    /// Whether this rule may stand for another one: a dry run may not stand for an enforced rule.
     bool is_enforced_where(bool other_is_dry_run) const { return !dry_run || other_is_dry_run; }
-    /// An invalid rule that rejects nothing is counted as invalid, and else left out.
+    /// Whether headers and variables leave the rule out, because it is invalid and rejects nothing.
+    /// Such a rule is only counted as invalid.
     bool is_left_out() const { return result == Result::invalid && !rejects(); }
 };
 

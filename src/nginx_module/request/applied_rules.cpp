@@ -15,7 +15,7 @@ void AppliedRules::add(AppliedRule &applied) {
     last_ = &applied.next;
 }
 
-/// A client sees one of the rules that share a name and a counter.
+/// Marks earlier rules of the same counter, so that a client sees only one of them.
 void AppliedRules::supersede(const AppliedRule &by) {
     if (by.verdict() == nullptr) {
         return;

@@ -13,27 +13,28 @@ namespace nginx_module {
 class AppliedRules {
   public:
     void add(AppliedRule &applied);
-    /// The rules of the checks that were asked last. They may be charged even if the request went
-    /// elsewhere before the answers came.
+    /// Sets the rules of the checks that were asked last. They may be charged even if the request
+    /// went elsewhere before the answers came.
     void set_asked(std::span<AppliedRule> asked) { asked_ = asked; }
     std::span<AppliedRule> asked() const { return asked_; }
 
-    /// In the order in which they were applied, without those that were left out.
+    /// Returns the first of a list, in the order in which rules were applied, without rules that
+    /// were left out.
     AppliedRule *first() const { return first_; }
-    /// The rule that a client should look at first. A dry run counts only where nothing is
-    /// enforced. Null if no rule has a verdict.
+    /// Returns the rule that a client should look at first. A dry run counts only if nothing is
+    /// enforced. Returns null if no rule has a verdict.
     const AppliedRule *tightest() const;
 
-    /// Whether the rule itself was applied, and enforced if it is enforced now.
+    /// Whether the rule itself was applied; if it is enforced now, it must have been enforced, too.
     bool has(const RuleConf &rule, bool is_dry_run) const;
     /// Whether a rule was applied that makes it needless to apply this one: see "Which requests are
     /// counted" in docs/responses.md.
     bool has_covered(const AppliedRule &rule) const;
     bool has_left_out(const RuleConf &rule) const;
-    /// What the applied rules have charged to a Redis key of the zone, in the unit of
+    /// Returns what the applied rules have charged to a Redis key of the zone, in the unit of
     /// Quota::charged.
     uint64_t charged_to(const ZoneConf &zone, std::string_view redis_key) const;
-    /// The rule that charged the same counter of the same client last; null if none did.
+    /// Returns the rule that charged the same counter of the same client last; null if none did.
     const AppliedRule *last_charge(const RuleConf &rule, std::string_view key) const;
 
   private:

@@ -1,4 +1,4 @@
-// What a request asks of a backend: one check for all rules that can be asked together.
+// A request's check at a backend: one check for all rules that can be asked together.
 #pragma once
 
 #include "../ngx.hpp"
@@ -14,16 +14,17 @@ class Backend;
 class RequestState;
 class WorkerCounters;
 
-/// In the request's pool.
+/// Lives in the request's pool.
 class BackendCheck final : public redis_client::CheckCallbacks {
   public:
     /// The charges are those of the rules, in their order.
     BackendCheck(RequestState &state, Backend &backend, std::span<redis_client::Charge> charges,
                  std::span<AppliedRule> rules);
 
-    /// Returns false if there is no verdict, and nothing to wait for.
+    /// Asks the backend. Returns false if that failed at once: then no answer will come.
     bool ask();
-    /// The request is gone, and will not deal with the answer, whether it has come or not.
+    /// Called when the request is gone and will not deal with the answer, whether it has come or
+    /// not. The rules are charged and counted all the same.
     void abandon();
 
     /// Gives back what was charged.
@@ -31,10 +32,10 @@ class BackendCheck final : public redis_client::CheckCallbacks {
     /// Gives back the permits that the request holds, because it ends.
     void release_permits();
 
-    /// Gives the rules what Redis answered. Without an answer they stay without a verdict.
+    /// Gives the rules what Redis answered. If it did not answer, they stay without a verdict.
     void take_answer();
 
-    BackendCheck *next = nullptr; // in RequestState::checks()
+    BackendCheck *next = nullptr; // the next one of the request's checks
 
   private:
     void on_answer(std::optional<redis_client::Failure> failure) override;
@@ -44,12 +45,12 @@ class BackendCheck final : public redis_client::CheckCallbacks {
     Backend &backend_;
     std::span<redis_client::Charge> charges_;
     std::span<AppliedRule> rules_;
-    redis_client::Command *command_ = nullptr; // null when nothing is waited for
+    redis_client::Command *command_ = nullptr; // null if no answer is awaited
     std::optional<redis_client::Failure> failure_;
 };
 
-/// Makes one check for each backend, and in a cluster one for each hash slot: a chain by
-/// BackendCheck::next. Returns null if memory ran out.
+/// Makes one check for each backend, and in a cluster one for each hash slot. Returns the first of
+/// a list, which BackendCheck::next links; or null if memory ran out.
 BackendCheck *make_checks(ngx_http_request_t *r, RequestState &state, std::span<AppliedRule> rules);
 
 } // namespace nginx_module

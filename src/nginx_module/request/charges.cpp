@@ -22,8 +22,8 @@ std::string_view write_redis_key(const AppliedRule &applied, uint64_t shard,
                                          : format.write(applied.key, out);
 }
 
-/// What the request has charged before to the key that the charge has by now. A cost that is never
-/// granted is asked for as a whole, so that Redis says so.
+/// Returns what the request has already charged to the charge's Redis key. Returns 0 for a cost
+/// that is never granted: it is asked for as a whole, so that Redis says so.
 uint64_t charged_before(const AppliedRules &before, const AppliedRule &applied) {
     const redis_client::Charge &charge = *applied.charge;
     return charge.quota.cost <= charge.quota.capacity()
@@ -31,7 +31,7 @@ uint64_t charged_before(const AppliedRules &before, const AppliedRule &applied) 
                : 0;
 }
 
-/// Gives the charge one of so many shards. Returns false if memory ran out.
+/// Gives the charge one of the rule's shards. Returns false if memory ran out.
 bool set_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule &applied,
                uint64_t shards, uint64_t shard) {
     rate_limit::RedisKeyBuffer buffer;
@@ -51,14 +51,15 @@ bool set_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule &a
     return true;
 }
 
-/// `chance` is a random number.
+/// Gives the charge its shard, see choose_shards(). `chance` is a random number.
 bool choose_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule &applied,
                   uint64_t chance) {
     const uint64_t shards = shards_of(applied);
     if (const AppliedRule *last = before.last_charge(*applied.rule, applied.key)) {
         return set_shard(r, before, applied, shards, std::min(last->shard, shards - 1));
     }
-    // The last shard has least. It says that the cost is never granted, whatever chance decides.
+    // The last shard has the smallest part of the limit. If the cost is too large for it, the last
+    // shard is always asked, so that it does not depend on chance that the cost is never granted.
     const bool is_too_much =
         applied.quota.cost > rate_limit::smallest_capacity(applied.quota, shards);
     return set_shard(r, before, applied, shards, is_too_much ? shards - 1 : chance % shards);
@@ -68,7 +69,7 @@ bool choose_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule
 
 bool choose_shards(ngx_http_request_t *r, const AppliedRules &before,
                    std::span<AppliedRule> rules) {
-    // One for all: shards of the same number are in one hash slot of a cluster.
+    // All rules use the same number: shards of the same number are in one hash slot of a cluster.
     const auto chance = static_cast<uint64_t>(ngx_random());
     return std::ranges::all_of(
         rules, [&](AppliedRule &rule) { return choose_shard(r, before, rule, chance); });

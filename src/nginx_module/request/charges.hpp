@@ -1,5 +1,5 @@
-// What a check asks of Redis for a rule: at which key, by which numbers. A rule with shards is
-// asked at one of them.
+// What a check asks of Redis for a rule: the Redis key, and the numbers. Of a rule with shards, one
+// shard is asked.
 #pragma once
 
 #include "../ngx.hpp"
@@ -11,18 +11,18 @@
 namespace nginx_module {
 
 /// Gives the charges of the rules their Redis keys and quotas: those of the rule, or of one of its
-/// shards. That is the shard that the request has charged before, by another rule of the counter,
-/// or else one at random. Returns false if memory ran out.
+/// shards. If the request has already charged the counter by another rule, it is the shard of that
+/// rule; if not, it is one at random. Returns false if memory ran out.
 bool choose_shards(ngx_http_request_t *r, const AppliedRules &before, std::span<AppliedRule> rules);
 
-/// Gives the charge another shard at random, because the one it has is known to deny. Returns false
-/// if there is none that may help, or memory ran out.
+/// Gives the charge another shard at random, because the one that it has is known to deny. Returns
+/// false if no other shard can help, or if memory ran out.
 bool choose_other_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule &applied);
 
 /// Gives the charge the arguments of its script. Returns false if memory ran out.
 bool set_arguments(ngx_http_request_t *r, const AppliedRule &applied);
 
-/// Makes the verdict of a shard one of the rule, as headers show it.
+/// Turns the verdict of a shard into a verdict of the whole rule, as headers show it.
 void scale_to_rule(const AppliedRule &applied);
 
 } // namespace nginx_module

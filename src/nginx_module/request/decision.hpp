@@ -9,7 +9,7 @@
 
 namespace nginx_module {
 
-/// What rules come to that hold together: those of one phase. Dry runs have no part in it.
+/// The decision of rules that apply together: those of one phase. Dry runs have no part in it.
 struct RequestDecision {
     const AppliedRule *denying = nullptr;  // the tightest rule that denies
     bool is_closed = false;                // a rule without a verdict rejects, by its `on_error`

@@ -11,15 +11,16 @@ namespace nginx_module {
 
 namespace {
 
-/// A permit, and what is refunded, may come back at any time, and a dry run denies nothing. Of
-/// a counter that the request has charged before, the denial is that of a smaller cost.
+/// Whether a denial of the rule may be cached. Permits and refunded units may come back at any
+/// time, and a dry run denies nothing. If the request has already charged the counter, Redis was
+/// asked for a smaller cost than other requests ask for.
 bool is_cacheable(const AppliedRule &applied) {
     return !applied.dry_run && !applied.rule->is_refunded && applied.charge->quota.charged == 0 &&
            applied.rule->zone->deny_cache.count() > 0 &&
            applied.charge->quota.algorithm != rate_limit::Algorithm::concurrency;
 }
 
-/// Of all that the denial depends on: where the counter is, and what was asked of it.
+/// Returns a hash of all that a denial depends on: where the counter is, and what was asked of it.
 rate_limit::Hash hash_of(const AppliedRule &applied) {
     const ZoneConf &zone = *applied.rule->zone;
     const redis_client::Charge &charge = *applied.charge;
@@ -32,7 +33,7 @@ rate_limit::Hash hash_of(const AppliedRule &applied) {
                                {bytes.data(), charge.redis_key.size() + sizeof(numbers)});
 }
 
-/// Gives the rule the verdict that is known, if there is one.
+/// Gives the rule the denial that is known. Returns false if none is known.
 bool find_denial(AppliedRule &applied, std::chrono::microseconds now) {
     const ZoneConf &zone = *applied.rule->zone;
     const rate_limit::DenyTable table = zone.memory.deny_table();
@@ -49,7 +50,7 @@ bool find_denial(AppliedRule &applied, std::chrono::microseconds now) {
     return true;
 }
 
-/// Of a rule with shards, two have to be known to deny.
+/// Whether the rule is known to deny. If it has shards, two of them must be known to deny.
 bool is_known_to_deny(ngx_http_request_t *r, const AppliedRules &before, AppliedRule &rule,
                       std::chrono::microseconds now) {
     if (!find_denial(rule, now)) {

@@ -1,4 +1,4 @@
-// The deny cache: what Redis denied until some time, as all workers of this host know it.
+// The deny cache: denials of Redis that hold until some time, for all workers of this host.
 #pragma once
 
 #include "../ngx.hpp"
@@ -11,12 +11,12 @@
 namespace nginx_module {
 
 /// Moves the rules that are known to deny to the front, gives them their verdicts and returns them.
-/// Of a rule with shards, two have to be known to deny. The charges have their Redis keys; `now` is
-/// precise_now().
+/// If a rule has shards, two of them must be known to deny. The charges must have their Redis keys,
+/// and `now` is precise_now(). `before` are the rules that were applied to the request before.
 std::span<AppliedRule> find_denials(ngx_http_request_t *r, const AppliedRules &before,
                                     std::span<AppliedRule> rules, std::chrono::microseconds now);
 
-/// Remembers a denial by Redis. Times are precise_now().
+/// Remembers the rule's verdict if it is a denial that may be cached. Times are of precise_now().
 void remember_denial(const AppliedRule &applied, const rate_limit::DenyTable::CheckTimes &times);
 
 } // namespace nginx_module

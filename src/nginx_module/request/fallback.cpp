@@ -19,7 +19,7 @@ bool is_local(const AppliedRule &applied) {
     return applied.rule->zone->on_error == OnError::local;
 }
 
-/// Of the counter, whatever its limit; this host spreads none over shards.
+/// Returns a hash of the rule's counter, whatever its limit is. This host does not use shards.
 rate_limit::Hash hash_of(const AppliedRule &applied) {
     rate_limit::RedisKeyBuffer buffer;
     const RuleConf &rule = *applied.rule;
@@ -34,7 +34,7 @@ void store_local(const ZoneMemory &memory, const rate_limit::Hash &hash, const R
     }
 }
 
-/// A rule's zone, while nobody else changes it.
+/// Holds the lock of a rule's zone, and reads and writes the record of the rule's counter.
 class ZoneLock {
   public:
     explicit ZoneLock(const AppliedRule &applied)
@@ -59,8 +59,8 @@ class ZoneLock {
     rate_limit::Hash hash_;
 };
 
-/// The zones of all rules, locked in an order that all workers keep, those from before a reload
-/// too.
+/// Holds the locks of the zones of all rules. They are locked in an order that all workers keep,
+/// also those from before a reload.
 class ZoneLocks {
   public:
     explicit ZoneLocks(std::span<AppliedRule *const> rules) {
@@ -87,7 +87,7 @@ class ZoneLocks {
     size_t count_ = 0;
 };
 
-/// A rule that this host decides.
+/// A rule that this host decides, and what its counter's record is before and after.
 struct LocalRule {
     AppliedRule *applied;
     rate_limit::Hash hash;
@@ -124,7 +124,7 @@ void charge(const LocalRule &local, const rate_limit::Now &now) {
     }
 }
 
-/// Another rule denies: the verdict is as if nothing had been asked for.
+/// Called if another rule denies: the verdict becomes one as if nothing had been asked for.
 void leave_uncharged(const LocalRule &local, const rate_limit::Now &now) {
     rate_limit::Quota nothing = local.applied->charge->quota;
     nothing.cost = 0;
@@ -133,7 +133,7 @@ void leave_uncharged(const LocalRule &local, const rate_limit::Now &now) {
             .verdict;
 }
 
-/// Whether so little of the quota is taken that it is not worth the while to remember it.
+/// Whether so little of the quota is taken that it is not worth remembering.
 bool is_hardly_touched(const AppliedRule &applied) {
     constexpr uint64_t hardly = 64;
     const uint64_t capacity = applied.quota.capacity();
@@ -141,7 +141,7 @@ bool is_hardly_touched(const AppliedRule &applied) {
     return (capacity - std::min(remaining, capacity)) * hardly < capacity;
 }
 
-/// Whether the charge was given back to a bucket, so that its verdict does not say when it is full.
+/// Whether the charge was given back to a bucket. Then the verdict does not say when it is full.
 bool is_refunded(const AppliedRule &applied) {
     return rate_limit::is_bucket(applied.quota.algorithm) && !applied.charge->is_charged &&
            applied.quota.cost > 0 &&

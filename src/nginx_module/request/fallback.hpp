@@ -1,4 +1,5 @@
-// While Redis gives no verdict: what rules decide on this host alone, out of the zone's memory.
+// Decides rules on this host alone, by the shared memory of their zones, while Redis gives no
+// verdict.
 #pragma once
 
 #include "../ngx.hpp"
@@ -10,15 +11,16 @@
 
 namespace nginx_module {
 
-/// Gives rules without a verdict one by this host, where their zones say on_error=local. All or
-/// nothing: none is charged where one of them denies, or another rule of the request.
+/// Gives verdicts to the rules that have none, if their zones say on_error=local. None of them is
+/// charged if one of them, or another one of `rules`, denies.
 void decide_on_this_host(std::span<AppliedRule> rules);
 
-/// Keeps what Redis said of rules with on_error=local, asked at that time, so that an outage gives
-/// nobody a fresh quota.
+/// Remembers the verdicts of Redis on rules with on_error=local, so that an outage gives nobody a
+/// fresh quota. `asked` is when the checks were asked, as a time of precise_now().
 void remember_verdicts(std::span<AppliedRule> rules, std::chrono::microseconds asked);
 
-/// The request ends: gives back its permits as this host counts them.
+/// Gives back the permits that this host has counted for a request that ends. `rules` is the first
+/// of its rules.
 void release_permits_of_this_host(const AppliedRule *rules);
 
 } // namespace nginx_module

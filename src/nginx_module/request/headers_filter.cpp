@@ -21,7 +21,7 @@ constexpr std::string_view x_reset = "X-RateLimit-Reset";
 constexpr std::string_view policy = "RateLimit-Policy";
 constexpr std::string_view limit = "RateLimit";
 
-/// Takes out what an upstream said under the same name.
+/// Removes a header of that name that an upstream has sent.
 void remove(ngx_http_request_t *r, std::string_view name) {
     for (ngx_list_part_t *part = &r->headers_out.headers.part; part != nullptr; part = part->next) {
         auto *headers = static_cast<ngx_table_elt_t *>(part->elts);
@@ -34,7 +34,8 @@ void remove(ngx_http_request_t *r, std::string_view name) {
     }
 }
 
-/// `value` is of the request's pool or static. False without memory.
+/// Sets a header. `value` is in the request's pool or static; if its data is null, memory ran out
+/// for it. Returns false if memory ran out.
 bool set(ngx_http_request_t *r, std::string_view name, ngx_str_t value) {
     remove(r, name);
     return value.data != nullptr && add_header(r, name, view(value));
@@ -54,7 +55,7 @@ bool set_x_headers(ngx_http_request_t *r, const AppliedRule &tightest) {
            set(r, x_reset, rate_limit::seconds_up(verdict.reset));
 }
 
-/// A list of items in memory of the request's pool.
+/// The text of a header that is a list of items, in the request's pool.
 class ItemList {
   public:
     ItemList(ngx_http_request_t *r, size_t room)
@@ -77,7 +78,8 @@ class ItemList {
     ngx_str_t text_;
 };
 
-/// A client that was told to wait is not told of more that it gets later than that.
+/// Makes a verdict agree with Retry-After: if the request is denied, the next unit of any rule is
+/// promised for that time at the latest.
 rate_limit::Verdict within_wait(rate_limit::Verdict verdict, const rate_limit::Verdict &tightest) {
     if (tightest.decision == Decision::denied) {
         verdict.next_unit = std::min(verdict.next_unit, tightest.retry_after);

@@ -1,4 +1,4 @@
-// Rate-limit headers on responses, whatever made them and whatever their status.
+// Adds the rate limit headers to responses, whatever made them and whatever their status is.
 #pragma once
 
 #include "../ngx.hpp"
@@ -7,7 +7,7 @@ namespace nginx_module {
 
 ngx_int_t headers_filter(ngx_http_request_t *r) noexcept;
 
-/// The next filter, as nginx chains them; set at configuration.
+/// The next header filter in nginx's chain. It is set when the configuration is read.
 extern ngx_http_output_header_filter_pt next_headers_filter;
 
 } // namespace nginx_module

@@ -9,7 +9,7 @@ namespace nginx_module {
 
 namespace {
 
-/// One line: what is done, and a time where there is one to tell.
+/// Writes one line: what is done to the request, the rule, the key, and the time if it is not 0.
 void log_line(ngx_http_request_t *r, ngx_uint_t level, const char *what, const AppliedRule &applied,
               const char *time_is, std::chrono::microseconds time) {
     if (r->connection->log->log_level < level) {

@@ -1,4 +1,4 @@
-// The log lines about requests: "Log lines" in docs/responses.md.
+// The log lines about requests; see "Log lines" in docs/responses.md.
 #pragma once
 
 #include "../ngx.hpp"
@@ -10,17 +10,17 @@
 
 namespace nginx_module {
 
-/// `limiting requests, rule "per_ip/60s", key "203.0.113.7", retry after 1.250s`
+/// Logs `limiting requests, rule "per_ip/60s", key "203.0.113.7", retry after 1.250s`.
 void log_rejection(ngx_http_request_t *r, const AppliedRule &denying);
 
-/// `delaying request, rule "per_ip/60s", key "203.0.113.7", by 0.250s`, one level lower.
+/// Logs `delaying request, rule "per_ip/60s", key "203.0.113.7", by 0.250s`, one level lower.
 void log_delay(ngx_http_request_t *r, const AppliedRule &delaying);
 
-/// What a dry run would have done to the request: either of the two, or nothing.
+/// Logs what a dry run would have done to the request: one of the lines above, or nothing.
 void log_dry_run(ngx_http_request_t *r, const AppliedRule &rule);
 
-/// Names rules and their keys as far as `out` has room, and returns that part of it:
-/// `, rule "per_ip/60s", key "203.0.113.7"` for each.
+/// Writes `, rule "per_ip/60s", key "203.0.113.7"` for each rule to `out`, as far as there is room,
+/// and returns that part of it.
 std::string_view describe_rules(std::span<const AppliedRule> rules, std::span<char> out);
 
 } // namespace nginx_module

@@ -1,5 +1,6 @@
-// The road of a request through its rules, told forward: which rules apply → those that this host
-// decides alone → those that Redis is asked for → its answers → what becomes of the request.
+// The road of a request through its rules, from the top down: find the rules that apply → decide
+// those that this host decides alone → ask Redis for the others → take its answers → carry the
+// decision out.
 #include "phase_handlers.hpp"
 
 #include "../util.hpp"
@@ -41,7 +42,7 @@ ngx_int_t precontent_handler(ngx_http_request_t *r) noexcept {
 
 namespace {
 
-/// nginx calls this when the request comes to the phase, and again when it was suspended there.
+/// nginx calls this when the request comes to the phase, and again after it was suspended there.
 ngx_int_t handle(ngx_http_request_t *r, Phase phase) {
     const RuleList *rules = location_conf(r).rules;
     if (r != r->main || rules == nullptr || rules->empty()) {
@@ -58,7 +59,7 @@ ngx_int_t handle(ngx_http_request_t *r, Phase phase) {
             return NGX_DECLINED;
         case RequestState::Stage::asking:
         case RequestState::Stage::delaying:
-            state->abandon(); // nginx has led the request elsewhere, as to a post_action
+            state->abandon(); // nginx has led the request elsewhere, perhaps to a post_action
             break;
         case RequestState::Stage::idle:
             break;
@@ -96,7 +97,7 @@ ngx_int_t apply_rules(ngx_http_request_t *r, Phase phase) {
     return rules.open().empty() ? NGX_DECLINED : ask_redis(r, *state, rules.open());
 }
 
-/// Asks Redis, where it is not known what it would say.
+/// Asks Redis, unless the deny cache already knows that rules deny.
 ngx_int_t ask_redis(ngx_http_request_t *r, RequestState &state, std::span<AppliedRule> rules) {
     if (!choose_shards(r, state.rules(), rules)) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -122,7 +123,7 @@ ngx_int_t ask_redis(ngx_http_request_t *r, RequestState &state, std::span<Applie
     }
 }
 
-/// All checks are answered, or have failed.
+/// Called when all checks are answered or have failed. Decides what becomes of the request.
 ngx_int_t decide_by_answers(ngx_http_request_t *r, RequestState &state) {
     const std::span<AppliedRule> rules = state.rules().asked();
     ngx_log_debug1(
@@ -158,8 +159,8 @@ RequestDecision decide_and_record(ngx_http_request_t *r, RequestState &state,
     return decide(rules);
 }
 
-/// Carries the decision out. A request passes by NGX_DECLINED: NGX_OK would grant access under
-/// `satisfy any`.
+/// Carries the decision out. Returns NGX_DECLINED for a request that passes, because NGX_OK would
+/// grant access under `satisfy any`.
 ngx_int_t carry_out(ngx_http_request_t *r, RequestState &state, const RequestDecision &decision) {
     if (decision.rejects()) {
         return reject(r, state, decision);
@@ -174,8 +175,8 @@ ngx_int_t carry_out(ngx_http_request_t *r, RequestState &state, const RequestDec
                                                                  : NGX_HTTP_INTERNAL_SERVER_ERROR;
 }
 
-/// Ends the request here. The status is not returned to the phase engine: under `satisfy any` it
-/// would take a 401 or 403 for one module's opinion.
+/// Ends the request here. The status is not returned to the phase engine, which under `satisfy any`
+/// would take a 401 or 403 for the opinion of one module among others.
 ngx_int_t reject(ngx_http_request_t *r, RequestState &state, const RequestDecision &decision) {
     ngx_uint_t status = NGX_HTTP_SERVICE_UNAVAILABLE;
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,

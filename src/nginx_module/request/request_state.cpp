@@ -10,7 +10,7 @@ namespace nginx_module {
 
 namespace {
 
-/// Among the pool's cleanups it marks the state.
+/// Handles the end of the pool. find_in_pool() finds the state by this handler.
 void end_of_request(void *state) noexcept {
     static_cast<RequestState *>(state)->end();
 }

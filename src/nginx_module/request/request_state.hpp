@@ -25,31 +25,31 @@ class RequestState final : Suspension::Callbacks {
 
     enum class Stage {
         idle,
-        asking,   // suspended, until all checks are answered
-        answered, // the phases run again
-        delaying, // suspended
-        delayed,  // the phases run again
+        asking,   // suspended until all checks are answered
+        answered, // all checks are answered, and the phases run again
+        delaying, // suspended until the delay is over
+        delayed,  // the delay is over, and the phases run again
     };
     Stage stage() const { return stage_; }
 
-    /// Asks all checks of a chain, and suspends the request if answers have to be waited for; `now`
-    /// is precise_now(). Returns NGX_OK if all are answered, NGX_AGAIN if the request is suspended,
-    /// or NGX_ERROR.
+    /// Asks all checks of a list, and suspends the request if it has to wait for answers. `now` is
+    /// precise_now(). Returns NGX_OK if all checks are answered or have failed, NGX_AGAIN if the
+    /// request is suspended, or NGX_ERROR if memory ran out.
     ngx_int_t ask(BackendCheck *checks, std::span<AppliedRule> rules,
                   std::chrono::microseconds now);
-    /// The checks that were asked last.
+    /// Returns the list of checks that were asked last.
     BackendCheck *checks() { return checks_; }
-    /// When they were asked and answered, as precise_now().
+    /// Returns when they were asked and answered, as times of precise_now().
     const rate_limit::DenyTable::CheckTimes &check_times() const { return check_times_; }
 
     /// Suspends the request for a time. Returns false if memory ran out.
     bool delay(std::chrono::microseconds time);
 
-    /// What was waited for has been dealt with.
+    /// Must be called when the answers or the end of the delay have been dealt with.
     void set_idle();
-    /// What was asked no longer matters to the request.
+    /// Stops waiting, because what was asked no longer matters to the request.
     void abandon();
-    /// The request's memory goes.
+    /// Called when the request's pool is destroyed. Stops waiting, and gives back all permits.
     void end();
 
     AppliedRules &rules() { return rules_; }
@@ -59,7 +59,7 @@ class RequestState final : Suspension::Callbacks {
     void set_rejected() { is_rejected_ = true; }
     bool is_rejected() const { return is_rejected_; }
     bool was_delayed() const { return was_delayed_; }
-    /// How long the request has waited for verdicts, in all phases.
+    /// Returns how long the request has waited for verdicts, in all phases.
     std::chrono::microseconds time_asking() const { return time_asking_; }
 
   private:
@@ -73,7 +73,7 @@ class RequestState final : Suspension::Callbacks {
     Stage stage_ = Stage::idle;
     AppliedRules rules_;
     BackendCheck *checks_ = nullptr;
-    BackendCheck *earlier_checks_ = nullptr; // of earlier phases and locations
+    BackendCheck *earlier_checks_ = nullptr; // checks of earlier phases and locations
     size_t unanswered_ = 0;
     bool is_rejected_ = false;
     bool was_delayed_ = false;

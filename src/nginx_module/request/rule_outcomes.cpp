@@ -13,7 +13,7 @@ using rate_limit::RuleOutcome;
 RuleOutcome outcome_of_grant(const AppliedRule &applied, bool is_rejected) {
     const redis_client::Charge &charge = *applied.charge;
     const bool is_local = applied.source == AppliedRule::Source::local;
-    if (charge.quota.cost == 0) { // it is only read: neither charged nor held back
+    if (charge.quota.cost == 0) { // the counter is only read: nothing is charged or delayed
         return is_local ? RuleOutcome::local_passed : RuleOutcome::passed;
     }
     if (is_rejected) {
@@ -64,7 +64,7 @@ void count_top_key(const ZoneConf &zone, std::string_view key) {
     zone.memory.top_keys().count(zone.memory.seed(), kept, key);
 }
 
-/// One rejection of the key for each zone, however many of its rules deny.
+/// Counts one rejection of the key for each zone, however many of its rules deny.
 void count_top_keys(std::span<const AppliedRule> rules) {
     for (auto applied = rules.begin(); applied != rules.end(); ++applied) {
         const ZoneConf &zone = *applied->rule->zone;

@@ -1,4 +1,4 @@
-// What rules came to, for the metrics.
+// Counts what rules did to requests, for the metrics.
 #pragma once
 
 #include "../ngx.hpp"
@@ -9,7 +9,7 @@
 
 namespace nginx_module {
 
-/// Counts one outcome of each of the rules, which hold together: those of a phase of a request.
+/// Counts one outcome for each rule. The rules apply together: they are those of a request's phase.
 void count_outcomes(std::span<const AppliedRule> rules);
 
 } // namespace nginx_module

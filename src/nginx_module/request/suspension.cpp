@@ -11,28 +11,27 @@ namespace nginx_module {
 
 namespace {
 
-/// Takes the place of a suspended request's write handler, so that a stray event does not run its
-/// phases. Where another handler stands there, the request is no longer the one that was suspended.
-/// One event matters: a client that cancels a stream of HTTP/3 says that it reads no more of it,
-/// which ngx_http_test_reading does not see.
+/// The write handler of a suspended request, so that a stray event does not run its phases. If the
+/// request has another handler, nginx has led it elsewhere since then. One event matters here: a
+/// client cancels a stream of HTTP/3 and reads no more of it. ngx_http_test_reading misses that.
 void stay_suspended(ngx_http_request_t *r) noexcept {
-    if (r->connection->write->error && !r->post_action) { // which runs without a client
+    if (r->connection->write->error && !r->post_action) { // a post_action runs without a client
         ngx_log_error(NGX_LOG_INFO, r->connection->log, 0, "client cancelled the request");
         ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
     }
 }
 
 /// Returns true if the connection takes no answer any more: it was reset, or its other end is
-/// closed, which shows only where both ends are on this host. A client that has ended its sending
-/// side (FIN) can still read. The system is asked by poll(), which works with each event method of
-/// nginx and takes no error away that nginx is still to read.
+/// closed, which shows only if both ends are on this host. A client that has ended its sending side
+/// (FIN) can still read. poll() works with each event method of nginx, and does not remove errors
+/// that nginx still has to read.
 bool is_dead(const ngx_connection_t &connection) {
     pollfd socket{.fd = connection.fd, .events = 0, .revents = 0};
     return poll(&socket, 1, 0) == 1 && (socket.revents & (POLLERR | POLLHUP)) != 0;
 }
 
-/// In HTTP/2 and HTTP/3 the request is a stream of a connection that others share, and the end of
-/// what the client sends is no event of the stream.
+/// Whether the request is a stream of HTTP/2 or HTTP/3. It shares its connection with others, and
+/// the end of what the client sends is no event of the stream.
 bool is_stream(const ngx_http_request_t &r) {
     return r.http_version >= NGX_HTTP_VERSION_20;
 }
@@ -59,7 +58,7 @@ bool Suspension::begin(Watch watch) {
         cleanup->data = this;
         cleans_up_ = true;
     }
-    if (!r_->post_action) { // which runs though its client may have left
+    if (!r_->post_action) { // a post_action runs even if its client has left
         if (!look_at_client(watch)) {
             return false;
         }
@@ -71,9 +70,11 @@ bool Suspension::begin(Watch watch) {
     return true;
 }
 
-/// Posts the event of what came before the request was suspended, as nothing will tell of it again,
-/// or makes sure that there will be one. Only a reset matters to watch_for_reset(): the event of
-/// anything else is not posted, for nginx would not have had it either.
+/// Makes sure that a read event comes if the client leaves. If something has come before the
+/// request was suspended, its event is posted here, because it is not reported again. But
+/// watch_for_reset() needs only a reset: no event is posted for anything else, because without the
+/// suspension nginx would not have had it either. Returns false if nginx could not watch the
+/// connection.
 bool Suspension::look_at_client(Watch watch) {
     ngx_event_t *read = r_->connection->read;
     if (!read->ready) {

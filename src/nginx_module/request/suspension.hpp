@@ -1,5 +1,5 @@
-// A request that waits in its phase: for verdicts, or for the end of a delay. nginx's event
-// handlers of such a request, and what happens when its client leaves.
+// Suspends a request in its phase, until its verdicts have come or its delay has ended. Sets
+// nginx's event handlers for that time, and handles a client that leaves.
 #pragma once
 
 #include "../ngx.hpp"
@@ -8,14 +8,14 @@
 
 namespace nginx_module {
 
-/// In the request's pool.
+/// Lives in the request's pool.
 class Suspension {
   public:
     class Callbacks {
       public:
-        /// The request's phases run again from here on.
+        /// The suspension has ended. The phases of the request run again after this call.
         virtual void on_resume() = 0;
-        /// The request ends, or nginx has led it elsewhere while it was suspended, as to a
+        /// The request ends, or nginx has led it elsewhere while it was suspended, for example to a
         /// post_action.
         virtual void on_leave() = 0;
 
@@ -25,19 +25,19 @@ class Suspension {
 
     /// Which events of the client's connection end a suspended request.
     enum class Watch {
-        for_reset, // it takes no answer any more
-        for_end,   // it sends no more, either: as limit_req does for a request that it delays
+        for_reset, // the connection takes no answer any more
+        for_end,   // also if the client sends no more, as limit_req does for a delayed request
     };
 
     Suspension(ngx_http_request_t *r, Callbacks &callbacks);
 
-    /// From here to on_resume() the request only waits. Returns false if memory ran out.
+    /// Suspends the request until on_resume(). Returns false if that failed, as without memory.
     bool begin(Watch watch);
-    /// Ends it in a turn of its own: a request that goes on here and now could end, and with it
-    /// others, while a session still reads its replies.
+    /// Ends the suspension, by a posted event. If the request continued at once, it could end, and
+    /// others with it, while a session still reads its replies.
     void end_soon();
     void end_after(std::chrono::microseconds time);
-    /// Nothing is waited for any more.
+    /// Ends the suspension without on_resume().
     void cancel();
 
   private:
@@ -48,10 +48,10 @@ class Suspension {
 
     ngx_http_request_t *r_;
     Callbacks &callbacks_;
-    ngx_event_t resume_{}; // posted, or on a timer
+    ngx_event_t resume_{}; // the event that ends it, posted or by a timer
     bool cleans_up_ = false;
-    /// The client has sent more, or ended its sending side, during the suspension. The event method
-    /// says so once, so whoever handles the request's events afterwards is to be told.
+    /// Whether the client has sent more, or ended its sending side, during the suspension. The
+    /// event method reports that once, so the event is posted again when the request resumes.
     bool has_read_event_ = false;
 };
 

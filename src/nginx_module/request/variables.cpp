@@ -23,7 +23,7 @@ ngx_int_t set_not_found(Value &value) {
     return NGX_OK;
 }
 
-/// `text` is of the request's pool or static.
+/// Sets a text that is in the request's pool or static.
 ngx_int_t set_static(Value &value, std::string_view text) {
     const ngx_str_t bytes = to_ngx(text);
     value = Value{};
@@ -44,7 +44,7 @@ ngx_int_t set_number(ngx_http_request_t *r, Value &value, uint64_t number) {
     return set_copy(r, value, rate_limit::write_number(number, digits));
 }
 
-/// What the rules of a request came to: those that are enforced, or the dry runs.
+/// What some rules of a request have decided: the enforced ones, or the dry runs.
 struct Results {
     bool has_verdict = false;
     bool has_no_verdict = false;
@@ -62,7 +62,7 @@ struct Results {
     }
 };
 
-/// What enforced rules did comes before what dry runs would have done.
+/// Returns the status: what enforced rules did comes before what dry runs would have done.
 std::string_view status_of(const RequestState &state) {
     Results enforced;
     Results dry_run;
@@ -106,7 +106,7 @@ ngx_int_t get_source(ngx_http_request_t * /*r*/, Value &value, const RequestStat
     return set_static(value, "none");
 }
 
-/// The first one where none has a verdict.
+/// Gives the tightest rule, or the first one if none has a verdict.
 ngx_int_t get_rule(ngx_http_request_t * /*r*/, Value &value, const RequestState &state) {
     const AppliedRule *tightest = state.rules().tightest();
     return set_static(value, (tightest != nullptr ? tightest : state.rules().first())->rule->name);
@@ -174,7 +174,7 @@ ngx_int_t get_of_state(ngx_http_request_t *r, Value *value, uintptr_t index) noe
     return variables_of_state[index].get(r, *value, *state);
 }
 
-/// An IPv6 client can take any address of its /64.
+/// Writes the address's /64 network. An IPv6 client can take any address of its /64.
 std::string_view write_network(in6_addr address, std::array<char, INET6_ADDRSTRLEN + 3> &out) {
     constexpr std::string_view prefix_length = "/64";
     std::fill(std::begin(address.s6_addr) + 8, std::end(address.s6_addr), uint8_t{0});
