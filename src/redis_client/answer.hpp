@@ -1,4 +1,4 @@
-// Redis's answer to a check: see lua/one_check.lua.
+// Reads the answer of Redis to a check, as lua/one_check.lua writes it.
 #pragma once
 
 #include "check.hpp"
@@ -8,25 +8,24 @@
 
 namespace redis_client {
 
-/// How many bytes the answer for these charges has.
+/// Returns how many bytes the answer for these charges has.
 size_t answer_size(std::span<const Charge> charges);
 
-/// Whether a check of a run failed: see lua/batch_of_checks.lua.
+/// Whether the answer says that a check of a batch failed: see lua/batch_of_checks.lua.
 bool is_failure(std::string_view answer);
 
 enum class AnswerState {
     good,
-    impossible, // no state of ours leads to such numbers: somebody else wrote a key
-    foreign,    // none of our scripts answers so
+    impossible, // no state of ours leads to such numbers, so somebody else wrote a key
+    foreign,    // none of our scripts gives such an answer
 };
 
-/// Reads an answer of that size into the charges: what each says, and whether it was made. None was
-/// made if the answer is not good.
+/// Reads an answer of that size into the charges: the verdict of each, and whether it was made. If
+/// the answer is not good, none was made.
 AnswerState read_answer(std::string_view answer, std::span<Charge> charges);
 
 /// Whether an error is about the keys of its check and says nothing of Redis: a key holds another
-/// type, or the script failed on what it holds. Lua words the latter `user_script:12: attempt
-/// to...`.
+/// type, or the script failed on what a key holds. Lua says `user_script:12: attempt to...` then.
 bool is_error_of_keys(std::string_view error);
 
 } // namespace redis_client

@@ -1,4 +1,4 @@
-// A rule's ARGV, as lua/<algorithm>.lua describes it.
+// The ARGV of a rule, as lua/<algorithm>.lua describes it.
 #pragma once
 
 #include "../rate_limit/rule.hpp"
@@ -8,17 +8,19 @@
 
 namespace redis_client {
 
-/// For a check. A `concurrency` rule's last argument, the permit, is not among them.
+/// Returns the arguments for a check. The last argument of a `concurrency` rule, the permit, is not
+/// among them.
 WireWords check_arguments(const rate_limit::Quota &quota, bool aligned);
 
-/// For a refund of what a charge by this quota took; `receipt` is receipt_of_reply().
+/// Returns the arguments for a refund of what a charge by this quota took. `receipt` is
+/// receipt_of_reply().
 WireWords refund_arguments(const rate_limit::Quota &quota, int64_t receipt);
 
-/// How much longer a Redis key lives than the state in it, for expiry is no clock: 5 seconds, and
-/// the millisecond that Redis may cut off from the time it counts from.
+/// How much longer a Redis key lives than the state in it, because expiry is not exact: 5 seconds,
+/// and the millisecond that Redis may cut off from the time at which it begins to count.
 inline constexpr std::chrono::milliseconds expiry_margin{5001};
 
-/// Of a key whose state counts for so long, whole milliseconds.
+/// Returns how long a key lives whose state counts for so long, in whole milliseconds.
 uint64_t time_to_live_ms(std::chrono::microseconds state);
 
 } // namespace redis_client

@@ -1,4 +1,4 @@
-// How a client tells a Redis, or a Sentinel, who it is.
+// AUTH, by which a client tells a Redis or a Sentinel who it is.
 #pragma once
 
 #include "resp.hpp"
@@ -7,8 +7,8 @@
 
 namespace redis_client {
 
-/// False without a password: then nothing is written, and there will be no reply. With an empty
-/// username, AUTH has the password alone.
+/// Returns false without a password: then nothing is written, and there will be no reply. Without a
+/// username AUTH has the password alone.
 inline bool write_auth(ByteQueue &out, std::string_view username, std::string_view password) {
     if (password.empty()) {
         return false;
@@ -21,8 +21,8 @@ inline bool write_auth(ByteQueue &out, std::string_view username, std::string_vi
     return true;
 }
 
-/// What may be told of an error that answers AUTH: its first word. A Redis that knows no AUTH
-/// repeats the command, and with it the password.
+/// Returns what may be logged of an error that answers AUTH: its first word. A Redis that does not
+/// know AUTH repeats the command, and with it the password.
 inline std::string_view refusal_of_auth(std::string_view error) {
     return error.substr(0, error.find(' '));
 }

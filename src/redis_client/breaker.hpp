@@ -1,4 +1,4 @@
-// Asks nothing of a Redis that keeps failing, so that no request waits for it.
+// Stops asking a Redis that keeps failing, so that no request waits for it.
 #pragma once
 
 #include <chrono>
@@ -13,26 +13,27 @@ class Breaker {
     using Time = std::chrono::milliseconds;
 
     struct Settings {
-        uint64_t failures = 5; // in a row, after which it opens; 0: never
-        Time cooldown{1000};   // for which it stays open before a probe
+        uint64_t failures = 5; // so many in a row open the breaker; 0 never does
+        Time cooldown{1000};   // how long it stays open before a probe
 
         bool operator==(const Settings &) const = default;
     };
 
-    /// Cooldowns differ by up to a fifth, so that the workers of a fleet do not probe all at once:
-    /// each has a `seed` of its own.
+    /// Cooldowns differ by up to a fifth, so that the workers of a fleet do not probe all at once.
+    /// Each breaker has a `seed` of its own.
     Breaker(Settings settings, uint32_t seed) : settings_(settings), random_(seed) {}
 
-    /// Whether a check may be asked at `now`. Open, it admits one check, the probe, each cooldown:
-    /// one whose outcome nobody tells holds up the next one no longer than that.
+    /// Whether a check may be asked at `now`. An open breaker admits one check for each cooldown,
+    /// the probe. A probe whose outcome is never reported holds up the next one no longer than
+    /// that.
     bool admits(Time now) { return !is_open_ || is_probe(now); }
 
-    /// What became of a check, or of a login.
+    /// A check, or a login, had this outcome.
     void succeed();
     void fail(Time now);
 
-    /// All answers came, if late: the next check is the probe, but only once until it closes. A
-    /// Redis that is slow for good is not asked more often for that.
+    /// All answers have come, though late, so the next check is the probe. This happens only once
+    /// until the breaker closes: a Redis that stays slow is not asked more often.
     void caught_up();
 
     bool is_open() const { return is_open_; }

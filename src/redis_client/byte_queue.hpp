@@ -1,4 +1,5 @@
-// Bytes on their way out: appended at the end, taken from the front as the socket takes them.
+// Bytes that wait to be sent: appended at the end, and taken from the front as the socket takes
+// them.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,8 @@ namespace redis_client {
 
 class ByteQueue {
   public:
-    /// Room for `size` more bytes; to be followed by `append`s of that many at most.
-    /// False without memory, and nothing has changed.
+    /// Makes room for `size` more bytes, which may be appended then. Returns false if memory ran
+    /// out; then nothing has changed.
     bool reserve(size_t size);
     void append(std::string_view bytes); // within what was reserved
 

@@ -1,4 +1,5 @@
-// One question to Redis: may these keys take units of these rules, all of them or none?
+// A check asks Redis whether some keys may take units of their rules: all of them are granted, or
+// none is charged. This file has the check's parts and the command by which it goes to Redis.
 #pragma once
 
 #include "../rate_limit/rule.hpp"
@@ -17,31 +18,31 @@ namespace redis_client {
 
 using rate_limit::Failure;
 
-/// One rule's part of a check. It belongs to who asks and stays where it is, with all that it
+/// One rule's part of a check. Its owner is whoever asks. It stays where it is, with all that it
 /// refers to, until the check is answered or abandoned.
 struct Charge {
     rate_limit::Quota quota;
-    bool dry_run = false; // never keeps the others from being charged
+    bool dry_run = false; // a dry run never keeps the other charges from being made
     std::string_view redis_key;
-    uint16_t hash_slot = 0;               // in a cluster, where all charges of a check are in one
-    const WireWords *arguments = nullptr; // check_arguments(); checks that share them go together
+    uint16_t hash_slot = 0;               // of a cluster; all charges of a check are in one
+    const WireWords *arguments = nullptr; // checks that share check_arguments() go together
 
-    // The answer:
+    // What Redis answered:
     rate_limit::Verdict verdict;
     bool is_charged = false;
-    int64_t receipt = 0;      // for a refund
-    Permit *permit = nullptr; // of a `concurrency` rule that was charged: to be given back
+    int64_t receipt = 0;      // names the charge in a refund
+    Permit *permit = nullptr; // what a `concurrency` rule was charged, to be given back
 };
 
-/// Who waits for a check's answer.
+/// Whoever waits for the answer of a check is told here.
 class CheckCallbacks {
   public:
-    /// Called once, unless the check was abandoned; the check is gone by then. Without a failure
-    /// the charges hold the answer. Must not call back into the session.
+    /// The check is answered and gone. Without a failure the charges hold the answer. This is
+    /// called once, or never if the check was abandoned, and must not call back into the session.
     virtual void on_answer(std::optional<Failure> failure) = 0;
 
-    /// Says in `out` for the log which rules and keys the check is about, ready to be shown, and
-    /// returns that part of it. It is called where their keys are at fault.
+    /// Writes to `out` for the log which rules and keys the check is about, ready to be shown, and
+    /// returns that part of it. It is called if these keys are at fault.
     virtual std::string_view describe(std::span<char> out) const { return {out.data(), 0}; }
 
   protected:
@@ -50,48 +51,48 @@ class CheckCallbacks {
 
 class Session;
 
-/// A command on its way to Redis and back: a check, or an command for which nobody waits. Owned by
-/// the session. A check outlives its callbacks: when it was sent it stays until its reply came, so
-/// that the reply is taken for nobody else's.
+/// A command on its way to Redis and back: a check, or a background command for which nobody waits.
+/// Its owner is a session. A check that was sent outlives its callbacks: it stays until its reply
+/// has come, so that the reply is not taken for that of another command.
 struct Command : Pooled<Command> {
     enum class Kind {
         check,
-        refund,  // of one charge
-        release, // of one permit
-        renewal, // of many
-        asking,  // so that the next command may ask where a hash slot moves to
+        refund,  // gives one charge back
+        release, // gives one permit back
+        renewal, // keeps many permits
+        asking,  // lets the next command ask the node to which a hash slot moves
     };
 
     Kind kind = Kind::check;
-    Session *session = nullptr;          // that has it
-    CheckCallbacks *callbacks = nullptr; // null: nobody waits, or nobody any more
-    std::span<Charge> charges;           // only while there is a callbacks
-    Permit *permit = nullptr;            // that is released
-    uint64_t renewal = 0;                // its number: see Permit::renewal
-    size_t reply_size = 0;               // that a check will have
-    bool has_failed = false;             // alone of its run
+    Session *session = nullptr;          // the session that has the command
+    CheckCallbacks *callbacks = nullptr; // null if nobody waits, or no longer
+    std::span<Charge> charges;           // empty without callbacks
+    Permit *permit = nullptr;            // the permit that is released
+    uint64_t renewal = 0;                // the number of a renewal: see Permit::renewal
+    size_t reply_size = 0;               // of a check's reply, in bytes
+    bool has_failed = false;             // while others of its batch have not
 
     Time asked{0};
     Time sent{0};
     bool is_to_send = false;
     bool is_sent = false;
-    uint64_t end_of_command = 0;   // where it ends in the session's output
-    bool sent_in_full = false;     // with EVAL, not by its script's name
-    uint16_t hash_slot = 0;        // of all keys
-    int redirects = 0;             // so far
-    bool needs_asking = false;     // before it
-    bool is_handed_over = false;   // its request is gone, but it counts: see Session::hand_over()
-    bool is_sent_for_good = false; // its permits are released, so that it cannot be sent again
-    bool timed_out = false;        // and was counted as that: a late reply changes nothing
+    uint64_t end_of_command = 0;   // its end in the bytes of the session's output
+    bool sent_in_full = false;     // with the script's text (EVAL), not its name (EVALSHA)
+    uint16_t hash_slot = 0;        // the one of all its keys
+    int redirects = 0;             // how often it was redirected
+    bool needs_asking = false;     // ASKING has to stand before it
+    bool is_handed_over = false;   // its request is gone, see Session::hand_over()
+    bool is_sent_for_good = false; // its permits are released: it cannot be sent again
+    bool timed_out = false;        // it was counted so, and a late reply changes nothing
 
-    /// Whether it is to be sent again if Redis did not run it.
+    /// Whether the command is to be sent again if Redis did not run it.
     bool is_wanted() const {
         return (callbacks != nullptr && !is_sent_for_good) || kind == Kind::release;
     }
 
-    ListHook<Command> waiting_hook;   // those with a callbacks, in the order of asking
-    ListHook<Command> sending_hook;   // those to be sent, or the first of each run sent, in order
-    Command *next_in_batch = nullptr; // checks that one script run decides
+    ListHook<Command> waiting_hook;   // in the list of those with callbacks, oldest first
+    ListHook<Command> sending_hook;   // in a list of those to send, or to be answered
+    Command *next_in_batch = nullptr; // one call of a script decides all of them
 };
 
 } // namespace redis_client

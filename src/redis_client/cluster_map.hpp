@@ -1,4 +1,4 @@
-// Which master of a cluster serves which keys.
+// The slot map of a cluster: which master serves which keys.
 #pragma once
 
 #include "endpoint.hpp"
@@ -16,19 +16,19 @@ namespace redis_client {
 class ClusterMap {
   public:
     struct Master {
-        Endpoint endpoint;   // an empty host: that of the node which was asked
-        std::string address; // where the host is a name, and the node knows both; else empty
+        Endpoint endpoint;   // an empty host stands for the host of the node that was asked
+        std::string address; // if the host is a name and the node knows both; or else empty
         HashSlotSet serves;
     };
 
-    /// A cluster is made for so many nodes: see the specification that hash_slot.hpp names.
+    /// A cluster is made for so many nodes: see the specification that redirect.hpp names.
     static constexpr size_t most_masters = 1000;
 
     const std::vector<Master> &masters() const { return masters_; }
 
-    /// Of the answer to CLUSTER SLOTS, https://redis.io/docs/latest/commands/cluster-slots. Nothing
-    /// where it is none, where no node serves any hash slot, or where more masters do than there
-    /// may be.
+    /// Reads the answer to CLUSTER SLOTS, https://redis.io/docs/latest/commands/cluster-slots.
+    /// Returns nothing if it is no such answer, if no node serves any hash slot, or if there are
+    /// more masters than there may be.
     static std::optional<ClusterMap> read(ReplyView slots);
 
   private:

@@ -1,4 +1,4 @@
-// One node of a cluster is asked for the map.
+// Asks one node of a cluster for the slot map.
 #pragma once
 
 #include "cluster_map.hpp"
@@ -13,7 +13,7 @@ class ClusterQuery final : public Query {
   public:
     ClusterQuery(std::string username, std::string password);
 
-    /// With the answer the connection has served.
+    /// The connection is of no more use after the answer.
     Progress received(std::string_view bytes) { return read(bytes); }
 
     const ClusterMap &map() const { return map_; }

@@ -1,5 +1,5 @@
-// The commands that run our scripts. Each function writes one, and returns false without memory:
-// then nothing was written.
+// The commands that run our scripts. Each function writes one command, and returns false if memory
+// ran out; then nothing was written.
 #pragma once
 
 #include "byte_queue.hpp"
@@ -10,21 +10,21 @@
 
 namespace redis_client {
 
-/// A script by its name, or in full.
+/// A command names a script, or has all of its text.
 enum class Sending { by_name, in_full };
 
-/// The shape of a check of these charges.
+/// Returns the shape of a check of these charges.
 ScriptShape shape_of(std::span<const Charge> charges);
 
-/// A check, and those that follow it in its run; their charges have the arguments of its own.
+/// Writes a check, and those that follow it in its batch, whose charges have the same arguments.
 bool write_checks(ByteQueue &out, const Script &script, Sending sending, const Command &first);
 
 bool write_release(ByteQueue &out, const Script &script, Sending sending, const Permit &permit);
 
-/// In full: a refund that Redis does not know by its name could not be asked for again.
+/// Writes the script in full: a refund whose name Redis does not know could not be sent again.
 bool write_refund(ByteQueue &out, const Script &script, const Charge &charge);
 
-/// In full, for as many permits as there are.
+/// Writes the script in full, for all of these permits.
 bool write_renewal(ByteQueue &out, const Script &script, std::span<Permit *const> permits);
 
 } // namespace redis_client

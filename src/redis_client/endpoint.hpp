@@ -13,7 +13,7 @@ struct Endpoint {
     bool operator==(const Endpoint &) const = default;
 };
 
-/// Longer names are none. RFC 1035, section 2.3.4
+/// No name of a host is longer: RFC 1035, section 2.3.4.
 inline constexpr size_t longest_host = 255;
 
 } // namespace redis_client

@@ -9,7 +9,7 @@ struct ListHook {
     T *next = nullptr;
 };
 
-/// Does not own its elements. An element is in at most one list for each of its hooks.
+/// The list does not own its elements. An element is in at most one list for each of its hooks.
 template <typename T, ListHook<T> T::*hook>
 class IntrusiveList {
   public:
@@ -19,7 +19,7 @@ class IntrusiveList {
 
     void push_back(T &element) { insert_after(last_, element); }
 
-    /// At the front where `previous` is null.
+    /// Inserts at the front if `previous` is null.
     void insert_after(T *previous, T &element) {
         T *&next_of_previous = previous != nullptr ? (previous->*hook).next : first_;
         T *const next = next_of_previous;

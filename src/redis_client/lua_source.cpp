@@ -13,7 +13,7 @@ namespace {
 
 using rate_limit::embedded;
 
-/// Takes what stands before the line; without that line, all.
+/// Takes the text before the line, or all of it if it does not have the line.
 std::string_view take_until(std::string_view &text, std::string_view line) {
     const size_t at = text.find(line);
     const std::string_view taken = text.substr(0, at);

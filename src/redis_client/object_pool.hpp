@@ -3,19 +3,13 @@
 
 #include <memory>
 #include <new>
+#include <utility>
 
 namespace redis_client {
 
 /// A base of T, for ObjectPool<T>.
 template <typename T>
 class Pooled {
-  public:
-    Pooled() = default;
-    Pooled(const Pooled &) = delete;
-    /// The links are the pool's and stay: only what T adds is assigned.
-    Pooled &operator=(const Pooled & /*other*/) { return *this; }
-
-  private:
     template <typename>
     friend class ObjectPool;
     T *next_spare_ = nullptr;
@@ -47,7 +41,9 @@ class ObjectPool {
         }
         T *taken = spare_;
         spare_ = taken->next_spare_;
+        std::unique_ptr<T> older = std::move(taken->older_);
         *taken = T{};
+        taken->older_ = std::move(older);
         ++in_use_;
         return taken;
     }

@@ -1,4 +1,5 @@
-// A fault told once when it begins and once when it ends, however many requests meet it.
+// A fault of a backend, which is logged when it begins and when it ends, however many requests meet
+// it.
 #pragma once
 
 #include <chrono>
@@ -17,18 +18,18 @@ class Outage {
         uint64_t failed_checks;
     };
 
-    /// A failure at `now`, of so many checks: true where an outage begins, and should be told.
+    /// So many checks failed at `now`. Returns true if an outage begins, which should be logged.
     bool fail(Time now, uint64_t failed_checks);
 
-    /// A success at `now`: what is to be told where an outage ends. It ends with the first
-    /// success a second after the last failure, so that single failures between successes, such
-    /// as one key of the wrong type, stay one outage.
+    /// There was a success at `now`. Returns a summary for the log if an outage ends. It ends with
+    /// the first success a second after the last failure, so that single failures between
+    /// successes, such as those of one key of the wrong type, stay one outage.
     std::optional<Summary> succeed(Time now) {
         const bool ends = lasting_ && now - last_failure_ >= quiet;
         return ends ? std::optional(end()) : std::nullopt;
     }
 
-    /// Ends one that lasts, since nothing that could succeed is left.
+    /// Ends an outage that lasts, because nothing is left that could succeed.
     Summary end();
 
     bool is_lasting() const { return lasting_; }

@@ -16,7 +16,7 @@ std::string random_id() {
     constexpr std::string_view digits = "0123456789abcdef";
     unsigned char random[12];
     if (RAND_bytes(random, sizeof(random)) != 1) {
-        // then at least no other worker of this host has it
+        // without random numbers, at least no other worker of this host has this id
         const auto address = reinterpret_cast<uintptr_t>(&random);
         const auto time = std::chrono::system_clock::now().time_since_epoch().count();
         return std::to_string(address) + "-" + std::to_string(time);
@@ -100,7 +100,7 @@ void Permits::give_back(Permit &permit, Time now) {
     if (permit.state == Permit::State::held) {
         held_.remove(permit);
     } else {
-        permit.renewed = now; // at the latest: its check may still be on its way
+        permit.renewed = now; // at the latest, since its check may still be on its way
     }
     permit.state = Permit::State::returning;
     returning_.push_back(permit);
@@ -134,9 +134,9 @@ std::optional<Time> Permits::next_look() const {
     if (empty()) {
         return std::nullopt;
     }
-    // Not at once: nodes that each say that the other one has a key hand its permits to and fro.
+    // Not at once, since two nodes may each say that the other one has a key.
     constexpr Time after_adoption{100};
-    constexpr Time after_failure{1000}; // what fails may fail for long, and be of many permits
+    constexpr Time after_failure{1000}; // a renewal may fail for long, and have many permits
     Time wait = std::max<Time>(shortest_window_ / 6, Time{1});
     if (has_failed_renewal_) {
         wait = std::min(wait, after_failure);

@@ -1,4 +1,4 @@
-// What is asked rarely, of a Sentinel or a cluster's node, over a connection of its own.
+// A question that is rare, to a Sentinel or a cluster node, over a connection of its own.
 #pragma once
 
 #include "byte_queue.hpp"
@@ -14,36 +14,36 @@ class Query {
     Query(const Query &) = delete;
     Query &operator=(const Query &) = delete;
 
-    /// The transport is connected: output() has what is to be said.
+    /// The transport is connected. From here on output() has what is to be sent.
     void connected();
 
     enum class Progress {
-        more,     // as it should be
-        answered, // what was asked for has come, or has come anew
-        broken,   // who was asked is of no use, for the reason in problem()
+        more,     // all is well
+        answered, // the answer has come, or another one
+        broken,   // the server is of no use, for the reason in problem()
     };
 
     ByteQueue &output() { return output_; }
 
     struct Problem {
         std::string_view what;  // static text
-        std::string redis_said; // unescaped
+        std::string redis_said; // not escaped
     };
     const Problem &problem() const { return problem_; }
 
   protected:
-    /// An empty password: no AUTH; an empty username: AUTH with the password alone.
+    /// Without a password there is no AUTH; without a username AUTH has the password alone.
     Query(std::string username, std::string password, size_t longest_reply);
     ~Query() = default;
 
-    /// Stops at an answer: what else the bytes hold comes with the next call.
+    /// Stops at an answer. What else the bytes hold is read by the next call.
     Progress read(std::string_view bytes);
     Progress broken(std::string_view what, std::string_view redis_said = {});
 
   private:
-    /// Writes all that is to be asked.
+    /// Writes all commands of the question.
     virtual void ask(ByteQueue &output) = 0;
-    /// One of the replies to that.
+    /// Takes one of the replies to them.
     virtual Progress take(ReplyView reply) = 0;
 
     Progress take_login_reply(ReplyView reply);

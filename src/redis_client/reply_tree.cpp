@@ -28,7 +28,7 @@ struct CountOf<void *(*)(const redisReadTask *, Count)> {
 };
 using Count = CountOf<decltype(redisReplyObjectFunctions::createArray)>::Type;
 
-/// hiredis's own functions, which build redisReply, within these bounds.
+/// These are the functions of hiredis that build a redisReply, within the bounds above.
 redisReplyObjectFunctions &bounded_functions() {
     static redisReplyObjectFunctions hiredis_functions{};
     static redisReplyObjectFunctions functions = [] {

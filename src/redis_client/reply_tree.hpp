@@ -1,4 +1,4 @@
-// Replies of any shape, for what is asked rarely: of Sentinels, and for the map of a cluster.
+// Replies of any shape, for rare questions: to Sentinels, and for the slot map of a cluster.
 #pragma once
 
 #include <cstddef>
@@ -12,42 +12,42 @@ struct redisReply;
 
 namespace redis_client {
 
-/// A reply, or an element of one. Valid as long as its tree.
+/// A reply, or an element of one. It is valid as long as its tree.
 class ReplyView {
   public:
     explicit ReplyView(const redisReply &reply) : reply_(&reply) {}
 
     bool is_error() const;
-    /// Of a status, a bulk string or an error; nothing of others.
+    /// The text of a status, a bulk string or an error; other replies have none.
     std::optional<std::string_view> text() const;
     std::optional<long long> number() const;
-    /// Of an array; none of others.
+    /// The size of an array; other replies have 0.
     size_t size() const;
     ReplyView operator[](size_t i) const;
-    /// Nil, or an array of nothing.
+    /// A nil, or an array without elements.
     bool is_empty() const;
 
   private:
     const redisReply *reply_;
 };
 
-/// Cuts a byte stream into replies, each of which may take so many bytes in all, in whatever pieces
-/// it comes.
+/// Cuts a byte stream into replies. A reply may have so many bytes in all, in whatever pieces it
+/// comes.
 class ReplyTreeReader {
   public:
     explicit ReplyTreeReader(size_t longest_reply);
 
     enum class Next {
         reply,      // reply() holds it until the next call
-        incomplete, // feed more
-        broken,     // not RESP2, too long or too deep; for good
+        incomplete, // more bytes are needed
+        broken,     // not RESP2, too long or too deep; nothing more can be read
     };
 
     void feed(std::string_view bytes);
     Next next();
     ReplyView reply() const { return ReplyView(*reply_); }
 
-    /// Forgets everything, for a new connection.
+    /// Begins anew, for a new connection.
     void reset();
 
   private:
@@ -61,7 +61,7 @@ class ReplyTreeReader {
     size_t longest_reply_;
     std::unique_ptr<redisReader, FreeReader> reader_;
     std::unique_ptr<redisReply, FreeReply> reply_;
-    size_t unread_ = 0; // bytes fed since the last reply ended
+    size_t unread_ = 0; // bytes since the end of the last reply
     bool broken_ = false;
 };
 

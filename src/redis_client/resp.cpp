@@ -28,7 +28,7 @@ class Prefix {
     size_t size_;
 };
 
-constexpr size_t longest_frame = sizeof(Prefix) + 2; // what a word has around it
+constexpr size_t longest_frame = sizeof(Prefix) + 2; // of the bytes around a word
 
 /// The decimal digits of a number.
 class Digits {
@@ -95,7 +95,7 @@ void WireWords::add(uint64_t number) {
     add(Digits(number).view());
 }
 
-/// hiredis's view of a Reply: it calls these while it parses. A null result refuses the reply.
+/// hiredis calls these functions while it parses. A null result refuses the reply.
 class ReplyBuilder {
   public:
     static void *string(const redisReadTask *task, char *text, size_t size) {
@@ -127,7 +127,7 @@ class ReplyBuilder {
     static void release(void * /*reply*/) {}
 
 #if HIREDIS_MAJOR >= 1
-    // RESP3's types, which nobody asked Redis for.
+    // These types belong to RESP3, which nobody asked Redis for.
     static void *real(const redisReadTask * /*task*/, double /*number*/, char * /*text*/,
                       size_t /*size*/) {
         return nullptr;
@@ -138,7 +138,7 @@ class ReplyBuilder {
 #endif
 
   private:
-    /// An element leaves the list as it is.
+    /// A list stays a list when it gets an element.
     static Reply *start(const redisReadTask *task, Reply::Type type) {
         auto *reply = static_cast<Reply *>(task->privdata);
         if (task->parent == nullptr) {

@@ -13,7 +13,8 @@ struct redisReader;
 
 namespace redis_client {
 
-/// Words of commands in wire form (`$3\r\nfoo\r\n`), made beforehand: a few numbers.
+/// A few words of commands, mostly numbers, in wire form (`$3\r\nfoo\r\n`). They are made
+/// beforehand.
 class WireWords {
   public:
     void add(std::string_view word); // of at most 20 bytes
@@ -31,11 +32,11 @@ class WireWords {
     size_t count_ = 0;
 };
 
-/// Writes one command to a queue, the bytes that hiredis's redisFormatCommandArgv gives.
+/// Writes one command to a queue. The bytes are those of redisFormatCommandArgv of hiredis.
 class CommandWriter {
   public:
-    /// Announces `words` words of `bytes` bytes in all, at most. Where ok() is false there was no
-    /// memory: nothing was written, and no word may follow.
+    /// Announces `words` words of at most `bytes` bytes in all. If ok() is false memory ran out:
+    /// nothing was written, and no word may follow.
     CommandWriter(ByteQueue &out, size_t words, size_t bytes);
     bool ok() const { return ok_; }
 
@@ -48,10 +49,10 @@ class CommandWriter {
     bool ok_;
 };
 
-/// A command of a few words. False without memory, and nothing was written.
+/// Writes a command of a few words. Returns false if memory ran out; then nothing was written.
 bool write_command(ByteQueue &out, std::initializer_list<std::string_view> words);
 
-/// The shapes of replies that our commands have. Redis sends others too; they are refused.
+/// A reply of one of the shapes that our commands have. Replies of other shapes are refused.
 class Reply {
   public:
     enum class Type {
@@ -59,7 +60,7 @@ class Reply {
         error,  // text() is its message
         nil,    //
         number, //
-        list,   // text() is its first element, where that is one; what follows it is not kept
+        list,   // text() is its first element if that is a text; the others are not kept
     };
 
     static constexpr size_t longest_text = 4096;
@@ -88,8 +89,8 @@ class ReplyReader {
 
     enum class Next {
         reply,      // reply() holds it until the next call
-        incomplete, // feed more
-        broken,     // not RESP, or none of our shapes; for good: start a new connection
+        incomplete, // more bytes are needed
+        broken,     // not RESP, or none of our shapes; it takes a new connection
     };
 
     ReplyReader();
@@ -100,10 +101,10 @@ class ReplyReader {
     Next next();
     const Reply &reply() const { return reply_; }
 
-    /// From now on: only ROLE is answered by a list.
+    /// Whether lists are taken from here on. Only ROLE is answered by one.
     void take_lists(bool takes) { reply_.takes_lists_ = takes; }
 
-    /// Forgets everything, for a new connection.
+    /// Begins anew, for a new connection.
     void reset();
 
   private:
@@ -113,8 +114,8 @@ class ReplyReader {
 
     std::unique_ptr<redisReader, Free> reader_;
     Reply reply_;
-    uint64_t fed_ = 0;   // bytes
-    uint64_t begin_ = 0; // where the reply that is being read begins among them
+    uint64_t fed_ = 0;   // all bytes so far
+    uint64_t begin_ = 0; // which of them is the first of the reply that is being read
     bool broken_ = false;
 };
 

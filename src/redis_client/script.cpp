@@ -26,7 +26,7 @@ std::string sha1_hex(std::string_view text) {
     return hex;
 }
 
-/// Redis need not store the lines that are comments.
+/// Removes the lines that are comments, which Redis need not store.
 std::string without_comments(std::string_view text) {
     std::string code;
     while (!text.empty()) {
@@ -55,7 +55,7 @@ class Renumbering {
     Renumbering(const NewText &key, const NewText &argument, const NewText &reply)
         : names_{{"KEYS[", key}, {"ARGV[", argument}, {"REPLY[", reply}} {}
 
-    /// `ARGV[3]` becomes `ARGV[<offset + 3>]`; the same with other texts around the number.
+    /// Turns `ARGV[3]` into `ARGV[<offset + 3>]`, or the same with other texts around the number.
     struct Name {
         std::string_view before;
         NewText renamed;
@@ -63,7 +63,7 @@ class Renumbering {
         size_t largest = 0; // after renumbering
     };
 
-    /// Renames in one part of a rule.
+    /// Renames the numbers in one part of a rule.
     std::string apply(std::string_view text) {
         std::string renamed;
         while (!text.empty()) {
@@ -80,7 +80,7 @@ class Renumbering {
         return renamed;
     }
 
-    /// The next parts are those of another rule.
+    /// The next parts belong to another rule.
     void next_rule() {
         for (Name &name : names_) {
             name.offset = name.largest;
@@ -122,7 +122,7 @@ void replace(std::string &text, std::string_view what, std::string_view by) {
     }
 }
 
-/// All rules of the shape within a frame.
+/// Puts all rules of the shape into a frame.
 Script assemble(const ScriptShape &shape, const LuaFrame &frame, Renumbering renumbering) {
     std::string checks;
     std::string charges;
@@ -158,7 +158,7 @@ char letter_of(Algorithm algorithm) {
     return rate_limit::traits_of(algorithm).family.letter;
 }
 
-/// An algorithm as lua/any_rules.lua calls it.
+/// Returns the function of an algorithm that lua/any_rules.lua calls.
 std::string rule_function(Algorithm algorithm) {
     const LuaSource source = lua_source(algorithm);
     Renumbering renumbering({"key_", ""}, {"ARGV[argument + ", "]"}, {"replies[reply + ", "]"});

@@ -17,14 +17,15 @@ namespace redis_client {
 struct Script {
     explicit Script(std::string a_source);
     std::string source;
-    std::string sha1;             // 40 hex digits, the name that EVALSHA knows it by
+    std::string sha1;             // 40 hex digits, its name for EVALSHA
     bool is_of_any_rules = false; // its first argument is ScriptShape::letters()
 };
 
 /// The most rules that one check may hold together: Lua has room for 200 local names.
 inline constexpr size_t most_rules = 12;
 
-/// What a check script is made for: its rules' algorithms and which are dry runs, in order.
+/// What the script of a check is made for: the algorithms of its rules, and which of them are dry
+/// runs, in order.
 class ScriptShape {
   public:
     struct Part {
@@ -50,20 +51,20 @@ class ScriptShape {
     size_t count_ = 0;
 };
 
-/// All rules of the shape: checked, and charged where all but dry runs grant.
-/// KEYS and ARGV are those of the rules, one after another.
+/// Checks all rules of the shape, and charges them if all grant that are no dry runs. KEYS and ARGV
+/// are those of the rules, one after another.
 Script check_script(const ScriptShape &shape);
 
-/// The same for any number of checks in one batch, whose ARGV is that of one.
+/// Does the same for any number of checks in one batch. They share the ARGV of one check.
 Script batch_script(const ScriptShape &shape);
 
 /// Gives the units of one charge back.
 Script refund_script(const rate_limit::Algorithm &algorithm);
 
-/// Keeps the permits of long requests: lua/concurrency.lua.
+/// Renews the permits of long requests: lua/concurrency.lua.
 Script renew_script();
 
-/// A check of whatever rules, which its arguments name: lua/any_rules.lua.
+/// Checks any rules, which the arguments name: lua/any_rules.lua.
 Script any_rules_script();
 
 /// The scripts of one backend. They are made while the worker starts, for the shapes that the
@@ -74,9 +75,9 @@ class ScriptLibrary {
 
     void add(const ScriptShape &shape);
 
-    /// The script of one check: the one that is made for the shape, or the one for any rules.
+    /// Returns the script of one check: the one for its shape, or else the one for any rules.
     const Script &check(const ScriptShape &shape) const;
-    /// The script of many checks; null where the shape has none, so that each check goes alone.
+    /// Returns the script of a batch, or null if the shape has none, so that each check goes alone.
     const Script *batch(const ScriptShape &shape) const;
     const Script &refund(rate_limit::Algorithm algorithm) const;
     const Script &renew() const { return renew_; }
@@ -84,7 +85,7 @@ class ScriptLibrary {
   private:
     struct Scripts {
         Script check;
-        std::optional<Script> batch; // not where a request has an argument of its own
+        std::optional<Script> batch; // none if each check has an argument of its own
     };
 
     std::unordered_map<uint64_t, Scripts> scripts_; // by ScriptShape::code()

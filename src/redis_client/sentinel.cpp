@@ -20,7 +20,7 @@ Sentinel::Sentinel(const SentinelSettings &settings)
     : Query(settings.username, settings.password, longest_reply),
       master_name_(settings.master_name) {}
 
-/// All at once, so that no change falls between the answer and the subscription.
+/// Asks all at once, so that no change falls between the answer and the subscription.
 void Sentinel::ask(ByteQueue &output) {
     awaited_ = Awaited::address;
     write_command(output, {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master_name_});
@@ -70,7 +70,7 @@ Sentinel::Progress Sentinel::take_message(ReplyView message) {
     }
     std::string_view text = text_of(message[2]);
     if (next_word(text) != master_name_) {
-        return Progress::more; // a Sentinel may watch several
+        return Progress::more; // a Sentinel may watch several masters
     }
     (void)next_word(text);
     (void)next_word(text);

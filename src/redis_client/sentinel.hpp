@@ -1,5 +1,5 @@
-// Who the master is, as one Sentinel says over one connection, first when asked and then whenever
-// that changes. https://redis.io/docs/latest/develop/reference/sentinel-clients
+// Asks one Sentinel over one connection who the master is, and hears of it whenever that changes.
+// https://redis.io/docs/latest/develop/reference/sentinel-clients
 #pragma once
 
 #include "endpoint.hpp"
@@ -20,8 +20,8 @@ class Sentinel final : public Query {
   public:
     explicit Sentinel(const SentinelSettings &settings);
 
-    /// Each answer tells of a master, which may be the same as before. Of several in the same bytes
-    /// the last one counts.
+    /// Each answer names a master, which may be the same as before. If the same bytes hold several
+    /// answers the last one counts.
     Progress received(std::string_view bytes);
 
     const Endpoint &master() const { return master_; }

@@ -11,7 +11,7 @@ namespace redis_client {
 
 namespace {
 
-/// Errors that only a cluster's node has: it may refuse one key and serve another.
+/// Only a node of a cluster has these errors. It may refuse one key and serve another.
 bool is_of_cluster(std::string_view error) {
     constexpr std::string_view words[] = {"MOVED ", "ASK ", "TRYAGAIN ", "CROSSSLOT ",
                                           "CLUSTERDOWN "};
@@ -69,7 +69,7 @@ std::variant<Command *, Failure> Session::ask(std::span<Charge> charges, CheckCa
     return check;
 }
 
-/// The check was not asked.
+/// Counts a check that was not asked.
 Failure Session::refuse(Failure failure, Time now) {
     count(failure, now);
     return failure;
@@ -247,10 +247,10 @@ Session::Progress Session::take_error(Command &command, std::string_view error, 
     }
     note_refusal(command);
     fail(command, Failure::reply, now);
-    // A master that became a replica stays one, while its address may come to mean the new master.
+    // A master that became a replica stays one, but its address may come to mean the new master.
     // Redis 6 hides the word behind "ERR Error running script".
     const bool is_replica = error.find("READONLY ") != std::string_view::npos;
-    // What stands before several Redis may have led the connection to one that does not know us.
+    // A proxy before several Redis may have led the connection to one that does not know us.
     const bool is_stranger = error.starts_with("NOAUTH");
     return is_replica || is_stranger ? Progress::broken : Progress::more;
 }
@@ -277,8 +277,8 @@ void Session::note_problem_of_keys(const Command &check, std::string_view what,
     }
 }
 
-/// What the log tells of those checks of a run that failed alone: `error` is what Redis said of the
-/// last one.
+/// Records, for the log, the checks of a batch that failed alone. `error` is what Redis said of the
+/// last one of them.
 void Session::note_failed_checks(const Command &first, std::string_view error) {
     for (const Command *check = &first; check != nullptr; check = check->next_in_batch) {
         if (!check->has_failed) {
@@ -345,7 +345,7 @@ std::optional<Time> Session::next_expiry() const {
     return next;
 }
 
-/// When the connection has been silent for too long; nothing where nothing is unanswered.
+/// When the connection will have been silent for too long, if an answer is expected.
 std::optional<Time> Session::given_up_at() const {
     if (to_answer_.empty()) {
         return std::nullopt;
@@ -353,7 +353,7 @@ std::optional<Time> Session::given_up_at() const {
     return to_answer_.front()->sent + std::max(longest_silence, settings_.timeout);
 }
 
-/// A check with those that follow it in its run, or an command.
+/// Fails a check with those that follow it in its batch, or a background command.
 void Session::fail(Command &command, Failure failure, Time now) {
     if (command.kind != Command::Kind::check) {
         finish_background_command(command, false);
@@ -363,7 +363,8 @@ void Session::fail(Command &command, Failure failure, Time now) {
         Command &failed = *std::exchange(check, check->next_in_batch);
         leave_permits(failed, now);
         for (Charge &charge : failed.charges) {
-            charge.is_charged = false; // as its answer said, where another's of its run was none
+            charge.is_charged =
+                false; // its answer said so, but another one of the batch was broken
         }
         finish(failed, failure, now);
     }
@@ -388,7 +389,7 @@ void Session::tell(CheckCallbacks *callbacks, std::optional<Failure> failure, Ti
     }
 }
 
-/// Whether an error is about the keys of its check, so that others may have verdicts. Where the
+/// Whether an error is about the keys of its check, so that other checks may have verdicts. If the
 /// whole cluster is down, none has.
 bool Session::names_keys(std::string_view error) const {
     const bool is_of_hash_slot = redirects_ == nullptr && is_of_cluster(error) &&
@@ -402,7 +403,7 @@ void Session::count(std::optional<Failure> failure, Time now) {
     counters_.key_failures += is_of_keys ? 1 : 0;
     if (!failure || is_of_keys) {
         breaker_.succeed();
-    } else if (*failure != Failure::overload) { // which is this worker's own
+    } else if (*failure != Failure::overload) { // an overload is the fault of this worker
         breaker_.fail(now);
     }
 }

@@ -1,13 +1,13 @@
 // The checks of one worker at one Redis, over the life of many connections.
 //
-// The session knows no sockets: whoever owns the transport tells it what happened, gives it the
-// bytes that came and sends the bytes of output(). On a new connection it first logs in, selects
-// the database and loads the scripts; then checks go out, pipelined, and replies are matched to
-// them in order. No check is ever sent twice on the wire, but for one EVAL where Redis said that
-// it did not run the script (NOSCRIPT).
+// The session knows no sockets: the owner of the transport tells it what happened, gives it the
+// bytes that came and sends the bytes of output(). On a new connection the session first logs in
+// and loads the scripts (login.hpp). Then checks go out, pipelined and in batches (send_queue.hpp),
+// and replies are matched to them in order. No check is sent twice, except if Redis says that it
+// did not run the script (NOSCRIPT), or that another node has the key.
 #pragma once
 
-#include "../redis_client/breaker.hpp"
+#include "breaker.hpp"
 #include "byte_queue.hpp"
 #include "check.hpp"
 #include "hash_slot.hpp"
@@ -27,24 +27,24 @@
 
 namespace redis_client {
 
-/// What became of all checks so far, but those that were abandoned and never run.
+/// What became of all checks so far. Those that were abandoned before they were sent do not count.
 struct Counters {
     uint64_t verdicts = 0;
     uint64_t failures = 0;
-    uint64_t key_failures = 0; // of these: by their keys, which is no fault of Redis
-    uint64_t not_asked = 0;    // since too many had failed before
-    uint64_t scripts_sent = 0; // with checks or releases, since Redis did not know them
+    uint64_t key_failures = 0; // failures by the fault of keys, not of Redis
+    uint64_t not_asked = 0;    // because too many checks had failed before
+    uint64_t scripts_sent = 0; // sent in full, because Redis did not know them
 };
 
 class Session;
 
-/// Who knows the sessions of a cluster's other nodes.
+/// Finds the session of another cluster node, for redirects.
 class Redirects {
   public:
-    /// The session's node says that another one has a key.
+    /// The node of the session says that another node has a key.
     virtual void on_redirect(const Session &from, const Redirect &to) = 0;
-    /// Follows where somebody asked for the key: the command is no longer that session's, and
-    /// another one is to take it over.
+    /// Asks the other node. The command no longer belongs to the session `from`, and another
+    /// session has to take it over.
     virtual void ask_again(Command &command, const Session &from, const Redirect &to) = 0;
 
   protected:
@@ -53,43 +53,45 @@ class Redirects {
 
 class Session {
   public:
-    /// `seed` is any number, another one for each session. Without `redirects` Redis is not asked
-    /// as a cluster's node.
+    /// `seed` is any number, another one for each session. Without `redirects` the Redis is not a
+    /// node of a cluster.
     Session(SessionGroup &group, uint32_t seed, Redirects *redirects = nullptr);
     Session(const Session &) = delete;
     Session &operator=(const Session &) = delete;
 
-    /// Asks for all charges, most_rules of them at most, or none. Either the callbacks is told
-    /// later, or there is a failure at once. Where no connection is ready the check waits for one,
-    /// unless the last attempt to get one failed, or too many checks did.
+    /// Asks for the charges, of which there are most_rules at most: all of them are made, or none.
+    /// Either the callbacks hear of the answer later, or a failure is returned. If no connection is
+    /// ready the check waits for one, unless the last attempt to connect failed, or too many checks
+    /// did.
     std::variant<Command *, Failure> ask(std::span<Charge> charges, CheckCallbacks &callbacks,
                                          Time now);
 
-    /// The check's callbacks, and its charges, are no longer there.
+    /// The callbacks of the check, and its charges, are gone from here on.
     void abandon(Command &check, Time now);
 
-    /// Another callbacks, with copies of the charges and of all that they refer to, waits for the
-    /// answer from now on. The permits are given back: at once if the check was sent, else when it
-    /// is answered.
+    /// Other callbacks wait for the answer from here on, with copies of the charges and of all that
+    /// they refer to. The permits are given back: at once if the check was sent, or else when it is
+    /// answered.
     void hand_over(Command &check, std::span<Charge> charges, CheckCallbacks &callbacks, Time now);
 
-    /// Gives back what an answered check has charged. Lost where the connection breaks before Redis
-    /// has it, or where its key has moved to another node since then, but for permits.
+    /// Gives back what an answered check has charged. A refund is lost if the connection breaks
+    /// before Redis has it, or if the key has moved to another node meanwhile. Permits are not
+    /// lost.
     void refund(std::span<Charge> charges, Time now);
 
-    /// Gives a permit back: for certain, though perhaps only when Redis can be reached again.
+    /// Gives a permit back. This is never lost, but may have to wait until Redis can be reached.
     void release(Permit &permit, Time now);
 
-    /// The check that has waited longest, which is to be another session's; null where none waits.
-    /// Of a session that has never sent any.
+    /// Removes the check that has waited longest, for another session to take over. Returns null if
+    /// none waits. The session has never sent a check.
     Command *give_away();
 
-    /// Asks, within its old deadline, what another session has given away, or what another node has
-    /// redirected here.
+    /// Sends, within its old deadline, a command that another session has given away, or that
+    /// another node has redirected here.
     void take_over(Command &command, Redirect::Kind kind, Time now);
 
-    /// Keeps the permits from now on that another session kept, those whose keys are in these hash
-    /// permits. Redis is told at the next expire().
+    /// Takes over the permits of another session whose keys are in these hash slots. Redis is told
+    /// at the next expire().
     void take_permits(const HashSlotSet &of, Session &from);
 
     bool has(const Command &command) const { return command.session == this; }
@@ -100,63 +102,63 @@ class Session {
     void connected();
 
     enum class Progress {
-        more,    // as it should be
+        more,    // all is well
         ready,   // the connection has just become ready
-        broken,  // to be closed, for the reason in problem()
-        refused, // the same, and so will the next one be until somebody changes users or passwords
+        broken,  // the connection has to be closed, for the reason in problem()
+        refused, // the same, and the next one will be refused until users or passwords change
     };
     Progress received(std::string_view bytes, Time now);
 
-    /// What was wrong: our words, and the first words of Redis where there are some. Unescaped.
-    /// Valid until the next problem, or the next connection.
+    /// What was wrong: our words, and the first words of Redis if there are some. They are not
+    /// escaped, and valid until the next problem or the next connection.
     struct Problem {
         std::string_view what;
         std::string_view redis_said;
-        std::string_view checked; // CheckCallbacks::describe(), where keys are at fault
-        bool is_of_keys = false;  // and says nothing of Redis
+        std::string_view checked; // what CheckCallbacks::describe() says, if keys are at fault
+        bool is_of_keys = false;  // keys are at fault, not Redis
     };
     const Problem &problem() const { return problem_; }
 
-    /// The transport is closed, or could not be opened: what was sent fails, and what waits for
-    /// a connection goes on waiting only if `lost` is `in_use`.
+    /// The transport is closed, or could not be opened. Checks that were sent fail. Checks that
+    /// wait for a connection go on waiting if `lost` is `in_use`, or else fail, too.
     enum class Lost {
-        in_use,      // a connection that worked; a new one is to be expected
+        in_use,      // the connection worked, and a new one is to be expected
         unreachable, // no connection came about, or Redis no longer answers on it
     };
     void disconnected(Lost lost, Time now);
 
-    /// Fails the checks whose deadline has come, and renews permits. True: the oldest command has
-    /// been unanswered for so long that the connection is to be given up.
+    /// Fails the checks whose deadline has come, and renews permits. Returns true if the oldest
+    /// command has had no answer for so long that the connection has to be given up.
     bool expire(Time now);
 
-    /// When an answer is missed, if ever: what has come by then is to be read before expire().
+    /// When the next answer is overdue, if one is expected. What has come by then has to be read
+    /// before expire().
     std::optional<Time> overdue_at() const;
 
     /// When expire() is to be called next, if ever.
     std::optional<Time> next_expiry() const;
 
-    /// Writes the checks that were asked since the last time to output(): at the end of a turn of
-    /// the event loop, so that those of one turn share script runs.
+    /// Writes the checks that were asked since the last time to output(). It is called at the end
+    /// of a turn of the event loop, so that the checks of one turn share batches.
     void flush(Time now);
     bool has_output() const { return !output_.empty() || !to_send_.empty(); }
     ByteQueue &output() { return output_; }
 
     bool is_ready() const { return state_ == State::ready; }
     bool has_waiting() const { return !waiting_.empty(); }
-    /// Whether Redis is still to be told of units that were given back, or of permits that are held
-    /// for longer.
+    /// Whether Redis still has to hear of units that were given back, or of permits that are held.
     bool has_background_commands() const { return refunds_ > 0 || !permits_.empty(); }
-    /// Whether it can be told of that, as the last attempt to connect showed and its answer to the
-    /// last command.
+    /// Whether Redis can hear of that: it was reached by the last attempt to connect, and did not
+    /// refuse the last background command.
     bool takes_background_commands() const {
         return !unreachable_ && !refuses_background_commands_;
     }
     size_t pending() const { return pending_; }          // checks and background commands
-    bool is_unreachable() const { return unreachable_; } // as the last attempt to connect showed
+    bool is_unreachable() const { return unreachable_; } // by the last attempt to connect
     const Counters &counters() const { return counters_; }
 
-    /// A connection whose oldest command is older than this is given up, but never before a
-    /// check's own deadline.
+    /// A connection is given up if its oldest command has had no answer for this time, and for the
+    /// time that a check has.
     static constexpr std::chrono::milliseconds longest_silence{1000};
 
   private:
@@ -224,17 +226,17 @@ class Session {
     ByteQueue output_;
     ReplyReader reader_;
     Problem problem_;
-    std::array<char, 512> redis_said_; // problem_'s: the next reply takes the reader's memory
-    std::array<char, 512> checked_;    // problem_'s
+    std::array<char, 512> redis_said_; // of problem_; the reader's memory holds one reply
+    std::array<char, 512> checked_;    // of problem_
     Counters counters_;
     Breaker breaker_;
     Permits permits_;
-    size_t pending_ = 0; // of the group's commands
-    size_t refunds_ = 0; // of them
+    size_t pending_ = 0; // commands of the group that this session has
+    size_t refunds_ = 0; // how many of them are refunds
     bool refuses_background_commands_ = false;
     IntrusiveList<Command, &Command::waiting_hook> waiting_;
     SendQueue to_send_;
-    IntrusiveList<Command, &Command::sending_hook> to_answer_; // the first commands of runs
+    IntrusiveList<Command, &Command::sending_hook> to_answer_; // the first of each batch
 };
 
 } // namespace redis_client

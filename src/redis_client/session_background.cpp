@@ -1,4 +1,4 @@
-// What a session tells Redis after its checks: refunds, and the permits of requests in flight.
+// The background commands of a session: refunds, and the release and renewal of permits.
 #include "session.hpp"
 
 #include "commands.hpp"
@@ -10,12 +10,12 @@ namespace redis_client {
 
 namespace {
 
-constexpr size_t most_renewed_at_once = 64; // a script run is to stay short
+constexpr size_t most_renewed_at_once = 64; // a call of the script has to stay short
 
 } // namespace
 
-/// What was charged holds its permit, while there is a request to hold it; of the rest Redis knows
-/// none.
+/// After an answer: a charge that was made holds its permit, if its request is still there. Redis
+/// knows none of the other permits.
 void Session::settle_permits(const Command &check, Time now) {
     for (Charge &charge : check.charges) {
         if (charge.permit == nullptr) {
@@ -32,10 +32,10 @@ void Session::settle_permits(const Command &check, Time now) {
     }
 }
 
-/// Redis answered with an error.
+/// Redis answered a command with an error.
 void Session::note_refusal(const Command &command) {
     if (command.kind == Command::Kind::release &&
-        !command.permit->is_unlikely) { // it is tried again
+        !command.permit->is_unlikely) { // it will be tried again
         refuses_background_commands_ = true;
     }
     for (const Charge &charge : command.charges) {
@@ -45,7 +45,7 @@ void Session::note_refusal(const Command &command) {
     }
 }
 
-/// Nobody will hear whether the check took its permits.
+/// Gives back the permits of a check, since nobody will hear whether it took them.
 void Session::leave_permits(const Command &check, Time now) {
     for (Charge &charge : check.charges) {
         if (charge.permit == nullptr) {
@@ -98,7 +98,7 @@ void Session::release(Permit &permit, Time now) {
 void Session::send_release(Permit &permit, Time now) {
     Command *command = new_command(Command::Kind::release);
     if (command == nullptr) {
-        return; // the next look at the permits tries again
+        return; // tend_permits() will try again
     }
     command->permit = &permit;
     permit.is_release_sent = send(*command, now);
@@ -107,7 +107,7 @@ void Session::send_release(Permit &permit, Time now) {
     }
 }
 
-/// Permits whose release is not on its way, and those to be renewed.
+/// Releases the permits whose release is not on its way, and renews those that are due.
 void Session::tend_permits(Time now) {
     permits_.looked(now);
     for (Permit *permit = permits_.returning().front(); permit != nullptr;) {
@@ -172,8 +172,8 @@ void Session::send_renewal(std::span<Permit *const> permits, Time now) {
     queue(*command, now);
 }
 
-/// Another session's, whose permits are still held there. That one does not hear what becomes of
-/// it, and tries again soon.
+/// Sends a renewal of permits that another session holds. That session does not hear what becomes
+/// of it, and tries again soon.
 void Session::resend_renewal(Command &renewal, Session &from, Time now) {
     std::array<Permit *, most_renewed_at_once> due;
     size_t count = 0;
@@ -195,7 +195,7 @@ void Session::resend_renewal(Command &renewal, Session &from, Time now) {
     }
 }
 
-/// At the end of a worker the session that has the permit by now may be gone before this one.
+/// When a worker ends, the session that has the permit by now may be gone before this one.
 void Session::finish_background_command(Command &command, bool done) {
     if (command.kind == Command::Kind::refund) {
         --refunds_;

@@ -21,16 +21,16 @@ struct SessionSettings {
     std::string username; // empty: AUTH with the password alone
     std::string password; // empty: no AUTH
     uint64_t database = 0;
-    bool needs_master = false;       // one that is no master is of no use
-    std::vector<ScriptShape> shapes; // of most checks: their scripts are loaded at login
+    bool needs_master = false;       // a replica is of no use
+    std::vector<ScriptShape> shapes; // of most checks; their scripts are loaded at login
     std::vector<ScriptShape>
-        rare_shapes; // of others that have scripts, loaded when first asked for
-    std::chrono::milliseconds timeout{100}; // of one check, from asking to verdict
-    size_t max_pending = 16384;             // checks asked or on the wire, of all sessions
+        rare_shapes; // of other checks; their scripts are loaded when they are needed
+    std::chrono::milliseconds timeout{100}; // of one check, from asking to its verdict
+    size_t max_pending = 16384;             // most checks that all sessions may have at once
     Breaker::Settings breaker;              // of each session
 };
 
-/// Outlives its sessions.
+/// The group outlives its sessions.
 struct SessionGroup {
     explicit SessionGroup(SessionSettings a_settings) : settings(std::move(a_settings)) {
         std::ranges::for_each(settings.shapes, [&](const auto &shape) { scripts.add(shape); });
@@ -42,9 +42,9 @@ struct SessionGroup {
     const SessionSettings settings;
     ScriptLibrary scripts;
     ObjectPool<Command> commands;
-    size_t background_commands = 0; // of the commands
+    size_t background_commands = 0; // how many of the commands are such
     ObjectPool<Permit> permits;
-    uint64_t renewals = 0; // so far, which are numbered
+    uint64_t renewals = 0; // the number of the last one
 };
 
 } // namespace redis_client

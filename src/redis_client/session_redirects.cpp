@@ -1,4 +1,4 @@
-// What a session does as one of several, at the nodes of a cluster: checks move with their keys.
+// What the session of a cluster node does when keys, and with them checks, move to another node.
 #include "session.hpp"
 
 #include <utility>
@@ -7,19 +7,19 @@ namespace redis_client {
 
 namespace {
 
-/// The map may be wrong once, and the keys of a hash slot may move while it is put right.
+/// The slot map may be wrong once, and the keys of a hash slot may move while it is put right.
 constexpr int most_redirects = 5;
 
 } // namespace
 
-/// Another node has the key, so this one has charged nothing: what somebody still waits for is to
-/// be asked there.
+/// Another node has the key, so this one has charged nothing. The commands for which somebody still
+/// waits are asked there.
 void Session::redirect(Command &first, const Redirect &to, std::string_view error, Time now) {
     breaker_.succeed();
     redirects_->on_redirect(*this, to);
     if (first.kind == Command::Kind::renewal) {
         if (to.kind == Redirect::Kind::ask && !first.needs_asking) {
-            leave(first); // the permits stay: only this time they are renewed elsewhere
+            leave(first); // the permits stay here; only this renewal goes elsewhere
             redirects_->ask_again(first, *this, to);
             return;
         }
@@ -40,7 +40,7 @@ void Session::redirect(Command &first, const Redirect &to, std::string_view erro
     }
 }
 
-/// The command is to become another session's.
+/// Removes a command that another session is to take over.
 void Session::leave(Command &command) {
     --pending_;
     if (command.callbacks != nullptr) {
@@ -82,7 +82,7 @@ void Session::take_over(Command &command, Redirect::Kind kind, Time now) {
     }
 }
 
-/// In the order of asking: a check from elsewhere may be older than others.
+/// Lets a check wait in the order of asking. A check from elsewhere may be older than others.
 void Session::wait(Command &check) {
     Command *before = waiting_.back();
     while (before != nullptr && before->asked > check.asked) {

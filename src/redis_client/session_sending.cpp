@@ -1,4 +1,4 @@
-// How a session's checks go out: those of one turn that have the same rules in one script run.
+// How the checks of a session go out, in batches, and go out again if Redis did not run the script.
 #include "session.hpp"
 
 #include "answer.hpp"
@@ -8,7 +8,7 @@
 
 namespace redis_client {
 
-/// False without memory.
+/// Makes the permits that the charges ask for. Returns false if memory ran out.
 bool Session::prepare(Command &check, std::span<Charge> charges) {
     check.charges = charges;
     check.reply_size = answer_size(charges);
@@ -48,7 +48,7 @@ void Session::send_or_fail(Command &first, Time now) {
     }
 }
 
-/// A run of checks, or a release. False without memory, and nothing was sent.
+/// Sends a batch of checks, or a release. Returns false if memory ran out; then nothing was sent.
 bool Session::send(Command &first, Time now) {
     const Sending sending = first.sent_in_full ? Sending::in_full : Sending::by_name;
     bool written = false;
@@ -83,7 +83,7 @@ bool Session::send_asking(Time now) {
     return true;
 }
 
-/// Redis does not know the script: it goes with the checks, or the release.
+/// Redis does not know the script, so it is sent along with the checks, or with the release.
 void Session::send_in_full(Command &first, Time now) {
     if (Command *wanted = keep_wanted(first)) {
         wanted->sent_in_full = true;
@@ -92,8 +92,8 @@ void Session::send_in_full(Command &first, Time now) {
     }
 }
 
-/// The keys of different checks are in different hash slots, or in one that is moving: each check
-/// goes alone.
+/// The keys of the checks are in different hash slots, or in one that is moving, so each check goes
+/// alone.
 void Session::send_apart(Command &first, Time now) {
     for (Command *wanted = keep_wanted(first); wanted != nullptr;) {
         Command &alone = *std::exchange(wanted, wanted->next_in_batch);
@@ -102,8 +102,8 @@ void Session::send_apart(Command &first, Time now) {
     }
 }
 
-/// Redis refused to run the script, so nothing was charged: those commands for which somebody still
-/// waits may go again.
+/// Redis refused to run the script, so nothing was charged. Returns the commands for which somebody
+/// still waits, as a chain, and drops the others.
 Command *Session::keep_wanted(Command &first) {
     Command *wanted = nullptr;
     Command **next_wanted = &wanted;
@@ -120,7 +120,7 @@ Command *Session::keep_wanted(Command &first) {
     return wanted;
 }
 
-/// What was not run, and nobody asks for again: no fault of Redis.
+/// Ends a command that Redis did not run and that is not sent again. This is no fault of Redis.
 void Session::drop(Command &command) {
     if (command.kind != Command::Kind::check) {
         finish_background_command(command, false);
@@ -136,7 +136,7 @@ void Session::drop(Command &command) {
     }
 }
 
-/// The command has been written to the output.
+/// The command was written to the output, and its reply is expected from here on.
 void Session::queue(Command &first, Time now) {
     for (Command *command = &first; command != nullptr; command = command->next_in_batch) {
         command->sent = now;

@@ -12,6 +12,8 @@ namespace {
 struct Thing : Pooled<Thing> {
     Thing() { ++alive; }
     ~Thing() { --alive; }
+    Thing(Thing &&) = delete;
+    Thing &operator=(Thing &&) = default;
     int value = 0;
     static inline int alive = 0;
 };

@@ -61,8 +61,8 @@ class WorkerCounters {
     }
 
   private:
-    rate_limit::BackendCounters &counters_;
     rate_limit::WorkerGauges unseen_{}; // used if there is no place for this worker
+    rate_limit::BackendCounters &counters_;
     rate_limit::WorkerGauges *gauges_;
 };
 

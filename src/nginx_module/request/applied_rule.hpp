@@ -66,6 +66,10 @@ struct AppliedRule {
         return result == Result::verdict &&
                charge->verdict.decision != rate_limit::Decision::granted;
     }
+    /// How long the request is to be held back, if the rule grants it.
+    std::chrono::microseconds delay() const {
+        return result == Result::verdict ? charge->verdict.delay : std::chrono::microseconds{0};
+    }
     /// Whether the request ends because of this rule.
     bool rejects() const {
         return !dry_run &&

@@ -8,16 +8,14 @@ RequestDecision decide(std::span<const AppliedRule> rules) {
         if (rule.dry_run) {
             continue;
         }
-        const rate_limit::Verdict *verdict = rule.verdict();
-        if (verdict == nullptr) {
-            decision.is_closed = decision.is_closed || rule.rejects();
-        } else if (rule.denies()) {
+        if (rule.denies()) {
             if (decision.denying == nullptr || rule.is_tighter(*decision.denying)) {
                 decision.denying = &rule;
             }
-        } else if (verdict->delay.count() > 0) {
-            if (decision.delaying == nullptr ||
-                verdict->delay > decision.delaying->charge->verdict.delay) {
+        } else if (rule.rejects()) {
+            decision.is_closed = true;
+        } else if (rule.delay().count() > 0) {
+            if (decision.delaying == nullptr || rule.delay() > decision.delaying->delay()) {
                 decision.delaying = &rule;
             }
         }

@@ -48,13 +48,13 @@ void log_rejection(ngx_http_request_t *r, const AppliedRule &denying) {
 void log_delay(ngx_http_request_t *r, const AppliedRule &delaying) {
     const ngx_uint_t level = location_conf(r).log_level;
     log_line(r, level == NGX_LOG_INFO ? level : level + 1, "delaying request", delaying, "by",
-             delaying.charge->verdict.delay);
+             delaying.delay());
 }
 
 void log_dry_run(ngx_http_request_t *r, const AppliedRule &rule) {
     if (rule.denies()) {
         log_rejection(r, rule);
-    } else if (rule.verdict() != nullptr && rule.verdict()->delay.count() > 0) {
+    } else if (rule.delay().count() > 0) {
         log_delay(r, rule);
     }
 }

@@ -171,8 +171,7 @@ ngx_int_t carry_out(ngx_http_request_t *r, RequestState &state, const RequestDec
     }
     ngx_log_debug0(NGX_LOG_DEBUG_HTTP, r->connection->log, 0, "redis_rate_limit delays");
     log_delay(r, *decision.delaying);
-    return state.delay(decision.delaying->charge->verdict.delay) ? NGX_AGAIN
-                                                                 : NGX_HTTP_INTERNAL_SERVER_ERROR;
+    return state.delay(decision.delaying->delay()) ? NGX_AGAIN : NGX_HTTP_INTERNAL_SERVER_ERROR;
 }
 
 /// Ends the request here. The status is not returned to the phase engine, which under `satisfy any`
