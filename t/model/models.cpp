@@ -153,28 +153,28 @@ class Bucket final : public Model {
     Wide limit_ = 1;              // of that time
 };
 
-class SlotTable final : public Concurrency {
+class PermitTable final : public Concurrency {
   public:
     bool fits(const Quota &quota, Wide time, Wide units) const override {
         Wide taken = units;
-        for (const Slot &slot : slots_) {
-            taken += slot.free_at > time ? slot.units : 0;
+        for (const Permit &permit : permits_) {
+            taken += permit.free_at > time ? permit.units : 0;
         }
         return taken <= quota.limit;
     }
-    void forget() override { slots_.clear(); }
+    void forget() override { permits_.clear(); }
 
-    void take_slot(const Quota &quota, Wide now, std::string_view name) override {
-        std::erase_if(slots_, [&](const Slot &slot) { return slot.free_at <= now; });
-        slots_.push_back({std::string(name), quota.cost, now + window_of(quota)});
+    void take_permit(const Quota &quota, Wide now, std::string_view name) override {
+        std::erase_if(permits_, [&](const Permit &permit) { return permit.free_at <= now; });
+        permits_.push_back({std::string(name), quota.cost, now + window_of(quota)});
     }
     void release(std::string_view name) override {
-        std::erase_if(slots_, [&](const Slot &slot) { return slot.name == name; });
+        std::erase_if(permits_, [&](const Permit &permit) { return permit.name == name; });
     }
     void renew(const Quota &quota, Wide now, std::string_view name) override {
-        for (Slot &slot : slots_) {
-            if (slot.name == name) {
-                slot.free_at = now + window_of(quota);
+        for (Permit &permit : permits_) {
+            if (permit.name == name) {
+                permit.free_at = now + window_of(quota);
             }
         }
     }
@@ -195,22 +195,22 @@ class SlotTable final : public Concurrency {
     }
 
   private:
-    struct Slot {
+    struct Permit {
         std::string name;
         Wide units;
         Wide free_at;
     };
 
-    void take_some(const Quota &quota, Wide now) override { take_slot(quota, now, ""); }
+    void take_some(const Quota &quota, Wide now) override { take_permit(quota, now, ""); }
     Wide end(const Quota & /*quota*/) const override {
         Wide end = 0;
-        for (const Slot &slot : slots_) {
-            end = std::max(end, slot.free_at);
+        for (const Permit &permit : permits_) {
+            end = std::max(end, permit.free_at);
         }
         return end;
     }
 
-    std::vector<Slot> slots_;
+    std::vector<Permit> permits_;
 };
 
 } // namespace
@@ -268,7 +268,7 @@ std::unique_ptr<Model> model_of(Algorithm algorithm, bool aligned) {
 }
 
 std::unique_ptr<Concurrency> concurrency_model() {
-    return std::make_unique<SlotTable>();
+    return std::make_unique<PermitTable>();
 }
 
 } // namespace model

@@ -48,9 +48,9 @@ class Model {
 /// Of requests in flight: what they take is taken back by name.
 class Concurrency : public Model {
   public:
-    virtual void take_slot(const rate_limit::Quota &quota, Wide now, std::string_view slot) = 0;
-    virtual void release(std::string_view slot) = 0;
-    virtual void renew(const rate_limit::Quota &quota, Wide now, std::string_view slot) = 0;
+    virtual void take_permit(const rate_limit::Quota &quota, Wide now, std::string_view permit) = 0;
+    virtual void release(std::string_view permit) = 0;
+    virtual void renew(const rate_limit::Quota &quota, Wide now, std::string_view permit) = 0;
 };
 
 std::unique_ptr<Model> model_of(rate_limit::Algorithm algorithm, bool aligned);
