@@ -10,25 +10,30 @@ fi
 
 # nginx names an object after its source file and the folder that the file is in. If two add-ons have
 # sources with the same folder and file name, one of them gets the object of the other.
-redis_rate_limit_name_of_object() {
-    echo "$1" | sed -e 's|.*/\([^/]*/[^/]*\)\.[^./]*$|\1|'
+redis_rate_limit_names_of_objects() {
+    printf '%s\n' "$@" | sed -e 's|.*/\([^/]*/[^/]*\)\.[^./]*$|\1|'
 }
 
-redis_rate_limit_all_names=$(for redis_rate_limit_source in $NGX_ADDON_SRCS $DYNAMIC_MODULES_SRCS; do
-    redis_rate_limit_name_of_object "$redis_rate_limit_source"
-done)
+# The lists of sources have spaces between the names.
+# shellcheck disable=SC2086
+redis_rate_limit_names=$(redis_rate_limit_names_of_objects $redis_rate_limit_sources)
+# shellcheck disable=SC2086
+redis_rate_limit_doubled=$(redis_rate_limit_names_of_objects $NGX_ADDON_SRCS $DYNAMIC_MODULES_SRCS |
+    sort | uniq -d | grep -xF -e "$redis_rate_limit_names" || true)
 
-for redis_rate_limit_source in $redis_rate_limit_sources; do
-    redis_rate_limit_name=$(redis_rate_limit_name_of_object "$redis_rate_limit_source")
-    if [ "$(echo "$redis_rate_limit_all_names" | grep -cxF "$redis_rate_limit_name")" -gt 1 ]; then
+if [ -n "$redis_rate_limit_doubled" ]; then
+    for redis_rate_limit_name in $redis_rate_limit_doubled; do
         cat << END
 
 $0: error: redis_rate_limit and another add-on both have an object addon/$redis_rate_limit_name.
 Configure a build of its own for one of them, as a dynamic module.
 
 END
-        exit 1
-    fi
+    done
+    exit 1
+fi
+
+for redis_rate_limit_name in $redis_rate_limit_names; do
     cat << END >> "$NGX_MAKEFILE"
 
 $NGX_OBJS/addon/$redis_rate_limit_name.$ngx_objext: CFLAGS += -std=c++20 -fno-exceptions -fno-rtti -fvisibility=hidden -fno-lto $redis_rate_limit_warnings -DRATE_LIMIT_DIR='"$ngx_addon_dir"' \$(REDIS_RATE_LIMIT_CFLAGS)

@@ -62,6 +62,7 @@ sub demo ($port) {
     my $pid = open(my $out, '-|') // die "fork: $!";
     if ($pid == 0) {
         $ENV{PORT} = $port;
+        delete $ENV{RATE_LIMIT_MODULE} if $ENV{RATE_LIMIT_PRELOAD};    # with a sanitizer, which nobody preloads here
         open STDERR, '>&', \*STDOUT or _exit(127);
         exec 'tools/run-demo' or _exit(127);
     }

@@ -50,6 +50,11 @@ inline ScriptArguments limit_cost_and_window(const Quota &quota) {
     return {quota.limit, quota.to_charge(), word_of(quota.window)};
 }
 
+/// The arguments of a refund that needs nothing but the units.
+inline ScriptArguments cost_alone(const Quota &quota) {
+    return {quota.to_charge()};
+}
+
 /// Makes a local decision of the numbers that the script would have replied with. `values` are to
 /// be kept if the rule grants and takes something.
 LocalDecision decision_of_reply(const Quota &quota, RuleReply reply, std::chrono::microseconds now,

@@ -95,7 +95,7 @@ constinit const AlgorithmFamily fixed_window_family = {
         },
     .letter = 'f',
     .check_arguments = limit_cost_and_window,
-    .refund_arguments = [](const Quota &quota) -> ScriptArguments { return {quota.to_charge()}; },
+    .refund_arguments = cost_alone,
     .longest_state = [](const Quota &quota) -> microseconds { return quota.window; },
     .verdict_of_reply = verdict_of,
     // the window's end

@@ -184,7 +184,7 @@ constinit const AlgorithmFamily sliding_log_family = {
         },
     .letter = 'l',
     .check_arguments = limit_cost_and_window,
-    .refund_arguments = [](const Quota &quota) -> ScriptArguments { return {quota.to_charge()}; },
+    .refund_arguments = cost_alone,
     // The script puts the expiry off once in an eighth of the window.
     .longest_state = [](const Quota &quota) { return microseconds(quota.window) * 9 / 8; },
     .verdict_of_reply = verdict_of,

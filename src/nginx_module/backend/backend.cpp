@@ -27,13 +27,13 @@ class SingleNode final : public Backend {
                 }) {}
 
     std::variant<redis_client::Command *, redis_client::Failure>
-    ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &listener) override {
-        return node_.ask(charges, listener);
+    ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &callbacks) override {
+        return node_.ask(charges, callbacks);
     }
     void abandon(redis_client::Command &check) override { node_.abandon(check); }
     void hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
-                   redis_client::CheckCallbacks &listener) override {
-        node_.hand_over(check, charges, listener);
+                   redis_client::CheckCallbacks &callbacks) override {
+        node_.hand_over(check, charges, callbacks);
     }
     void refund(std::span<redis_client::Charge> charges) override { node_.refund(charges); }
     void release(redis_client::Permit &permit) override { node_.release(permit); }

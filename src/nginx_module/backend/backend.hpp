@@ -19,16 +19,16 @@ class Backend {
     virtual ~Backend() = default;
 
     /// Asks Redis for all charges or none of them. Returns the check's command, and calls the
-    /// listener in this or a later turn of the event loop; or returns why the check cannot be
+    /// callbacks in this or a later turn of the event loop; or returns why the check cannot be
     /// asked.
     virtual std::variant<redis_client::Command *, redis_client::Failure>
-    ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &listener) = 0;
-    /// Abandons a check whose listener and charges are about to go. The listener is not called.
+    ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &callbacks) = 0;
+    /// Abandons a check whose callbacks and charges are about to go. They are not called.
     virtual void abandon(redis_client::Command &check) = 0;
-    /// Gives a check another listener, and copies of the charges, which both live until the answer.
+    /// Gives a check other callbacks, and copies of the charges, which both live until the answer.
     /// Its permits are given back: at once if the check was sent, or else when it is answered.
     virtual void hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
-                           redis_client::CheckCallbacks &listener) = 0;
+                           redis_client::CheckCallbacks &callbacks) = 0;
     /// Gives back what an answered check has charged. It is lost if the connection breaks before.
     virtual void refund(std::span<redis_client::Charge> charges) = 0;
     /// Gives a permit back, perhaps only when Redis can be reached again.

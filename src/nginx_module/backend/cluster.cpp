@@ -50,11 +50,11 @@ Cluster::~Cluster() {
 }
 
 std::variant<Command *, redis_client::Failure>
-Cluster::ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &listener) {
+Cluster::ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &callbacks) {
     if (Master *master = serving_[charges.front().hash_slot]) {
-        return node_of(*master).ask(charges, listener);
+        return node_of(*master).ask(charges, callbacks);
     }
-    const auto asked = waiting_.ask(charges, listener, now());
+    const auto asked = waiting_.ask(charges, callbacks, now());
     if (!masters_.empty()) {
         want_map();
     }
@@ -72,11 +72,11 @@ void Cluster::abandon(Command &check) {
 }
 
 void Cluster::hand_over(Command &check, std::span<redis_client::Charge> charges,
-                        redis_client::CheckCallbacks &listener) {
+                        redis_client::CheckCallbacks &callbacks) {
     if (Node *node = node_that_has(check)) {
-        node->hand_over(check, charges, listener);
+        node->hand_over(check, charges, callbacks);
     } else {
-        waiting_.hand_over(check, charges, listener, now());
+        waiting_.hand_over(check, charges, callbacks, now());
     }
 }
 

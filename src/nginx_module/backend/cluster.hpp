@@ -32,10 +32,10 @@ class Cluster final : public Backend, Node::Callbacks, SlotMapFetcher::Callbacks
     ~Cluster() override;
 
     std::variant<redis_client::Command *, redis_client::Failure>
-    ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &listener) override;
+    ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &callbacks) override;
     void abandon(redis_client::Command &check) override;
     void hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
-                   redis_client::CheckCallbacks &listener) override;
+                   redis_client::CheckCallbacks &callbacks) override;
     void refund(std::span<redis_client::Charge> charges) override;
     void release(redis_client::Permit &permit) override;
 

@@ -45,10 +45,10 @@ Node::~Node() {
 }
 
 std::variant<redis_client::Command *, redis_client::Failure>
-Node::ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &listener) {
+Node::ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &callbacks) {
     // This comes first: if it failed after ask(), the check would be answered before we return it.
     connect_if_dismissed();
-    const auto asked = session_.ask(charges, listener, now());
+    const auto asked = session_.ask(charges, callbacks, now());
     update_after_event();
     return asked;
 }
@@ -59,8 +59,8 @@ void Node::abandon(redis_client::Command &check) {
 }
 
 void Node::hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
-                     redis_client::CheckCallbacks &listener) {
-    session_.hand_over(check, charges, listener, now());
+                     redis_client::CheckCallbacks &callbacks) {
+    session_.hand_over(check, charges, callbacks, now());
     update_after_event();
 }
 
@@ -193,7 +193,7 @@ void Node::on_ready() {
 }
 
 void Node::on_lost(const Connection::Loss &loss) {
-    // Redis counts as unreachable only if none of its addresses is of use.
+    // If an address refuses at once, the next one is tried before Redis counts as unreachable.
     if (!session_.is_ready() && !session_.is_unreachable() && address_source_->use_next()) {
         session_.disconnected(Session::Lost::in_use, now());
         start_timer(connection_timer_, std::chrono::milliseconds{0});

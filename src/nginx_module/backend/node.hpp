@@ -45,10 +45,10 @@ class Node final : Connection::Callbacks, AddressSource::Callbacks {
 
     /// These five functions do what Backend says of them, at this one Redis.
     std::variant<redis_client::Command *, redis_client::Failure>
-    ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &listener);
+    ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &callbacks);
     void abandon(redis_client::Command &check);
     void hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
-                   redis_client::CheckCallbacks &listener);
+                   redis_client::CheckCallbacks &callbacks);
     void refund(std::span<redis_client::Charge> charges);
     void release(redis_client::Permit &permit);
 

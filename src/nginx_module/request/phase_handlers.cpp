@@ -22,7 +22,7 @@ namespace {
 using std::chrono::microseconds;
 
 ngx_int_t handle(ngx_http_request_t *r, Phase phase);
-ngx_int_t apply_rules(ngx_http_request_t *r, Phase phase);
+ngx_int_t apply_rules(ngx_http_request_t *r, Phase phase, RequestState *state);
 ngx_int_t ask_redis(ngx_http_request_t *r, RequestState &state, std::span<AppliedRule> rules);
 ngx_int_t decide_by_answers(ngx_http_request_t *r, RequestState &state);
 RequestDecision decide_and_record(ngx_http_request_t *r, RequestState &state,
@@ -48,7 +48,8 @@ ngx_int_t handle(ngx_http_request_t *r, Phase phase) {
     if (r != r->main || rules == nullptr || rules->empty()) {
         return NGX_DECLINED;
     }
-    if (RequestState *state = RequestState::find(r)) {
+    RequestState *state = RequestState::find(r);
+    if (state != nullptr) {
         switch (state->stage()) {
         case RequestState::Stage::answered:
             return decide_by_answers(r, *state);
@@ -68,11 +69,11 @@ ngx_int_t handle(ngx_http_request_t *r, Phase phase) {
             return NGX_DECLINED;
         }
     }
-    return apply_rules(r, phase);
+    return apply_rules(r, phase, state);
 }
 
-ngx_int_t apply_rules(ngx_http_request_t *r, Phase phase) {
-    RequestState *state = RequestState::find(r);
+/// `state` is null if no rule was applied to the request yet.
+ngx_int_t apply_rules(ngx_http_request_t *r, Phase phase, RequestState *state) {
     ApplicableRules rules;
     if (rules.find(r, phase, state != nullptr ? &state->rules() : nullptr) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -83,7 +84,9 @@ ngx_int_t apply_rules(ngx_http_request_t *r, Phase phase) {
     ngx_log_debug2(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
                    "redis_rate_limit applies %uz rules, asks Redis for %uz",
                    rules.decided().size() + rules.open().size(), rules.open().size());
-    state = RequestState::find_or_create(r);
+    if (state == nullptr) {
+        state = RequestState::create(r);
+    }
     if (state == nullptr) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }

@@ -37,12 +37,9 @@ RequestState *RequestState::find(ngx_http_request_t *r) {
     return state;
 }
 
-RequestState *RequestState::find_or_create(ngx_http_request_t *r) {
-    RequestState *state = find(r);
-    if (state == nullptr) {
-        state = pool_new<RequestState>(r->pool, end_of_request, r);
-        ngx_http_set_ctx(r, state, ngx_http_redis_rate_limit_module);
-    }
+RequestState *RequestState::create(ngx_http_request_t *r) {
+    auto *state = pool_new<RequestState>(r->pool, end_of_request, r);
+    ngx_http_set_ctx(r, state, ngx_http_redis_rate_limit_module);
     return state;
 }
 

@@ -19,7 +19,7 @@ class RequestState final : Suspension::Callbacks {
     /// Returns null if no rule was applied yet.
     static RequestState *find(ngx_http_request_t *r);
     /// Returns null if memory ran out.
-    static RequestState *find_or_create(ngx_http_request_t *r);
+    static RequestState *create(ngx_http_request_t *r);
 
     explicit RequestState(ngx_http_request_t *r) : suspension_(r, *this) {}
 
