@@ -7,17 +7,19 @@
 // did not run the script (NOSCRIPT), or that another node has the key.
 #pragma once
 
+#include "background_commands.hpp"
 #include "breaker.hpp"
 #include "byte_queue.hpp"
 #include "check.hpp"
 #include "hash_slot.hpp"
 #include "login.hpp"
+#include "pipeline.hpp"
+#include "problem.hpp"
 #include "redirect.hpp"
 #include "resp.hpp"
 #include "send_queue.hpp"
 #include "session_group.hpp"
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -95,8 +97,8 @@ class Session {
     void take_permits(const HashSlotSet &of, Session &from);
 
     bool has(const Command &command) const { return command.session == this; }
-    bool has(const Permit &permit) const { return permit.home == &permits_; }
-    HashSlotSet hash_slots_of_permits() const { return permits_.hash_slots(); }
+    bool has(const Permit &permit) const { return background_.has(permit); }
+    HashSlotSet hash_slots_of_permits() const { return background_.permits().hash_slots(); }
 
     /// The transport is connected.
     void connected();
@@ -109,15 +111,8 @@ class Session {
     };
     Progress received(std::string_view bytes, Time now);
 
-    /// What was wrong: our words, and the first words of Redis if there are some. They are not
-    /// escaped, and valid until the next problem or the next connection.
-    struct Problem {
-        std::string_view what;
-        std::string_view redis_said;
-        std::string_view checked; // what CheckCallbacks::describe() says, if keys are at fault
-        bool is_of_keys = false;  // keys are at fault, not Redis
-    };
-    const Problem &problem() const { return problem_; }
+    /// What was wrong last.
+    const Problem &problem() const { return problem_.last(); }
 
     /// The transport is closed, or could not be opened. Checks that were sent fail. Checks that
     /// wait for a connection go on waiting if `lost` is `in_use`, or else fail, too.
@@ -141,20 +136,18 @@ class Session {
     /// Writes the checks that were asked since the last time to output(). It is called at the end
     /// of a turn of the event loop, so that the checks of one turn share batches.
     void flush(Time now);
-    bool has_output() const { return !output_.empty() || !to_send_.empty(); }
-    ByteQueue &output() { return output_; }
+    bool has_output() const { return !pipeline_.output().empty() || !to_send_.empty(); }
+    ByteQueue &output() { return pipeline_.output(); }
 
-    bool is_ready() const { return state_ == State::ready; }
+    bool is_ready() const { return pipeline_.is_open(); }
     bool has_waiting() const { return !waiting_.empty(); }
     /// Whether Redis still has to hear of units that were given back, or of permits that are held.
-    bool has_background_commands() const { return refunds_ > 0 || !permits_.empty(); }
+    bool has_background_commands() const { return !background_.empty(); }
     /// Whether Redis can hear of that: it was reached by the last attempt to connect, and did not
     /// refuse the last background command.
-    bool takes_background_commands() const {
-        return !unreachable_ && !refuses_background_commands_;
-    }
-    size_t pending() const { return pending_; }          // checks and background commands
-    bool is_unreachable() const { return unreachable_; } // by the last attempt to connect
+    bool takes_background_commands() const { return !unreachable_ && !background_.is_refused(); }
+    size_t pending() const { return pipeline_.pending(); } // checks and background commands
+    bool is_unreachable() const { return unreachable_; }   // by the last attempt to connect
     const Counters &counters() const { return counters_; }
 
     /// A connection is given up if its oldest command has had no answer for this time, and for the
@@ -162,81 +155,45 @@ class Session {
     static constexpr std::chrono::milliseconds longest_silence{1000};
 
   private:
-    enum class State {
-        closed,
-        logging_in,
-        ready,
-    };
-
     std::optional<Time> given_up_at() const;
     Failure refuse(Failure failure, Time now);
-    bool names_keys(std::string_view error) const;
     void count(std::optional<Failure> failure, Time now);
+    void send_waiting();
+    void send_or_fail(Command &first, Time now);
+    void fail(Command &command, Failure failure, Time now);
+    void finish(Command &check, std::optional<Failure> failure, Time now);
+    void tell(CheckCallbacks *callbacks, std::optional<Failure> failure, Time now);
 
+    // session_replies.cpp
     Progress take_login_reply(const Reply &reply, Time now);
     Progress take_reply(const Reply &reply, Time now);
     Progress take_verdicts(Command &first, const Reply &reply, Time now);
     Progress take_error(Command &command, std::string_view error, Time now);
     Progress broken(std::string_view what, std::string_view redis_said = {});
-    void note_problem(std::string_view what, std::string_view redis_said = {});
-    void note_problem_of_keys(const Command &check, std::string_view what,
-                              std::string_view redis_said = {});
-    void note_failed_checks(const Command &first, std::string_view error);
-    void fail(Command &command, Failure failure, Time now);
-    void finish(Command &check, std::optional<Failure> failure, Time now);
-    void tell(CheckCallbacks *callbacks, std::optional<Failure> failure, Time now);
-    Command *new_command(Command::Kind kind);
-    void recycle(Command &command);
-
-    // session_sending.cpp
-    bool prepare(Command &check, std::span<Charge> charges);
-    void send_waiting();
-    bool send(Command &first, Time now);
-    bool send_asking(Time now);
+    bool names_keys(std::string_view error) const;
     void send_in_full(Command &first, Time now);
     void send_apart(Command &first, Time now);
     Command *keep_wanted(Command &first);
     void drop(Command &command);
-    void send_or_fail(Command &first, Time now);
-    void queue(Command &first, Time now);
 
     // session_redirects.cpp
     void redirect(Command &first, const Redirect &to, std::string_view error, Time now);
     void leave(Command &command);
     void wait(Command &check);
 
-    // session_background.cpp
-    void settle_permits(const Command &check, Time now);
-    void note_refusal(const Command &command);
-    void leave_permits(const Command &check, Time now);
-    void send_refund(const Charge &charge, Time now);
-    void send_release(Permit &permit, Time now);
-    void tend_permits(Time now);
-    void renew_permits(Time now);
-    void send_renewal(std::span<Permit *const> permits, Time now);
-    void resend_renewal(Command &renewal, Session &from, Time now);
-    void finish_background_command(Command &command, bool done);
-
     SessionGroup &group_;
     const SessionSettings &settings_;
     Redirects *redirects_;
-    State state_ = State::closed;
     bool unreachable_ = false;
     Login login_;
-    ByteQueue output_;
     ReplyReader reader_;
-    Problem problem_;
-    std::array<char, 512> redis_said_; // of problem_; the reader's memory holds one reply
-    std::array<char, 512> checked_;    // of problem_
+    ProblemNote problem_;
     Counters counters_;
     Breaker breaker_;
-    Permits permits_;
-    size_t pending_ = 0; // commands of the group that this session has
-    size_t refunds_ = 0; // how many of them are refunds
-    bool refuses_background_commands_ = false;
     IntrusiveList<Command, &Command::waiting_hook> waiting_;
     SendQueue to_send_;
-    IntrusiveList<Command, &Command::sending_hook> to_answer_; // the first of each batch
+    Pipeline pipeline_;
+    BackgroundCommands background_;
 };
 
 } // namespace redis_client

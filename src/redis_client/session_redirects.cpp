@@ -23,7 +23,7 @@ void Session::redirect(Command &first, const Redirect &to, std::string_view erro
             redirects_->ask_again(first, *this, to);
             return;
         }
-        permits_.doubt_renewals();
+        background_.disconnected();
     }
     for (Command *next = &first; next != nullptr;) {
         Command &command = *std::exchange(next, next->next_in_batch);
@@ -31,7 +31,7 @@ void Session::redirect(Command &first, const Redirect &to, std::string_view erro
         if (!command.is_wanted()) {
             drop(command);
         } else if (++command.redirects > most_redirects) {
-            note_problem("too many redirects", error);
+            problem_.note("too many redirects", error);
             fail(command, Failure::reply, now);
         } else {
             leave(command);
@@ -42,7 +42,7 @@ void Session::redirect(Command &first, const Redirect &to, std::string_view erro
 
 /// Removes a command that another session is to take over.
 void Session::leave(Command &command) {
-    --pending_;
+    pipeline_.let_go();
     if (command.callbacks != nullptr) {
         waiting_.remove(command);
     }
@@ -57,13 +57,12 @@ Command *Session::give_away() {
 }
 
 void Session::take_over(Command &command, Redirect::Kind kind, Time now) {
-    ++pending_;
-    Session &from = *std::exchange(command.session, this);
-    command.is_sent = command.sent_in_full = false;
+    Session &from = *command.session;
+    pipeline_.take_over(command);
     command.needs_asking = kind == Redirect::Kind::ask;
     for (const Charge &charge : command.charges) {
         if (charge.permit != nullptr) {
-            permits_.adopt(*charge.permit);
+            background_.permits().adopt(*charge.permit);
         }
     }
     if (command.callbacks != nullptr) {
@@ -72,13 +71,13 @@ void Session::take_over(Command &command, Redirect::Kind kind, Time now) {
     if (unreachable_) {
         fail(command, Failure::connect, now);
     } else if (command.kind == Command::Kind::check) {
-        if (state_ == State::ready) {
+        if (pipeline_.is_open()) {
             to_send_.add(command);
         }
     } else if (command.kind == Command::Kind::renewal) {
-        resend_renewal(command, from, now);
-    } else if (state_ != State::ready || !send(command, now)) {
-        finish_background_command(command, false);
+        background_.resend_renewal(command, from.background_, now);
+    } else if (!pipeline_.is_open() || !pipeline_.send(command, now)) {
+        background_.finish(command, false);
     }
 }
 
@@ -92,7 +91,7 @@ void Session::wait(Command &check) {
 }
 
 void Session::take_permits(const HashSlotSet &of, Session &from) {
-    permits_.adopt_all(of, from.permits_);
+    background_.permits().adopt_all(of, from.background_.permits());
 }
 
 } // namespace redis_client

@@ -148,7 +148,7 @@ void Simulation::receive(Node &node, std::string_view bytes, bool is_honest) {
         all = progress == Progress::more ? all : progress;
     }
     receiving_ = nullptr;
-    const Session::Problem &problem = node.session.problem();
+    const redis_client::Problem &problem = node.session.problem();
     note("progress", static_cast<uint64_t>(all));
     history_ += std::string(problem.what) + std::string(problem.redis_said) + '\n';
     require(problem.redis_said.size() <= redis_client::Reply::longest_text,

@@ -346,7 +346,7 @@ void Node::report_key_failures() {
     if (failed_checks > 0) {
         reported_.key_failures += failed_checks;
         reported_.failures += failed_checks;
-        const Session::Problem &problem = session_.problem();
+        const redis_client::Problem &problem = session_.problem();
         key_faults_.fail(
             {.what = problem.what, .detail = problem.redis_said, .checked = problem.checked},
             address_source_->text(), failed_checks);

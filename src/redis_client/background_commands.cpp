@@ -1,5 +1,4 @@
-// The background commands of a session: refunds, and the release and renewal of permits.
-#include "session.hpp"
+#include "background_commands.hpp"
 
 #include "commands.hpp"
 
@@ -14,9 +13,24 @@ constexpr size_t most_renewed_at_once = 64; // a call of the script has to stay 
 
 } // namespace
 
-/// After an answer: a charge that was made holds its permit, if its request is still there. Redis
-/// knows none of the other permits.
-void Session::settle_permits(const Command &check, Time now) {
+bool BackgroundCommands::make_permits(std::span<Charge> charges) {
+    for (Charge &charge : charges) {
+        charge.permit = nullptr;
+    }
+    for (Charge &charge : charges) {
+        if (charge.quota.algorithm == rate_limit::Algorithm::concurrency) {
+            charge.permit =
+                permits_.make(charge.redis_key, charge.quota.to_charge(), charge.quota.window);
+            if (charge.permit == nullptr) {
+                return false;
+            }
+            charge.permit->hash_slot = charge.hash_slot;
+        }
+    }
+    return true;
+}
+
+void BackgroundCommands::settle(const Command &check, Time now) {
     for (Charge &charge : check.charges) {
         if (charge.permit == nullptr) {
             continue;
@@ -32,11 +46,10 @@ void Session::settle_permits(const Command &check, Time now) {
     }
 }
 
-/// Redis answered a command with an error.
-void Session::note_refusal(const Command &command) {
+void BackgroundCommands::note_refusal(const Command &command) {
     if (command.kind == Command::Kind::release &&
         !command.permit->is_unlikely) { // it will be tried again
-        refuses_background_commands_ = true;
+        is_refused_ = true;
     }
     for (const Charge &charge : command.charges) {
         if (charge.permit != nullptr) {
@@ -45,8 +58,7 @@ void Session::note_refusal(const Command &command) {
     }
 }
 
-/// Gives back the permits of a check, since nobody will hear whether it took them.
-void Session::leave_permits(const Command &check, Time now) {
+void BackgroundCommands::leave(const Command &check, Time now) {
     for (Charge &charge : check.charges) {
         if (charge.permit == nullptr) {
             continue;
@@ -60,7 +72,7 @@ void Session::leave_permits(const Command &check, Time now) {
     }
 }
 
-void Session::refund(std::span<Charge> charges, Time now) {
+void BackgroundCommands::refund(std::span<Charge> charges, Time now) {
     for (Charge &charge : charges) {
         if (!charge.is_charged) {
             continue;
@@ -69,46 +81,45 @@ void Session::refund(std::span<Charge> charges, Time now) {
         charge.verdict = rate_limit::verdict_after_refund(charge.quota, charge.verdict);
         if (charge.permit != nullptr) {
             release(*std::exchange(charge.permit, nullptr), now);
-        } else if (charge.quota.charges() && state_ == State::ready) {
+        } else if (charge.quota.charges() && pipeline_.is_open()) {
             send_refund(charge, now);
         }
     }
 }
 
-void Session::send_refund(const Charge &charge, Time now) {
-    Command *command = new_command(Command::Kind::refund);
+void BackgroundCommands::send_refund(const Charge &charge, Time now) {
+    Command *command = pipeline_.new_command(Command::Kind::refund);
     if (command == nullptr) {
         return;
     }
-    if (!write_refund(output_, group_.scripts.refund(charge.quota.algorithm), charge)) {
-        recycle(*command);
+    if (!write_refund(pipeline_.output(), group_.scripts.refund(charge.quota.algorithm), charge)) {
+        pipeline_.recycle(*command);
         return;
     }
     ++refunds_;
-    queue(*command, now);
+    pipeline_.queue(*command, now);
 }
 
-void Session::release(Permit &permit, Time now) {
+void BackgroundCommands::release(Permit &permit, Time now) {
     permit.home->give_back(permit, now);
-    if (state_ == State::ready) {
+    if (pipeline_.is_open()) {
         send_release(permit, now);
     }
 }
 
-void Session::send_release(Permit &permit, Time now) {
-    Command *command = new_command(Command::Kind::release);
+void BackgroundCommands::send_release(Permit &permit, Time now) {
+    Command *command = pipeline_.new_command(Command::Kind::release);
     if (command == nullptr) {
-        return; // tend_permits() will try again
+        return; // tend() will try again
     }
     command->permit = &permit;
-    permit.is_release_sent = send(*command, now);
+    permit.is_release_sent = pipeline_.send(*command, now);
     if (!permit.is_release_sent) {
-        recycle(*command);
+        pipeline_.recycle(*command);
     }
 }
 
-/// Releases the permits whose release is not on its way, and renews those that are due.
-void Session::tend_permits(Time now) {
+void BackgroundCommands::tend(Time now) {
     permits_.looked(now);
     for (Permit *permit = permits_.returning().front(); permit != nullptr;) {
         Permit &returning = *permit;
@@ -118,16 +129,16 @@ void Session::tend_permits(Time now) {
         }
         if (Permits::has_ended(returning, now)) {
             permits_.drop(returning);
-        } else if (state_ == State::ready) {
+        } else if (pipeline_.is_open()) {
             send_release(returning, now);
         }
     }
-    if (state_ == State::ready) {
+    if (pipeline_.is_open()) {
         renew_permits(now);
     }
 }
 
-void Session::renew_permits(Time now) {
+void BackgroundCommands::renew_permits(Time now) {
     std::array<Permit *, most_renewed_at_once> due;
     size_t count = 0;
     const auto send = [&] {
@@ -153,28 +164,26 @@ void Session::renew_permits(Time now) {
     send();
 }
 
-void Session::send_renewal(std::span<Permit *const> permits, Time now) {
+void BackgroundCommands::send_renewal(std::span<Permit *const> permits, Time now) {
     const uint64_t number = ++group_.renewals;
     for (Permit *permit : permits) {
         permit->renewal = number;
     }
-    Command *command = new_command(Command::Kind::renewal);
+    Command *command = pipeline_.new_command(Command::Kind::renewal);
     if (command == nullptr) {
         permits_.doubt_renewal(number);
         return;
     }
     command->renewal = number;
-    if (!write_renewal(output_, group_.scripts.renew(), permits)) {
-        finish_background_command(*command, false);
+    if (!write_renewal(pipeline_.output(), group_.scripts.renew(), permits)) {
+        finish(*command, false);
         return;
     }
     command->hash_slot = permits.front()->hash_slot;
-    queue(*command, now);
+    pipeline_.queue(*command, now);
 }
 
-/// Sends a renewal of permits that another session holds. That session does not hear what becomes
-/// of it, and tries again soon.
-void Session::resend_renewal(Command &renewal, Session &from, Time now) {
+void BackgroundCommands::resend_renewal(Command &renewal, BackgroundCommands &from, Time now) {
     std::array<Permit *, most_renewed_at_once> due;
     size_t count = 0;
     for (Permit *permit = from.permits_.held().front(); permit != nullptr;
@@ -187,16 +196,16 @@ void Session::resend_renewal(Command &renewal, Session &from, Time now) {
     }
     from.permits_.doubt_renewal(renewal.renewal);
     const std::span<Permit *const> permits(due.data(), count);
-    if (count > 0 && state_ == State::ready && send_asking(now) &&
-        write_renewal(output_, group_.scripts.renew(), permits)) {
-        queue(renewal, now);
+    if (count > 0 && pipeline_.is_open() && pipeline_.send_asking(now) &&
+        write_renewal(pipeline_.output(), group_.scripts.renew(), permits)) {
+        pipeline_.queue(renewal, now);
     } else {
-        finish_background_command(renewal, false);
+        finish(renewal, false);
     }
 }
 
 /// When a worker ends, the session that has the permit by now may be gone before this one.
-void Session::finish_background_command(Command &command, bool done) {
+void BackgroundCommands::finish(Command &command, bool done) {
     if (command.kind == Command::Kind::refund) {
         --refunds_;
     } else if (command.kind == Command::Kind::release) {
@@ -207,7 +216,11 @@ void Session::finish_background_command(Command &command, bool done) {
     } else if (command.kind == Command::Kind::renewal && !done) {
         permits_.doubt_renewal(command.renewal);
     }
-    recycle(command);
+    pipeline_.recycle(command);
+}
+
+void BackgroundCommands::disconnected() {
+    permits_.doubt_renewals();
 }
 
 } // namespace redis_client
