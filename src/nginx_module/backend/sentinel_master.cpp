@@ -19,13 +19,9 @@ SentinelMaster::SentinelMaster(AddressSource::Callbacks &callbacks, const Backen
                                ngx_log_t *log)
     : callbacks_(callbacks),
       conf_(conf),
+      sentinels_(*this, conf),
       sentinel_(conf.sentinel),
       connection_(*this, log, conf.tls.get()) {
-    for (const ServerAddress &name : conf.servers) {
-        sentinels_.push_back(make_host(name));
-    }
-    // A random one is the first, or all workers would ask the same.
-    next_ = static_cast<size_t>(ngx_random()) % sentinels_.size();
     set_up_timer(timer_, this, log, [](ngx_event_t *event) noexcept {
         static_cast<SentinelMaster *>(event->data)->listen_again();
     });
@@ -35,18 +31,13 @@ SentinelMaster::~SentinelMaster() {
     stop_timer(timer_);
 }
 
-std::unique_ptr<ResolvedAddress> SentinelMaster::make_host(const ServerAddress &name) {
-    AddressSource::Callbacks &self = *this;
-    return std::make_unique<ResolvedAddress>(self, conf_.resolver, name);
-}
-
 std::string_view SentinelMaster::text() const {
-    return master_ != nullptr ? master_->text() : sentinels_[next_]->text();
+    return master_ != nullptr ? master_->text() : sentinels_.current().text();
 }
 
 void SentinelMaster::locate(std::chrono::milliseconds timeout) {
     timeout_ = timeout / 2; // for each of two names: a Sentinel's and the master's
-    asked_ = 0;
+    sentinels_.begin_round();
     stop_timer(timer_);
     if (std::exchange(is_news_, false)) {
         take_master();
@@ -57,23 +48,19 @@ void SentinelMaster::locate(std::chrono::milliseconds timeout) {
 
 void SentinelMaster::give_up() {
     stop_timer(timer_);
-    if (is_asking()) {
-        sentinels_[next_]->give_up();
-    }
     if (master_ != nullptr) {
         master_->give_up();
     }
     locating_ = Locating::nothing;
     is_news_ = false;
     connection_.close();
-    next_ = (next_ + 1) % sentinels_.size();
+    sentinels_.turn_to_next();
 }
 
 void SentinelMaster::ask() {
     connection_.close();
-    ++asked_;
     locating_ = Locating::sentinel;
-    sentinels_[next_]->locate(timeout_);
+    sentinels_.locate(timeout_);
 }
 
 /// Subscribes to another Sentinel, because the connection to the one before is lost. Meanwhile the
@@ -86,7 +73,7 @@ void SentinelMaster::listen_again() {
     } else {
         locating_ = Locating::subscription;
         start_timer(timer_, conf_.connect_timeout);
-        sentinels_[next_]->locate(timeout_);
+        sentinels_.locate(timeout_);
     }
 }
 
@@ -94,8 +81,7 @@ void SentinelMaster::listen_again() {
 /// asked once before on_not_located() is called.
 void SentinelMaster::ask_next(std::string_view what, std::string_view detail) {
     connection_.close();
-    sentinels_[next_]->give_up();
-    next_ = (next_ + 1) % sentinels_.size();
+    sentinels_.turn_to_next();
     if (locating_ != Locating::sentinel) {
         if (locating_ == Locating::subscription) {
             locating_ = Locating::nothing;
@@ -103,7 +89,7 @@ void SentinelMaster::ask_next(std::string_view what, std::string_view detail) {
         start_timer(timer_, wait_to_listen_again);
         return;
     }
-    if (asked_ < sentinels_.size()) {
+    if (!sentinels_.is_round_over()) {
         ask();
         return;
     }
@@ -118,7 +104,7 @@ void SentinelMaster::on_located() {
         callbacks_.on_located();
         return;
     }
-    const ResolvedAddress &sentinel = *sentinels_[next_];
+    const ResolvedAddress &sentinel = sentinels_.current();
     connection_.open(sentinel.address(), sentinel.host());
 }
 
@@ -181,7 +167,8 @@ void SentinelMaster::take_master() {
         endpoint_ = sentinel_.master();
         ServerAddress name{.host = endpoint_.host, .port = endpoint_.port};
         name.addresses = literal_address(name.host, name.port);
-        master_ = make_host(name);
+        AddressSource::Callbacks &self = *this;
+        master_ = std::make_unique<ResolvedAddress>(self, conf_.resolver, name);
     }
     master_->locate(timeout_);
 }

@@ -9,10 +9,10 @@
 #include "address_source.hpp"
 #include "connection.hpp"
 #include "resolved_address.hpp"
+#include "servers_in_turn.hpp"
 
 #include <memory>
 #include <string_view>
-#include <vector>
 
 namespace nginx_module {
 
@@ -44,7 +44,6 @@ class SentinelMaster final : public AddressSource, AddressSource::Callbacks, Con
     void on_dismissed() override;
     redis_client::ByteQueue &output() override { return sentinel_.output(); }
 
-    std::unique_ptr<ResolvedAddress> make_host(const ServerAddress &name);
     void ask();
     void listen_again();
     void ask_next(std::string_view what, std::string_view detail);
@@ -63,9 +62,7 @@ class SentinelMaster final : public AddressSource, AddressSource::Callbacks, Con
 
     AddressSource::Callbacks &callbacks_;
     const BackendConf &conf_;
-    std::vector<std::unique_ptr<ResolvedAddress>> sentinels_;
-    size_t next_ = 0;  // the Sentinel that is asked
-    size_t asked_ = 0; // how many were asked since locate()
+    ServersInTurn sentinels_;
     Locating locating_ = Locating::nothing;
     std::chrono::milliseconds timeout_{0};
     redis_client::Sentinel sentinel_;

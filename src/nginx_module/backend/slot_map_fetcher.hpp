@@ -8,9 +8,8 @@
 #include "../conf/configuration.hpp"
 #include "address_source.hpp"
 #include "connection.hpp"
-#include "resolved_address.hpp"
+#include "servers_in_turn.hpp"
 
-#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -43,7 +42,7 @@ class SlotMapFetcher final : AddressSource::Callbacks, Connection::Callbacks {
     void set_nodes(const std::vector<ServerAddress> &nodes);
 
     /// Returns the node that is asked, for logs.
-    std::string_view text() const { return hosts_[next_]->text(); }
+    std::string_view text() const { return servers_.current().text(); }
 
   private:
     void on_located() override;
@@ -55,16 +54,13 @@ class SlotMapFetcher final : AddressSource::Callbacks, Connection::Callbacks {
     void on_dismissed() override;
     redis_client::ByteQueue &output() override { return query_.output(); }
 
-    std::unique_ptr<ResolvedAddress> make_host(const ServerAddress &name);
     void ask();
     void ask_next(std::string_view what, std::string_view detail);
     void stop();
 
     Callbacks &callbacks_;
     const BackendConf &conf_;
-    std::vector<std::unique_ptr<ResolvedAddress>> hosts_; // the configured servers come first
-    size_t next_ = 0;
-    size_t asked_ = 0;
+    ServersInTurn servers_;
     bool is_fetching_ = false;
     redis_client::ClusterQuery query_;
     Connection connection_;
