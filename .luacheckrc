@@ -4,12 +4,13 @@ read_globals = { "redis", "struct", "KEYS", "ARGV" }
 
 -- What lua/one_check.lua gives a rule's file; each part of one is a script of its own.
 files["lua"] = {
+    read_globals = { "WANTED" },
     globals = { "now", "granted", "call", "pack", "unpack_state", "REPLY", "REPLY_FORMAT" },
     ignore = { "411", "421" }, -- so they may use the same names
 }
 files["lua/one_check.lua"] = { ignore = { "211" } } -- what the rules use
 files["lua/batch_of_checks.lua"] = {
-    globals = { "KEY_NAMES", "KEY_COUNT", "KEYS_OF_CHECK", "ANSWER_SIZE", "REPLY", "REPLY_FORMAT" },
+    globals = { "PARAMETERS", "KEY_COUNT", "ARGUMENTS_OF_CHECK", "ANSWER_SIZE", "REPLY", "REPLY_FORMAT" },
     ignore = { "211", "212", "213" },
 }
 files["lua/any_rules.lua"] = { ignore = { "211", "241", "331" } } -- the rules use and set them

@@ -39,6 +39,29 @@ if granted and fits and ARGV[2] ~= '0' then
 end
 REPLY[1], REPLY[2] = left, window_end - now
 
+-- lease
+-- ARGV[6]  the longest time for which units are leased
+-- WANTED   units to lease
+--
+-- REPLY[3]  units leased: at most an eighth of what is left
+-- REPLY[4]  for how long they can be used
+-- REPLY[5]  time until the window's end, which a return refers to
+
+local leased = 0
+if granted and fits then
+    leased = math.min(WANTED, math.floor(left / 8))
+end
+if leased > 0 then
+    taken = taken + ARGV[2]
+    if taken > 0 then
+        call('SETRANGE', KEYS[1], '8', pack('<d', taken + leased)) -- its expiry stays
+    else
+        call('SET', KEYS[1], pack('<dd', window_end, leased), 'PX', ARGV[4])
+    end
+end
+local left_of_window = window_end - now
+REPLY[3], REPLY[4], REPLY[5] = leased, math.min(ARGV[6], left_of_window), left_of_window
+
 -- refund
 -- ARGV[1]  cost
 -- ARGV[2]  the end of the window that was charged

@@ -7,7 +7,8 @@
 -- microseconds and a fraction in D-ths of one, where D is the least that makes T/N such a number.
 --
 -- KEYS[1]     five numbers, 8 bytes each: the time, its fraction, the D of that, how far refunds
---             ever moved the time back, modulo 2^51, and up to which time the key's expiry will do
+--             ever moved the time back, modulo 2^51, and up to which time the key's expiry will do.
+--             Once units were leased, a sixth: when the last lease ends
 -- ARGV[1..2]  cost times the interval: microseconds, fraction
 -- ARGV[3..4]  capacity times the interval: microseconds, fraction
 -- ARGV[5]     D
@@ -19,7 +20,7 @@
 
 local arrival, fraction, moved_back, expiry_serves = now, 0, 0, 0
 local state = call('GET', KEYS[1])
-if state and #state == 40 then -- anything else is not ours, or another version's: it counts as none
+if state and (#state == 40 or #state == 48) then -- anything else is not ours: it counts as none
     local whole, part, parts
     whole, part, parts, moved_back, expiry_serves = unpack_state('<ddddd', state)
     if not (moved_back < 2251799813685248 and expiry_serves < 9007199254740992) then
@@ -49,26 +50,59 @@ if granted and fits then
         if next_arrival <= expiry_serves then -- a SET would cost a tenth of the check more
             call('SETRANGE', KEYS[1], '0', pack('<ddd', next_arrival, next_fraction, ARGV[5]))
         else
+            local lease_end = state and #state == 48 and string.sub(state, 41) or ''
             call('SET', KEYS[1], pack('<ddddd', next_arrival, next_fraction, ARGV[5], moved_back,
-                now + ARGV[3]), 'PX', ARGV[6])
+                now + ARGV[3]) .. lease_end, 'PX', ARGV[6])
         end
     end
     arrival, fraction = next_arrival, next_fraction
 end
 REPLY[1], REPLY[2], REPLY[3] = fits and arrival - now or now - arrival - 1, fraction, moved_back
 
+-- lease
+-- ARGV[7]     the longest time for which units are leased, at most a quarter of ARGV[3]
+-- ARGV[8..9]  the interval: microseconds, fraction
+-- WANTED      units to lease, to 2^20
+--
+-- REPLY[4]  units leased: at most an eighth of what is left
+-- REPLY[5]  for how long they can be used
+-- REPLY[6]  how far the state then lies ahead, and REPLY[3]: what a return refers to
+--
+-- They are taken as if at the lease's end: what would have come back until then does not.
+
+local leased, lease_end = 0, now + ARGV[7]
+if granted and fits then
+    local interval = ARGV[8] + ARGV[9] / ARGV[5]
+    leased = math.min(WANTED, math.floor((now + ARGV[3] - arrival) / interval / 8))
+end
+if leased > 0 then
+    if lease_end > arrival then
+        arrival, fraction = lease_end, 0
+    end
+    fraction = fraction + leased * ARGV[9]
+    arrival, fraction = arrival + leased * ARGV[8] + math.floor(fraction / ARGV[5]), fraction % ARGV[5]
+    if state and #state == 48 then
+        lease_end = math.max(lease_end, (unpack_state('<d', state, 41)))
+    end
+    call('SET', KEYS[1], pack('<dddddd', arrival, fraction, ARGV[5], moved_back, now + ARGV[3],
+        lease_end), 'PX', ARGV[6])
+end
+REPLY[4], REPLY[5], REPLY[6] = leased, tonumber(ARGV[7]), arrival - now + moved_back
+
 -- refund
 -- ARGV[1..2]  cost times the interval: microseconds, fraction
 -- ARGV[3]     D
 -- ARGV[4]     the time to which the charge led, if refunds did not move it
 --
--- What has come back of itself since the charge is not given a second time. A refund of what was
--- taken before the charge moves the charge's own end, too.
+-- What has come back of itself since the charge is not given a second time, nor what would have come
+-- back until the last lease ends. A refund of what was taken before the charge moves the charge's own
+-- end, too.
 
 local state = call('GET', KEYS[1])
-if state and #state == 40 then
+if state and (#state == 40 or #state == 48) then
     local arrival, fraction, parts, moved_back = unpack_state('<dddd', state)
-    local still_taken = ARGV[4] - moved_back - now
+    local lease_end = #state == 48 and unpack_state('<d', state, 41) or 0
+    local still_taken = ARGV[4] - moved_back - math.max(now, lease_end)
     if still_taken >= 1125899906842624 then
         still_taken = still_taken - 2251799813685248 -- the fourth number began anew
     end

@@ -70,8 +70,8 @@ if granted and fits and ARGV[2] ~= '0' then
     end
     -- the expiry is put off once in an eighth of the window, for so much longer
     local is_due = not newest or newest < now - now % (ARGV[3] / 8)
-    if not newest or newest <= now then -- else the clock stepped back: the list stays in order
-        newest = now
+    if not newest or newest <= now then -- else units are leased, or the clock stepped back: the list
+        newest = now                    -- stays in order
     end
     local entry = string.format('%d', newest)
     if ARGV[2] == '1' then
@@ -89,8 +89,42 @@ newest = newest or horizon
 if newest == horizon then oldest = horizon end
 REPLY[1], REPLY[2], REPLY[3], REPLY[4] = left, oldest - horizon, newest - horizon, wait
 
+-- lease
+-- ARGV[5]  the longest time for which units are leased, at most a quarter of the window
+-- WANTED   units to lease
+--
+-- REPLY[5]  units leased: at most an eighth of what is left, and at most 1000
+-- REPLY[6]  for how long they can be used
+-- REPLY[7]  time until that of their entries, which a return refers to
+--
+-- They are written as if they were taken at the lease's end. So each window has them that has a unit
+-- granted of them. Until then no check puts the key's expiry off, so it is put off for so much longer.
+
+local leased, lease_end = 0, now + ARGV[5]
+if granted and fits then
+    leased = math.min(WANTED, math.floor(left / 8), 1000)
+end
+if newest > lease_end then
+    lease_end = newest
+end
+if leased > 0 then
+    if expired < 0 and ARGV[2] == '0' then
+        call('UNLINK', KEYS[1])
+    end
+    local entry, entries = string.format('%d', lease_end), {}
+    for i = 1, leased do entries[i] = entry end
+    call('RPUSH', KEYS[1], unpack(entries))
+    call('PEXPIRE', KEYS[1], ARGV[4] + math.ceil(math.min(lease_end - now, ARGV[3] / 4) / 1000))
+end
+REPLY[5], REPLY[6], REPLY[7] = leased, tonumber(ARGV[5]), lease_end - now
+
 -- refund
 -- ARGV[1]  cost
--- ARGV[2]  the time of the entries
+-- ARGV[2]  window
+-- ARGV[3]  the time of the entries
+--
+-- Entries that no longer count are at the far end of the list, where it takes long to find them.
 
-call('LREM', KEYS[1], '-' .. ARGV[1], ARGV[2])
+if now - ARGV[2] < tonumber(ARGV[3]) then
+    call('LREM', KEYS[1], '-' .. ARGV[1], ARGV[3])
+end

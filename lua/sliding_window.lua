@@ -60,6 +60,28 @@ if granted and fits and ARGV[2] ~= '0' then
 end
 REPLY[1], REPLY[2], REPLY[3] = fits and previous or -1 - previous, current, elapsed
 
+-- lease
+-- ARGV[5]  the longest time for which units are leased
+-- WANTED   units to lease
+--
+-- REPLY[4]  units leased: at most an eighth of what is left
+-- REPLY[5]  for how long they can be used
+-- REPLY[6]  time until the window's start, which a return refers to: it is not positive
+
+local leased = 0
+if granted and fits then
+    -- what rounding may do to the quotient is far less than an eighth
+    leased = math.min(WANTED, math.floor((ARGV[1] - current - previous * (overlap / window)) / 8))
+end
+if leased > 0 then
+    if is_stored or ARGV[2] ~= '0' then
+        call('SETRANGE', KEYS[1], '8', pack('<d', current + leased)) -- its expiry stays
+    else
+        call('SET', KEYS[1], pack('<ddd', start, leased, previous), 'PX', ARGV[4])
+    end
+end
+REPLY[4], REPLY[5], REPLY[6] = math.max(leased, 0), math.min(ARGV[5], overlap), -elapsed
+
 -- refund
 -- ARGV[1]  cost
 -- ARGV[2]  window

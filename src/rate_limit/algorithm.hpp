@@ -49,11 +49,12 @@ struct AlgorithmTraits {
     Algorithm algorithm;
     std::string_view name; // in configurations, Redis keys and metrics
     const AlgorithmFamily &family;
-    size_t reply_length; // REPLY numbers of the script
+    size_t reply_length; // REPLY numbers of the script, without those of a lease
     Burst burst = Burst::none;
     bool takes_aligned = false;
     bool takes_delay = false;
     bool needs_window = true; // else `window=` may be left out
+    bool leases = true;       // whether its script can lease units
     uint64_t largest_limit = largest_number;
     uint64_t largest_cost = largest_number;
 };
@@ -94,7 +95,8 @@ inline constexpr std::array algorithm_table = {
                     .name = "concurrency",
                     .family = concurrency_family,
                     .reply_length = 1,
-                    .needs_window = false},
+                    .needs_window = false,
+                    .leases = false},
 };
 
 static_assert(is_in_order(algorithm_table, &AlgorithmTraits::algorithm));
@@ -108,6 +110,9 @@ constexpr size_t reply_length(Algorithm algorithm) {
 }
 inline constexpr size_t longest_reply =
     std::ranges::max_element(algorithm_table, {}, &AlgorithmTraits::reply_length)->reply_length;
+/// How many more REPLY numbers there are where units are leased: the units, for how long they can
+/// be used, and what their return refers to, counted from the time of the check.
+inline constexpr size_t lease_reply_length = 3;
 
 inline constexpr auto all_algorithms = [] {
     std::array<Algorithm, algorithm_table.size()> all{};

@@ -46,6 +46,9 @@ struct AlgorithmFamily {
     /// The first numbers of the script's ARGV, those before the time to live of the key.
     ScriptArguments (*check_arguments)(const Quota &quota);
 
+    /// The ARGV of the script's lease that follow the longest time of a lease.
+    ScriptArguments (*lease_arguments)(const Quota &quota);
+
     /// The ARGV of the script's refund, without the receipt, which is its last one.
     ScriptArguments (*refund_arguments)(const Quota &quota);
 

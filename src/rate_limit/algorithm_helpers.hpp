@@ -55,6 +55,15 @@ inline ScriptArguments cost_alone(const Quota &quota) {
     return {quota.to_charge()};
 }
 
+/// The arguments of a refund that depends on when the units were charged.
+inline ScriptArguments cost_and_window(const Quota &quota) {
+    return {quota.to_charge(), word_of(quota.window)};
+}
+
+inline ScriptArguments no_arguments(const Quota & /*quota*/) {
+    return {};
+}
+
 /// Makes a local decision of the numbers that the script would have replied with. `values` are to
 /// be kept if the rule grants and takes something.
 LocalDecision decision_of_reply(const Quota &quota, RuleReply reply, std::chrono::microseconds now,

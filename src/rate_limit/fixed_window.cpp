@@ -95,6 +95,7 @@ constinit const AlgorithmFamily fixed_window_family = {
         },
     .letter = 'f',
     .check_arguments = limit_cost_and_window,
+    .lease_arguments = no_arguments,
     .refund_arguments = cost_alone,
     .longest_state = [](const Quota &quota) -> microseconds { return quota.window; },
     .verdict_of_reply = verdict_of,

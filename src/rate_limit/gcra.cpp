@@ -117,6 +117,10 @@ constinit const AlgorithmFamily gcra_family = {
     .script = [] { return embedded(redis_rate_limit_lua_gcra, redis_rate_limit_lua_gcra_end); },
     .letter = 'g',
     .check_arguments = check_arguments,
+    .lease_arguments = [](const Quota &quota) -> ScriptArguments {
+        const BucketTime interval = time_of_units(Interval(quota), 1);
+        return {interval.us, interval.fraction};
+    },
     .refund_arguments = refund_arguments,
     .longest_state = [](const Quota &quota) { return quota.refill(); },
     .verdict_of_reply = verdict_of,

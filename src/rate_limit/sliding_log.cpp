@@ -184,7 +184,8 @@ constinit const AlgorithmFamily sliding_log_family = {
         },
     .letter = 'l',
     .check_arguments = limit_cost_and_window,
-    .refund_arguments = cost_alone,
+    .lease_arguments = no_arguments,
+    .refund_arguments = cost_and_window,
     // The script puts the expiry off once in an eighth of the window.
     .longest_state = [](const Quota &quota) { return microseconds(quota.window) * 9 / 8; },
     .verdict_of_reply = verdict_of,

@@ -187,9 +187,8 @@ constinit const AlgorithmFamily sliding_window_family = {
         },
     .letter = 's',
     .check_arguments = limit_cost_and_window,
-    .refund_arguments = [](const Quota &quota) -> ScriptArguments {
-        return {quota.to_charge(), word_of(quota.window)};
-    },
+    .lease_arguments = no_arguments,
+    .refund_arguments = cost_and_window,
     // What was taken in a window counts in the next one, too.
     .longest_state = [](const Quota &quota) { return 2 * microseconds(quota.window); },
     .verdict_of_reply = verdict_of,

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 namespace redis_client {
 
@@ -14,7 +15,23 @@ namespace {
 
 constexpr size_t number_size = sizeof(int64_t);
 constexpr int64_t latest_time = int64_t{1} << 53; // of whole numbers in Lua
-using Numbers = std::array<int64_t, rate_limit::longest_reply>;
+using Numbers = std::array<int64_t, rate_limit::longest_reply + rate_limit::lease_reply_length>;
+
+size_t reply_length(const Charge &charge) {
+    return rate_limit::reply_length(charge.quota.algorithm) +
+           (charge.may_lease ? rate_limit::lease_reply_length : 0);
+}
+
+/// Reads the last numbers of a rule's reply. Returns nothing if no script of ours leases that.
+std::optional<Leased> read_lease(rate_limit::RuleReply reply, const Charge &charge, int64_t time) {
+    if (reply[0] < 0 || static_cast<uint64_t>(reply[0]) > charge.wanted ||
+        (reply[0] > 0 && !charge.is_charged)) {
+        return std::nullopt;
+    }
+    return Leased{.units = static_cast<uint64_t>(reply[0]),
+                  .usable_for = std::chrono::microseconds(reply[1]),
+                  .receipt = time + reply[2]};
+}
 
 /// Takes a number, its lowest byte first.
 int64_t take_number(std::string_view &bytes) {
@@ -29,7 +46,7 @@ int64_t take_number(std::string_view &bytes) {
 size_t answer_size(std::span<const Charge> charges) {
     size_t numbers = 1; // the time of the check
     for (const Charge &charge : charges) {
-        numbers += rate_limit::reply_length(charge.quota.algorithm);
+        numbers += reply_length(charge);
     }
     return numbers * number_size;
 }
@@ -46,22 +63,29 @@ AnswerState read_answer(std::string_view answer, std::span<Charge> charges) {
     }
     bool all_grant = true;
     for (size_t i = 0; i < charges.size(); ++i) {
-        const size_t length = rate_limit::reply_length(charges[i].quota.algorithm);
-        for (size_t n = 0; n < length; ++n) {
+        for (size_t n = 0; n < reply_length(charges[i]); ++n) {
             numbers[i][n] = take_number(answer);
         }
         all_grant = all_grant && (charges[i].dry_run || rate_limit::is_granted(numbers[i]));
     }
     for (size_t i = 0; i < charges.size(); ++i) {
         Charge &charge = charges[i];
-        const rate_limit::RuleReply reply(numbers[i].data(),
-                                          rate_limit::reply_length(charge.quota.algorithm));
+        const rate_limit::RuleReply all(numbers[i].data(), reply_length(charge));
+        const rate_limit::RuleReply reply =
+            all.first(rate_limit::reply_length(charge.quota.algorithm));
         charge.is_charged = all_grant && rate_limit::is_granted(reply);
         const auto verdict = rate_limit::verdict_of_reply(charge.quota, reply, charge.is_charged);
-        if (!verdict) {
-            std::ranges::for_each(charges, [](Charge &one) { one.is_charged = false; });
+        const auto leased =
+            charge.may_lease ? read_lease(all.last<rate_limit::lease_reply_length>(), charge, time)
+                             : Leased{};
+        if (!verdict || !leased) {
+            for (Charge &one : charges) {
+                one.is_charged = false;
+                one.leased = {};
+            }
             return AnswerState::impossible;
         }
+        charge.leased = *leased;
         charge.verdict = *verdict;
         charge.receipt = rate_limit::receipt_of_reply(charge.quota, reply, time);
     }

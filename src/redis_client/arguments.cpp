@@ -9,8 +9,8 @@ namespace {
 using rate_limit::Quota;
 using std::chrono::microseconds;
 
-// Behind the numbers stand the time to live, and how windows are aligned.
-static_assert(rate_limit::ScriptArguments::most + 2 <= WireWords::most);
+// Behind the numbers stand the time to live, how windows are aligned, and what a lease needs.
+static_assert(rate_limit::ScriptArguments::most + 4 <= WireWords::most);
 
 void add(WireWords &words, const rate_limit::ScriptArguments &arguments) {
     for (size_t i = 0; i < arguments.count; ++i) {
@@ -33,6 +33,13 @@ WireWords check_arguments(const Quota &quota, bool aligned) {
     if (traits.takes_aligned) {
         words.add(aligned ? "aligned" : "first");
     }
+    return words;
+}
+
+WireWords leasing_arguments(const Quota &quota, bool aligned, microseconds longest_lease) {
+    WireWords words = check_arguments(quota, aligned);
+    words.add(static_cast<uint64_t>(longest_lease.count()));
+    add(words, rate_limit::traits_of(quota.algorithm).family.lease_arguments(quota));
     return words;
 }
 

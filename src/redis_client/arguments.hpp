@@ -12,6 +12,11 @@ namespace redis_client {
 /// among them.
 WireWords check_arguments(const rate_limit::Quota &quota, bool aligned);
 
+/// Returns the arguments for a check that may lease units, but for how many: `longest_lease` is for
+/// how long at most, up to a quarter of the time in which the whole capacity comes back.
+WireWords leasing_arguments(const rate_limit::Quota &quota, bool aligned,
+                            std::chrono::microseconds longest_lease);
+
 /// Returns the arguments for a refund of what a charge by this quota took. `receipt` is
 /// receipt_of_reply().
 WireWords refund_arguments(const rate_limit::Quota &quota, int64_t receipt);

@@ -18,20 +18,36 @@ namespace redis_client {
 
 using rate_limit::Failure;
 
+/// The most units that one call leases. Products of them and of the fractions of an interval stay
+/// exact in Lua.
+inline constexpr uint64_t most_leased = uint64_t{1} << 20;
+
+/// Units that Redis has charged in advance.
+struct Leased {
+    uint64_t units = 0;
+    std::chrono::microseconds usable_for{0}; // counted from when the check was sent
+    int64_t receipt = 0;                     // names them in a return
+};
+
 /// One rule's part of a check. Its owner is whoever asks. It stays where it is, with all that it
 /// refers to, until the check is answered or abandoned.
 struct Charge {
     rate_limit::Quota quota;
     bool dry_run = false; // a dry run never keeps the other charges from being made
     std::string_view redis_key;
-    uint16_t hash_slot = 0;               // of a cluster; all charges of a check are in one
-    const WireWords *arguments = nullptr; // checks that share check_arguments() go together
+    uint16_t hash_slot = 0; // of a cluster; all charges of a check are in one
+    // Of check_arguments(), or of leasing_arguments() if it may lease. Checks that share them go
+    // together.
+    const WireWords *arguments = nullptr;
+    bool may_lease = false;
+    uint64_t wanted = 0; // units to lease if the check is granted, to most_leased
 
     // What Redis answered:
     rate_limit::Verdict verdict;
     bool is_charged = false;
     int64_t receipt = 0;      // names the charge in a refund
     Permit *permit = nullptr; // what a `concurrency` rule was charged, to be given back
+    Leased leased;
 };
 
 /// Whoever waits for the answer of a check is told here.

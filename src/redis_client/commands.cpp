@@ -6,6 +6,8 @@ namespace redis_client {
 
 namespace {
 
+constexpr size_t longest_number = 20;
+
 /// A command with room for `words` more words of `bytes` bytes after the script and the number of
 /// keys.
 class ScriptCommand : public CommandWriter {
@@ -30,7 +32,9 @@ std::string_view permit_name(const Charge &charge) {
 ScriptShape shape_of(std::span<const Charge> charges) {
     ScriptShape shape;
     for (const Charge &charge : charges) {
-        shape.add({.algorithm = charge.quota.algorithm, .dry_run = charge.dry_run});
+        shape.add({.algorithm = charge.quota.algorithm,
+                   .dry_run = charge.dry_run,
+                   .may_lease = charge.may_lease});
     }
     return shape;
 }
@@ -42,7 +46,8 @@ bool write_checks(ByteQueue &out, const Script &script, Sending sending, const C
     for (const Command *check = &first; check != nullptr; check = check->next_in_batch) {
         for (const Charge &charge : check->charges) {
             ++keys;
-            bytes += charge.redis_key.size();
+            words += charge.may_lease ? 1 : 0;
+            bytes += charge.redis_key.size() + (charge.may_lease ? longest_number : 0);
         }
     }
     for (const Charge &charge : first.charges) {
@@ -74,6 +79,13 @@ bool write_checks(ByteQueue &out, const Script &script, Sending sending, const C
             command.word(charge.permit->name);
         }
     }
+    for (const Command *check = &first; check != nullptr; check = check->next_in_batch) {
+        for (const Charge &charge : check->charges) {
+            if (charge.may_lease) {
+                command.word(charge.wanted);
+            }
+        }
+    }
     return true;
 }
 
@@ -100,7 +112,6 @@ bool write_refund(ByteQueue &out, const Script &script, const Charge &charge) {
 }
 
 bool write_renewal(ByteQueue &out, const Script &script, std::span<Permit *const> permits) {
-    constexpr size_t longest_number = 20;
     size_t bytes = 0;
     for (const Permit *permit : permits) {
         bytes += permit->redis_key.size() + permit->name.size() + 2 * longest_number;

@@ -24,7 +24,9 @@ std::string_view take_until(std::string_view &text, std::string_view line) {
 LuaSource cut(std::string_view text) {
     LuaSource source;
     source.check = take_until(text, "\n-- charge\n");
-    source.charge = take_until(text, "\n-- refund\n");
+    std::string_view charge = take_until(text, "\n-- refund\n");
+    source.charge = take_until(charge, "\n-- lease\n");
+    source.lease = charge;
     source.refund = take_until(text, "\n-- renew\n");
     source.renew = text;
     return source;

@@ -1,5 +1,5 @@
-// The files of lua/, cut at their `-- charge`, `-- refund` and `-- renew` lines. Those of
-// algorithms are embedded by their families in src/rate_limit.
+// The files of lua/, cut at their `-- charge`, `-- lease`, `-- refund` and `-- renew` lines. Those
+// of algorithms are embedded by their families in src/rate_limit.
 #pragma once
 
 #include "../rate_limit/rule.hpp"
@@ -12,6 +12,7 @@ namespace redis_client {
 struct LuaSource {
     std::string_view check;
     std::string_view charge;
+    std::string_view lease;
     std::string_view refund;
     std::string_view renew;
 };

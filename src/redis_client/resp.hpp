@@ -23,7 +23,7 @@ class WireWords {
     std::string_view bytes() const { return {bytes_.data(), size_}; }
     size_t count() const { return count_; }
 
-    static constexpr size_t most = 7;
+    static constexpr size_t most = 9;
 
   private:
     static constexpr size_t longest_word = 20 + sizeof("$20\r\n\r\n") - 1;

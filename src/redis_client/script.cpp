@@ -106,10 +106,11 @@ class Renumbering {
 };
 
 /// `KEYS[i + 0], KEYS[i + 1]`
-std::string list(std::string_view before, size_t first, size_t count, std::string_view after = {}) {
+std::string list(const std::string &before, size_t first, size_t count,
+                 std::string_view after = {}) {
     std::string names;
     for (size_t i = first; i < first + count; ++i) {
-        names += (i == first ? "" : ", ") + std::string(before) + std::to_string(i);
+        names += (i == first ? "" : ", ") + before + std::to_string(i);
         names += after;
     }
     return names;
@@ -122,36 +123,63 @@ void replace(std::string &text, std::string_view what, std::string_view by) {
     }
 }
 
-/// Puts all rules of the shape into a frame.
-Script assemble(const ScriptShape &shape, const LuaFrame &frame, Renumbering renumbering) {
+constexpr Renumbering::NewText as_argument{"ARGV[", "]"};
+constexpr Renumbering::NewText as_local_reply{"reply_", ""};
+
+/// How many checks one call of a script decides.
+enum class ChecksOfCall { one, many };
+
+/// Puts all rules of the shape into the frame of lua/one_check.lua or lua/batch_of_checks.lua.
+Script assemble(const ScriptShape &shape, ChecksOfCall checks_of_call) {
+    const bool is_batch = checks_of_call == ChecksOfCall::many;
+    const LuaFrame frame = is_batch ? lua_batch_of_checks() : lua_one_check();
+    Renumbering renumbering(is_batch ? Renumbering::NewText{"key_", ""}
+                                     : Renumbering::NewText{"KEYS[", "]"},
+                            as_argument, as_local_reply);
     std::string checks;
     std::string charges;
-    for (const auto &[algorithm, dry_run] : shape.parts()) {
+    size_t leasing = 0;
+    for (const auto &[algorithm, dry_run, may_lease] : shape.parts()) {
         const LuaSource source = lua_source(algorithm);
         checks += renumbering.apply(without_comments(source.check));
         checks += dry_run ? "do\n" : "granted = granted and fits\ndo\n";
-        charges.insert(0, "end\n" + renumbering.apply(without_comments(source.charge)));
+        std::string charge = renumbering.apply(without_comments(source.charge));
+        if (may_lease) {
+            std::string lease = renumbering.apply(without_comments(source.lease));
+            replace(lease, "WANTED", "wanted_" + std::to_string(++leasing));
+            charge += lease;
+        }
+        charges.insert(0, "end\n" + charge);
         renumbering.next_rule();
     }
     const std::string replies = list("reply_", 1, renumbering.replies());
-    std::string text = without_comments(frame.head) + "local " + replies + "\n" + checks + charges +
-                       without_comments(frame.tail);
+    const size_t keys = shape.parts().size();
+    const size_t arguments = renumbering.arguments();
+    std::string parameters = list("key_", 1, keys);
+    std::string of_check = list("KEYS[i + ", 0, keys, "]");
+    std::string wanted;
+    if (leasing > 0) {
+        wanted = "local " + list("wanted_", 1, leasing) + " = " +
+                 list("ARGV[", arguments + 1, leasing, "]") + "\n";
+        parameters += ", " + list("wanted_", 1, leasing);
+        of_check += ", " + list("ARGV[(i - 1) / " + std::to_string(keys) + " * " +
+                                    std::to_string(leasing) + " + ",
+                                arguments + 1, leasing, "]");
+    }
+    std::string text = without_comments(frame.head) + (is_batch ? "" : wanted) + "local " +
+                       replies + "\n" + checks + charges + without_comments(frame.tail);
     std::string format = "'<i8";
     for (size_t i = 0; i < renumbering.replies(); ++i) {
         format += "i8";
     }
     replace(text, "REPLY_FORMAT", format + "'");
     replace(text, "REPLY", replies);
-    const size_t keys = shape.parts().size();
-    replace(text, "KEY_NAMES", list("key_", 1, keys));
+    replace(text, "PARAMETERS", parameters);
     replace(text, "KEY_COUNT", std::to_string(keys));
-    replace(text, "KEYS_OF_CHECK", list("KEYS[i + ", 0, keys, "]"));
+    replace(text, "ARGUMENTS_OF_CHECK", of_check);
     replace(text, "ANSWER_SIZE", std::to_string(8 * (1 + renumbering.replies())));
     return Script(text);
 }
-
-constexpr Renumbering::NewText as_argument{"ARGV[", "]"};
-constexpr Renumbering::NewText as_local_reply{"reply_", ""};
 
 /// Names the function of an algorithm's family in lua/any_rules.lua.
 char letter_of(Algorithm algorithm) {
@@ -182,11 +210,13 @@ bool ScriptShape::has(Algorithm algorithm) const {
 
 uint64_t ScriptShape::code() const {
     constexpr unsigned bits_of_part = 5;
-    static_assert(2 * rate_limit::all_algorithms.size() + 1 < 1U << bits_of_part);
+    constexpr size_t algorithms = rate_limit::all_algorithms.size();
+    static_assert(4 * algorithms < 1U << bits_of_part);
     static_assert(bits_of_part * most_rules < 64);
     uint64_t code = 0;
-    for (const auto &[algorithm, dry_run] : parts()) {
-        const uint64_t part = 2 * (1 + static_cast<uint64_t>(algorithm)) + (dry_run ? 1 : 0);
+    for (const auto &[algorithm, dry_run, may_lease] : parts()) {
+        const uint64_t kind = (dry_run ? 1 : 0) + (may_lease ? 2 : 0);
+        const uint64_t part = 1 + static_cast<uint64_t>(algorithm) + algorithms * kind;
         code = code << bits_of_part | part; // never 0, so that the count shows, too
     }
     return code;
@@ -201,13 +231,11 @@ std::string_view ScriptShape::letters(Letters &out) const {
 }
 
 Script check_script(const ScriptShape &shape) {
-    return assemble(shape, lua_one_check(),
-                    Renumbering({"KEYS[", "]"}, as_argument, as_local_reply));
+    return assemble(shape, ChecksOfCall::one);
 }
 
 Script batch_script(const ScriptShape &shape) {
-    return assemble(shape, lua_batch_of_checks(),
-                    Renumbering({"key_", ""}, as_argument, as_local_reply));
+    return assemble(shape, ChecksOfCall::many);
 }
 
 Script any_rules_script() {

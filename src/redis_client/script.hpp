@@ -23,14 +23,17 @@ struct Script {
 
 /// The most rules that one check may hold together: Lua has room for 200 local names.
 inline constexpr size_t most_rules = 12;
+/// The most of them that may lease units in one check, for the same reason.
+inline constexpr size_t most_leasing_rules = 8;
 
-/// What the script of a check is made for: the algorithms of its rules, and which of them are dry
-/// runs, in order.
+/// What the script of a check is made for: the algorithms of its rules in order, which of them are
+/// dry runs, and which may lease units.
 class ScriptShape {
   public:
     struct Part {
         rate_limit::Algorithm algorithm;
-        bool dry_run;
+        bool dry_run = false;
+        bool may_lease = false;
         bool operator==(const Part &) const = default;
     };
 
@@ -52,10 +55,12 @@ class ScriptShape {
 };
 
 /// Checks all rules of the shape, and charges them if all grant that are no dry runs. KEYS and ARGV
-/// are those of the rules, one after another.
+/// are those of the rules, one after another; then come the units that each rule is to lease that
+/// may.
 Script check_script(const ScriptShape &shape);
 
-/// Does the same for any number of checks in one batch. They share the ARGV of one check.
+/// Does the same for any number of checks in one batch. They share the ARGV of one check, but for
+/// the units to lease.
 Script batch_script(const ScriptShape &shape);
 
 /// Gives the units of one charge back.
@@ -74,6 +79,7 @@ class ScriptLibrary {
     ScriptLibrary();
 
     void add(const ScriptShape &shape);
+    bool has(const ScriptShape &shape) const { return scripts_.contains(shape.code()); }
 
     /// Returns the script of one check: the one for its shape, or else the one for any rules.
     const Script &check(const ScriptShape &shape) const;

@@ -24,7 +24,7 @@ bool can_share_batch(const Command &check, const Command &other) {
 size_t work_of(const Charge &charge) {
     constexpr uint64_t entries_like_one_charge = 16;
     const bool is_log = charge.quota.algorithm == rate_limit::Algorithm::sliding_log;
-    return 1 + (is_log ? charge.quota.cost / entries_like_one_charge : 0);
+    return 1 + (is_log ? (charge.quota.cost + charge.wanted) / entries_like_one_charge : 0);
 }
 
 /// A run is to stay below a millisecond, and its answers within a reply.

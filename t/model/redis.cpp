@@ -53,6 +53,15 @@ Charge charge_of(const rate_limit::Quota &quota, bool aligned, std::string_view 
     return charge;
 }
 
+Charge leasing_charge_of(const rate_limit::Quota &quota, bool aligned, std::string_view key,
+                         std::chrono::microseconds longest_lease, uint64_t wanted) {
+    Charge charge = charge_of(quota, aligned, key);
+    charge.arguments = shared(redis_client::leasing_arguments(quota, aligned, longest_lease));
+    charge.may_lease = true;
+    charge.wanted = wanted;
+    return charge;
+}
+
 Redis::Redis()
     : context_(redisConnect("127.0.0.1", std::atoi(std::getenv("RATE_LIMIT_REDIS_PORT")))) {
     command({"FLUSHALL"});

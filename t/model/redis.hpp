@@ -8,6 +8,7 @@
 
 #include <hiredis/hiredis.h>
 
+#include <chrono>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -39,6 +40,11 @@ class Clock {
 /// rules share.
 redis_client::Charge charge_of(const rate_limit::Quota &quota, bool aligned, std::string_view key,
                                redis_client::Permit *permit = nullptr);
+
+/// The same, of a rule that may lease units for so long: so many, if the charge is granted.
+redis_client::Charge leasing_charge_of(const rate_limit::Quota &quota, bool aligned,
+                                       std::string_view key,
+                                       std::chrono::microseconds longest_lease, uint64_t wanted);
 
 /// What Redis keeps under a key.
 struct State {

@@ -52,8 +52,40 @@ TEST(Answer, HasATimeAndTheNumbersOfEachRule) {
     EXPECT_EQ(answer_size(charges), 8 * 8u);
 }
 
+/// A fixed window whose check asks for so many units more.
+Charge leasing_charge(uint64_t wanted) {
+    Charge charge = charge_of(Algorithm::fixed_window);
+    charge.may_lease = true;
+    charge.wanted = wanted;
+    return charge;
+}
+
+TEST(Answer, TellsWhatWasLeased) {
+    std::vector<Charge> charges = {leasing_charge(5), charge_of(Algorithm::sliding_log)};
+    EXPECT_EQ(answer_size(charges), (1 + 2 + 3 + 4) * 8u);
+    EXPECT_EQ(read(charges, {{40, 7'000'000, 4, 250'000, -3}, log_grants}), AnswerState::good);
+    EXPECT_EQ(charges[0].verdict.remaining, 40u);
+    EXPECT_EQ(charges[0].leased.units, 4u);
+    EXPECT_EQ(charges[0].leased.usable_for, 250ms);
+    EXPECT_EQ(charges[0].leased.receipt, now - 3);
+    EXPECT_EQ(charges[1].leased.units, 0u);
+}
+
+TEST(Answer, LeasesNoMoreThanWasWantedAndNothingWhereItDenies) {
+    for (const auto &reply : {std::vector<int64_t>{40, 7'000'000, 6, 250'000, 0},
+                              {40, 7'000'000, -1, 250'000, 0},
+                              {-1, 7'000'000, 1, 250'000, 0}}) {
+        std::vector<Charge> charges = {leasing_charge(3), leasing_charge(5)};
+        EXPECT_EQ(read(charges, {{40, 7'000'000, 3, 250'000, 0}, reply}), AnswerState::impossible);
+        EXPECT_FALSE(charges[0].is_charged);
+        EXPECT_EQ(charges[0].leased.units, 0u);
+    }
+}
+
 TEST(Answer, IsReadWholeAtItsLargest) {
-    const std::vector<Charge> charges(most_rules, charge_of(Algorithm::sliding_log));
+    Charge charge = charge_of(Algorithm::sliding_log);
+    charge.may_lease = true;
+    const std::vector<Charge> charges(most_rules, charge);
     EXPECT_LE(answer_size(charges), Reply::longest_text);
 }
 

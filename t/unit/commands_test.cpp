@@ -42,6 +42,25 @@ class CommandsTest : public testing::Test {
     ByteQueue out_;
 };
 
+TEST_F(CommandsTest, BatchEndsWithTheUnitsThatEachCheckWantsToLease) {
+    std::vector<Charge> charges[2];
+    Command checks[2];
+    for (size_t i = 0; i < 2; ++i) {
+        charges[i] = {charge_of(Algorithm::fixed_window, "a"),
+                      charge_of(Algorithm::sliding_window, "b"),
+                      charge_of(Algorithm::sliding_log, "c")};
+        charges[i][0].may_lease = charges[i][2].may_lease = true;
+        charges[i][0].wanted = 7 + i;
+        charges[i][2].wanted = 40 + i;
+        checks[i].charges = charges[i];
+    }
+    checks[0].next_in_batch = &checks[1];
+    EXPECT_TRUE(write_checks(out_, script, Sending::by_name, checks[0]));
+    const WireCommand command = sent();
+    EXPECT_EQ(WireCommand(command.end() - 4, command.end()), (WireCommand{"7", "40", "8", "41"}));
+    EXPECT_EQ(command.size(), 3 + 6 + 5 + 4 + 4 + 4u);
+}
+
 TEST_F(CommandsTest, CheckHasAllKeysAndThenAllArguments) {
     std::vector<Charge> charges = {charge_of(Algorithm::fixed_window, "a"),
                                    charge_of(Algorithm::concurrency, "b"),

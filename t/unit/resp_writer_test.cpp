@@ -77,6 +77,8 @@ TEST(CommandWriter, AddsWordsMadeBeforehand) {
     words.add("first");
     words.add(std::string(20, 'x'));
     words.add("\r\n\0"s);
+    words.add("8");
+    words.add("9");
     EXPECT_EQ(words.count(), WireWords::most);
 
     ByteQueue out;
@@ -84,8 +86,9 @@ TEST(CommandWriter, AddsWordsMadeBeforehand) {
     command.word("SET");
     command.wire(words);
     command.word("y");
-    EXPECT_EQ(out.bytes(), formatted_by_hiredis({"SET", "", "aligned", "18446744073709551615", "0",
-                                                 "first", std::string(20, 'x'), "\r\n\0"s, "y"}));
+    EXPECT_EQ(out.bytes(),
+              formatted_by_hiredis({"SET", "", "aligned", "18446744073709551615", "0", "first",
+                                    std::string(20, 'x'), "\r\n\0"s, "8", "9", "y"}));
 }
 
 TEST(CommandWriter, HoldsTheLongestWordsMadeBeforehand) {

@@ -49,9 +49,12 @@ TEST(LuaSource, IsTheFileCutIntoItsParts) {
     };
     for (const auto &[algorithm, name] : files) {
         const LuaSource source = lua_source(algorithm);
-        std::string whole = std::string(source.check) + "\n-- charge\n" +
-                            std::string(source.charge) + "\n-- refund\n" +
-                            std::string(source.refund);
+        std::string whole =
+            std::string(source.check) + "\n-- charge\n" + std::string(source.charge);
+        if (algorithm != Algorithm::concurrency) {
+            whole += "\n-- lease\n" + std::string(source.lease);
+        }
+        whole += "\n-- refund\n" + std::string(source.refund);
         if (algorithm == Algorithm::concurrency) {
             whole += "\n-- renew\n" + std::string(source.renew);
         }

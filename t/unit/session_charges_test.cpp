@@ -225,7 +225,9 @@ struct Refunded {
 
 const std::vector<Refunded> refunded = {
     {quota_of(Algorithm::fixed_window, 3), {40, 7'000'000}, {"3", "1700000007000000"}},
-    {quota_of(Algorithm::sliding_log, 3), {40, 0, 60'000'000, 0}, {"3", "1700000000000000"}},
+    {quota_of(Algorithm::sliding_log, 3),
+     {40, 0, 60'000'000, 0},
+     {"3", "60000000", "1700000000000000"}},
     {quota_of(Algorithm::sliding_window, 3),
      {1, 2, 15'000'000},
      {"3", "60000000", "1699999985000000"}},
