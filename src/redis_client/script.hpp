@@ -23,8 +23,8 @@ struct Script {
 
 /// The most rules that one check may hold together: Lua has room for 200 local names.
 inline constexpr size_t most_rules = 12;
-/// The most of them that may lease units in one check, for the same reason.
-inline constexpr size_t most_leasing_rules = 8;
+/// The most rules of a check that leases units, for the same reason.
+inline constexpr size_t most_rules_with_leases = 8;
 
 /// What the script of a check is made for: the algorithms of its rules in order, which of them are
 /// dry runs, and which may lease units.

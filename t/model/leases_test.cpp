@@ -267,21 +267,19 @@ TEST_P(LeasesTest, DifferFromCheckToCheckOfABatch) {
 TEST_P(LeasesTest, MayBeOfManyRulesOfACheck) {
     const Quota quota = quota_of(80, milliseconds(60'000), 80);
     std::vector<std::string> keys;
-    for (size_t i = 0; i < redis_client::most_rules; ++i) {
+    for (size_t i = 0; i < redis_client::most_rules_with_leases; ++i) {
         keys.push_back("k" + std::to_string(i));
     }
     std::vector<Charge> charges;
     for (const std::string &key : keys) {
-        const bool leases = charges.size() < redis_client::most_leasing_rules;
-        charges.push_back(leases ? leasing_charge_of(quota, false, key, microseconds(100'000), 2)
-                                 : charge_of(quota, false, key));
+        charges.push_back(leasing_charge_of(quota, false, key, microseconds(100'000), 2));
     }
     EXPECT_EQ(redis_.check(charges), "");
     std::vector<std::vector<Charge>> checks = {charges, charges};
     EXPECT_EQ(redis_.check_run(checks), std::vector<std::string>(2));
     for (const Charge &charge : checks.back()) {
         EXPECT_TRUE(charge.is_charged);
-        EXPECT_EQ(charge.leased.units, charge.wanted);
+        EXPECT_EQ(charge.leased.units, 2U);
     }
 }
 
