@@ -21,7 +21,7 @@ class ClusterMap {
         HashSlotSet serves;
     };
 
-    /// A cluster is made for so many nodes: see the specification that redirect.hpp names.
+    /// A cluster is made for so many nodes: see the specification that redirect_error.hpp names.
     static constexpr size_t most_masters = 1000;
 
     const std::vector<Master> &masters() const { return masters_; }

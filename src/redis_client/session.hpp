@@ -15,7 +15,7 @@
 #include "login.hpp"
 #include "pipeline.hpp"
 #include "problem.hpp"
-#include "redirect.hpp"
+#include "redirect_error.hpp"
 #include "resp.hpp"
 #include "send_queue.hpp"
 #include "session_group.hpp"
@@ -168,8 +168,10 @@ class Session {
     Progress take_login_reply(const Reply &reply, Time now);
     Progress take_reply(const Reply &reply, Time now);
     Progress take_verdicts(Command &first, const Reply &reply, Time now);
-    Progress take_error(Command &command, std::string_view error, Time now);
     Progress broken(std::string_view what, std::string_view redis_said = {});
+
+    // session_errors.cpp
+    Progress take_error(Command &command, std::string_view error, Time now);
     bool names_keys(std::string_view error) const;
     void send_in_full(Command &first, Time now);
     void send_apart(Command &first, Time now);

@@ -4,7 +4,7 @@
 //
 // Memory that says of itself that it is whole, though no table wrote it, is beyond the promise.
 
-#include "rate_limit/deny_table.hpp"
+#include "rate_limit/deny_cache.hpp"
 #include "rules.hpp"
 #include "targets.hpp"
 #include "unit/shared_table_test.hpp"
@@ -16,7 +16,7 @@
 namespace fuzz {
 namespace {
 
-using rate_limit::DenyTable;
+using rate_limit::DenyCache;
 using rate_limit::Hash;
 using rate_limit::OneBucket;
 using rate_limit::Record;
@@ -168,7 +168,7 @@ class Records {
 
 struct Denial {
     Verdict verdict;
-    DenyTable::CheckTimes times;
+    DenyCache::CheckTimes times;
 };
 
 Verdict take_denial(Input &input) {
@@ -235,7 +235,7 @@ class Denials {
     }
 
     Input &input_;
-    DenyTable table_;
+    DenyCache table_;
     bool is_whole_;
     Shadow<Denial> stored_;
 };

@@ -52,14 +52,14 @@ ngx_int_t ZoneMemory::attach(ngx_shm_zone_t *shared, const ZoneMemory *old) {
     const size_t rule_counters_size =
         rate_limit::RuleCounterTable::memory_for(most_rules(shared->shm.size));
     const size_t tables_size = size - sizeof(Layout) - rule_counters_size - top_keys_size;
-    const size_t deny_table_size = whole_lines(tables_size / 4 * 3);
+    const size_t deny_cache_size = whole_lines(tables_size / 4 * 3);
     map(reinterpret_cast<ngx_slab_pool_t *>(shared->shm.addr),
         new (memory) Layout{.seed = {},
                             .began = precise_now(),
                             .evictions = 0,
                             .rule_counters_size = rule_counters_size,
-                            .deny_table_size = deny_table_size,
-                            .local_table_size = tables_size - deny_table_size});
+                            .deny_cache_size = deny_cache_size,
+                            .local_table_size = tables_size - deny_cache_size});
     if (RAND_bytes(reinterpret_cast<unsigned char *>(&layout_->seed), sizeof(layout_->seed)) != 1) {
         ngx_log_error(NGX_LOG_EMERG, shared->shm.log, 0,
                       "redis_rate_limit_zone: no random numbers");
@@ -78,16 +78,16 @@ void ZoneMemory::map(ngx_slab_pool_t *pool, Layout *layout) {
     };
     rule_counters_ = rate_limit::RuleCounterTable(next(layout->rule_counters_size));
     top_keys_ = rate_limit::TopKeys(next(top_keys_size));
-    deny_table_ = rate_limit::DenyTable(next(layout->deny_table_size));
+    deny_cache_ = rate_limit::DenyCache(next(layout->deny_cache_size));
     local_table_ = rate_limit::SharedTable(next(layout->local_table_size));
 }
 
 size_t ZoneMemory::entries(std::chrono::microseconds now) const {
-    return deny_table_.table().count(now) + local_table_.count(now);
+    return deny_cache_.table().count(now) + local_table_.count(now);
 }
 
 size_t ZoneMemory::capacity() const {
-    return deny_table_.table().capacity() + local_table_.capacity();
+    return deny_cache_.table().capacity() + local_table_.capacity();
 }
 
 } // namespace nginx_module

@@ -3,7 +3,7 @@
 
 #include "../ngx.hpp"
 
-#include "../../rate_limit/deny_table.hpp"
+#include "../../rate_limit/deny_cache.hpp"
 #include "../../rate_limit/hash.hpp"
 #include "../../rate_limit/rule_counters.hpp"
 #include "../../rate_limit/shared_table.hpp"
@@ -28,7 +28,7 @@ class ZoneMemory {
     static size_t size_for(size_t rules);
 
     const rate_limit::HashSeed &seed() const { return layout_->seed; }
-    rate_limit::DenyTable deny_table() const { return deny_table_; }
+    rate_limit::DenyCache deny_cache() const { return deny_cache_; }
     rate_limit::RuleCounterTable rule_counters() const { return rule_counters_; }
     rate_limit::TopKeys top_keys() const { return top_keys_; }
 
@@ -58,7 +58,7 @@ class ZoneMemory {
         std::chrono::microseconds began;
         std::atomic<uint64_t> evictions;
         size_t rule_counters_size;
-        size_t deny_table_size;
+        size_t deny_cache_size;
         size_t local_table_size;
         alignas(rate_limit::SharedTable::Tags) std::byte tables[];
     };
@@ -69,7 +69,7 @@ class ZoneMemory {
     Layout *layout_ = nullptr;
     rate_limit::RuleCounterTable rule_counters_;
     rate_limit::TopKeys top_keys_;
-    rate_limit::DenyTable deny_table_;
+    rate_limit::DenyCache deny_cache_;
     rate_limit::SharedTable local_table_;
 };
 

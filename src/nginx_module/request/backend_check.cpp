@@ -3,7 +3,7 @@
 #include "../backend/backend.hpp"
 #include "../util.hpp"
 #include "abandoned_check.hpp"
-#include "deny_cache.hpp"
+#include "known_denials.hpp"
 #include "log_lines.hpp"
 #include "request_state.hpp"
 

@@ -5,13 +5,13 @@
 
 #include "../util.hpp"
 #include "applicable_rules.hpp"
-#include "charges.hpp"
 #include "decision.hpp"
-#include "deny_cache.hpp"
 #include "fallback.hpp"
+#include "known_denials.hpp"
 #include "log_lines.hpp"
 #include "request_state.hpp"
 #include "rule_outcomes.hpp"
+#include "shard_choice.hpp"
 
 #include <algorithm>
 

@@ -40,7 +40,7 @@ class RequestState final : Suspension::Callbacks {
     /// Returns the list of checks that were asked last.
     BackendCheck *checks() { return checks_; }
     /// Returns when they were asked and answered, as times of precise_now().
-    const rate_limit::DenyTable::CheckTimes &check_times() const { return check_times_; }
+    const rate_limit::DenyCache::CheckTimes &check_times() const { return check_times_; }
 
     /// Suspends the request for a time. Returns false if memory ran out.
     bool delay(std::chrono::microseconds time);
@@ -77,7 +77,7 @@ class RequestState final : Suspension::Callbacks {
     size_t unanswered_ = 0;
     bool is_rejected_ = false;
     bool was_delayed_ = false;
-    rate_limit::DenyTable::CheckTimes check_times_{};
+    rate_limit::DenyCache::CheckTimes check_times_{};
     std::chrono::microseconds time_asking_{0};
 };
 

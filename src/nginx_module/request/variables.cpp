@@ -1,6 +1,6 @@
 #include "variables.hpp"
 
-#include "../../rate_limit/headers.hpp"
+#include "../../rate_limit/header_values.hpp"
 #include "../util.hpp"
 #include "request_state.hpp"
 

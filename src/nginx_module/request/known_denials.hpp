@@ -1,4 +1,5 @@
-// The deny cache: denials of Redis that hold until some time, for all workers of this host.
+// The denials of Redis that all workers of this host know, see rate_limit/deny_cache.hpp: looking
+// them up, and remembering them.
 #pragma once
 
 #include "../ngx.hpp"
@@ -17,6 +18,6 @@ std::span<AppliedRule> find_denials(ngx_http_request_t *r, const AppliedRules &b
                                     std::span<AppliedRule> rules, std::chrono::microseconds now);
 
 /// Remembers the rule's verdict if it is a denial that may be cached. Times are of precise_now().
-void remember_denial(const AppliedRule &applied, const rate_limit::DenyTable::CheckTimes &times);
+void remember_denial(const AppliedRule &applied, const rate_limit::DenyCache::CheckTimes &times);
 
 } // namespace nginx_module

@@ -1,4 +1,4 @@
-#include "rate_limit/deny_table.hpp"
+#include "rate_limit/deny_cache.hpp"
 
 #include "shared_table_test.hpp"
 
@@ -10,17 +10,17 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::microseconds;
 
-class DenyTableTest : public testing::Test {
+class DenyCacheTest : public testing::Test {
   protected:
     struct alignas(SharedTable::Tags) {
         std::array<std::byte, 64> header;
         OneBucket bucket;
     } memory_{};
-    DenyTable table_{std::as_writable_bytes(std::span(&memory_, 1))};
+    DenyCache table_{std::as_writable_bytes(std::span(&memory_, 1))};
 };
 
 /// The times of a check that took no time.
-DenyTable::CheckTimes at(microseconds time) {
+DenyCache::CheckTimes at(microseconds time) {
     return {.asked = time, .answered = time};
 }
 
@@ -32,14 +32,14 @@ Verdict denied(microseconds retry_after, uint64_t remaining = 0) {
             .reset = retry_after * 2};
 }
 
-TEST_F(DenyTableTest, FindsNothingAtFirst) {
+TEST_F(DenyCacheTest, FindsNothingAtFirst) {
     for (const Hash &any : {Hash{0, 0}, Hash{1, 0}, Hash{0, 1}, hash(1)}) {
         EXPECT_EQ(table_.find(any, microseconds{0}, an_hour), std::nullopt);
         EXPECT_EQ(table_.find(any, start, an_hour), std::nullopt);
     }
 }
 
-TEST_F(DenyTableTest, FindsADenialUntilItsTimeLessDrift) {
+TEST_F(DenyCacheTest, FindsADenialUntilItsTimeLessDrift) {
     for (const microseconds wait : {microseconds{2}, microseconds{1500}, microseconds{1s},
                                     microseconds{60s}, microseconds{10min}}) {
         const microseconds held = wait - wait / 1000 - 1us;
@@ -53,14 +53,14 @@ TEST_F(DenyTableTest, FindsADenialUntilItsTimeLessDrift) {
     }
 }
 
-TEST_F(DenyTableTest, KnowsADenialForTheLongestTimeAtMost) {
+TEST_F(DenyCacheTest, KnowsADenialForTheLongestTimeAtMost) {
     table_.add(hash(1), denied(10min), at(start));
     EXPECT_TRUE(table_.find(hash(1), start + 60s - 1us, 60s));
     EXPECT_FALSE(table_.find(hash(1), start + 60s, 60s));
     EXPECT_TRUE(table_.find(hash(1), start + 60s, 61s)); // the caller says how old a denial may be
 }
 
-TEST_F(DenyTableTest, KeepsNoDenialThatEndsAtOnce) {
+TEST_F(DenyCacheTest, KeepsNoDenialThatEndsAtOnce) {
     table_.add(hash(1), denied(0us), at(start));
     table_.add(hash(1), denied(1us), at(start));
     table_.add(hash(1), {.decision = Decision::never}, at(start));
@@ -68,7 +68,7 @@ TEST_F(DenyTableTest, KeepsNoDenialThatEndsAtOnce) {
     EXPECT_FALSE(table_.may_hold(start));
 }
 
-TEST_F(DenyTableTest, MayHoldUntilTheLastOneEnds) {
+TEST_F(DenyCacheTest, MayHoldUntilTheLastOneEnds) {
     EXPECT_FALSE(table_.may_hold(start));
     table_.add(hash(1), denied(10s), at(start));
     table_.add(hash(2), denied(5s), at(start + 1s));
@@ -78,7 +78,7 @@ TEST_F(DenyTableTest, MayHoldUntilTheLastOneEnds) {
     EXPECT_FALSE(table_.find(hash(1), end, an_hour));
 }
 
-TEST_F(DenyTableTest, CountsDown) {
+TEST_F(DenyCacheTest, CountsDown) {
     table_.add(hash(1), denied(10s, 3), at(start));
     EXPECT_EQ(table_.find(hash(1), start, an_hour), denied(10s, 3));
     const microseconds passed = 4s - 4ms - 1us; // so much has passed at least by Redis's clock
@@ -91,7 +91,7 @@ TEST_F(DenyTableTest, CountsDown) {
 }
 
 // Redis may have decided just before it answered. A client that waits from then on waits enough.
-TEST_F(DenyTableTest, HoldsFromAskingAndTellsTimesFromTheAnswer) {
+TEST_F(DenyCacheTest, HoldsFromAskingAndTellsTimesFromTheAnswer) {
     table_.add(hash(1), denied(10s), {.asked = start, .answered = start + 1s});
     const auto found = table_.find(hash(1), start + 1s, an_hour);
     ASSERT_TRUE(found);
@@ -102,7 +102,7 @@ TEST_F(DenyTableTest, HoldsFromAskingAndTellsTimesFromTheAnswer) {
     EXPECT_FALSE(table_.find(hash(1), start + 10s, an_hour));
 }
 
-TEST_F(DenyTableTest, KeepsTheLastDenialOfAHash) {
+TEST_F(DenyCacheTest, KeepsTheLastDenialOfAHash) {
     for (uint64_t number = 1; number <= 8; ++number) {
         table_.add(hash(number), denied(10s), at(start));
     }

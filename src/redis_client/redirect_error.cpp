@@ -1,4 +1,4 @@
-#include "redirect.hpp"
+#include "redirect_error.hpp"
 
 #include "../rate_limit/text.hpp"
 #include "endpoint.hpp"

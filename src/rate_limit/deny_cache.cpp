@@ -1,4 +1,4 @@
-#include "deny_table.hpp"
+#include "deny_cache.hpp"
 
 #include <algorithm>
 
@@ -36,10 +36,10 @@ void raise(std::atomic<uint64_t> &largest, uint64_t value) {
 
 } // namespace
 
-DenyTable::DenyTable(std::span<std::byte> memory)
+DenyCache::DenyCache(std::span<std::byte> memory)
     : header_(reinterpret_cast<Header *>(memory.data())), table_(memory.subspan(sizeof(Header))) {}
 
-bool DenyTable::add(const Hash &hash, const Verdict &denied, const CheckTimes &times) {
+bool DenyCache::add(const Hash &hash, const Verdict &denied, const CheckTimes &times) {
     const microseconds holds_for = denied.retry_after - drift_of(denied.retry_after);
     if (holds_for <= microseconds::zero()) {
         return true;
@@ -55,11 +55,11 @@ bool DenyTable::add(const Hash &hash, const Verdict &denied, const CheckTimes &t
     return table_.store(hash, record);
 }
 
-bool DenyTable::may_hold(microseconds now) const {
+bool DenyCache::may_hold(microseconds now) const {
     return count(now) < header_->last_end.load(relaxed);
 }
 
-std::optional<Verdict> DenyTable::find(const Hash &hash, microseconds now,
+std::optional<Verdict> DenyCache::find(const Hash &hash, microseconds now,
                                        microseconds longest) const {
     const auto record = table_.find(hash, now);
     if (!record || record->time > now || now - record->time >= longest) {

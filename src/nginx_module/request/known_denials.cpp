@@ -1,7 +1,7 @@
-#include "deny_cache.hpp"
+#include "known_denials.hpp"
 
 #include "../../rate_limit/text.hpp"
-#include "charges.hpp"
+#include "shard_choice.hpp"
 
 #include <array>
 #include <cstring>
@@ -36,11 +36,11 @@ rate_limit::Hash hash_of(const AppliedRule &applied) {
 /// Gives the rule the denial that is known. Returns false if none is known.
 bool find_denial(AppliedRule &applied, std::chrono::microseconds now) {
     const ZoneConf &zone = *applied.rule->zone;
-    const rate_limit::DenyTable table = zone.memory.deny_table();
-    if (!table.may_hold(now) || !is_cacheable(applied)) {
+    const rate_limit::DenyCache cache = zone.memory.deny_cache();
+    if (!cache.may_hold(now) || !is_cacheable(applied)) {
         return false;
     }
-    const auto denied = table.find(hash_of(applied), now, zone.deny_cache);
+    const auto denied = cache.find(hash_of(applied), now, zone.deny_cache);
     if (!denied) {
         return false;
     }
@@ -77,14 +77,14 @@ std::span<AppliedRule> find_denials(ngx_http_request_t *r, const AppliedRules &b
     return rules.first(known);
 }
 
-void remember_denial(const AppliedRule &applied, const rate_limit::DenyTable::CheckTimes &times) {
+void remember_denial(const AppliedRule &applied, const rate_limit::DenyCache::CheckTimes &times) {
     const rate_limit::Verdict *verdict = applied.verdict();
     if (verdict == nullptr || verdict->decision != rate_limit::Decision::denied ||
         !is_cacheable(applied)) {
         return;
     }
     const ZoneConf &zone = *applied.rule->zone;
-    if (!zone.memory.deny_table().add(hash_of(applied), *verdict, times)) {
+    if (!zone.memory.deny_cache().add(hash_of(applied), *verdict, times)) {
         zone.memory.count_eviction();
     }
 }

@@ -1,4 +1,4 @@
-#include "redis_client/redirect.hpp"
+#include "redis_client/redirect_error.hpp"
 
 #include "redis_client/endpoint.hpp"
 

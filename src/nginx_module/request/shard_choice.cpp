@@ -1,4 +1,4 @@
-#include "charges.hpp"
+#include "shard_choice.hpp"
 
 #include "../../rate_limit/shards.hpp"
 #include "../../rate_limit/text.hpp"

@@ -1,4 +1,4 @@
-#include "headers.hpp"
+#include "header_values.hpp"
 
 #include <algorithm>
 

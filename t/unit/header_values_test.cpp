@@ -1,4 +1,4 @@
-#include "rate_limit/headers.hpp"
+#include "rate_limit/header_values.hpp"
 
 #include "algorithms.hpp"
 

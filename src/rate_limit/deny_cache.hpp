@@ -16,12 +16,12 @@ namespace rate_limit {
 
 /// Times are of one clock that all processes share and that never steps back. A hash is made of all
 /// that a denial depends on.
-class DenyTable {
+class DenyCache {
   public:
-    DenyTable() = default;
+    DenyCache() = default;
     /// Uses memory that has room for one bucket at least, is aligned as SharedTable::Tags, and is
     /// all zeros or was used by another table.
-    explicit DenyTable(std::span<std::byte> memory);
+    explicit DenyCache(std::span<std::byte> memory);
 
     /// The check ran at some time between the two. So that no denial lasts too long, it holds from
     /// the first on; so that no client comes back too early, the times of its verdict count from

@@ -1,5 +1,5 @@
-// What a check asks of Redis for a rule: the Redis key, and the numbers. Of a rule with shards, one
-// shard is asked.
+// Which shard of a rule a request asks, and what the check then asks of Redis: the Redis key, and
+// the numbers. A rule without shards has one.
 #pragma once
 
 #include "../ngx.hpp"
