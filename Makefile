@@ -18,7 +18,7 @@ SECONDS ?= 60
 # For commands that do all there is to do; `make` itself does as it is told by -j.
 ON_ALL_CORES = --jobs=$$(nproc)
 
-.PHONY: all run test test-asan test-arm64 fuzz soak mutants bench install lint format clean help FORCE
+.PHONY: all run test test-asan test-tsan test-arm64 fuzz soak mutants bench install lint format clean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(MODULE)
@@ -28,6 +28,7 @@ help:
 	@echo 'make run        installs what is missing, builds, and serves a demonstration on PORT=$(PORT)'
 	@echo 'make test       installs what is missing, builds, runs all tests (TESTS= some of t/)'
 	@echo 'make test-asan  the same with AddressSanitizer and UndefinedBehaviorSanitizer'
+	@echo 'make test-tsan  runs the unit tests of what workers share, with ThreadSanitizer'
 	@echo 'make test-arm64 runs the unit tests, built for arm64, by qemu'
 	@echo 'make fuzz       runs each fuzz target for SECONDS=$(SECONDS)'
 	@echo 'make soak       faults of all kinds under load for MINUTES=$(MINUTES), by chance from SEED=$(SEED)'
@@ -89,6 +90,12 @@ test-asan:
 	RATE_LIMIT_MODULE=build/asan/$(NAME) \
 	RATE_LIMIT_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 	tools/run-tests $(TESTS)
+
+test-tsan:
+	tools/install-packages test
+	cmake -S . -B build/tsan -D SANITIZE_THREADS=ON
+	cmake --build build/tsan --parallel $$(nproc) --target unit_tests
+	build/tsan/unit_tests --gtest_filter='LeaseBook*:SharedTable*:TopKeys*:RuleCounters*'
 
 # Without a sanitizer, which qemu does not run.
 test-arm64:

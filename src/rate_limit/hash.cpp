@@ -11,6 +11,8 @@ namespace rate_limit {
 
 namespace {
 
+__extension__ using Wide = unsigned __int128;
+
 class SipState {
   public:
     explicit SipState(const HashSeed &seed)
@@ -76,6 +78,11 @@ Hash hash_of(const HashSeed &seed, std::string_view bytes) {
     }
     state.take(size << 56 | word_of(bytes));
     return state.finish();
+}
+
+size_t index_of(const Hash &hash, size_t size) {
+    const Wide product = Wide{hash.high} * size;
+    return static_cast<size_t>(product >> 64);
 }
 
 } // namespace rate_limit

@@ -8,8 +8,6 @@ namespace {
 
 using std::chrono::microseconds;
 
-__extension__ using Wide = unsigned __int128;
-
 /// An entry's words. Times are microseconds.
 enum Word : size_t {
     seal, // the hash's low half, mixed with all other words
@@ -86,12 +84,8 @@ SharedTable::SharedTable(std::span<std::byte> memory) {
     entries_ = {reinterpret_cast<Entries *>(tags_.data() + buckets), buckets};
 }
 
-size_t SharedTable::bucket_of(const Hash &hash) const {
-    return static_cast<size_t>(Wide{hash.high} * tags_.size() >> 64);
-}
-
 std::optional<Record> SharedTable::find(const Hash &hash, microseconds now) const {
-    const size_t bucket = bucket_of(hash);
+    const size_t bucket = index_of(hash, tags_.size());
     const uint16_t tag = tag_of(hash);
     for (size_t i = 0; i < entries_of_bucket; ++i) {
         if (tags_[bucket][i].load(relaxed) == tag) {
@@ -127,7 +121,7 @@ SharedTable::Place SharedTable::place_for(size_t bucket, const Hash &hash, micro
 
 bool SharedTable::store(const Hash &hash, const Record &record) {
     const Words words = words_of(hash, record);
-    const size_t bucket = bucket_of(hash);
+    const size_t bucket = index_of(hash, tags_.size());
     const Place place = place_for(bucket, hash, record.time);
     Entry &entry = entries_[bucket][place.index];
     for (size_t i = 0; i < word_count; ++i) {

@@ -71,7 +71,6 @@ class SharedTable {
         bool is_taken; // by a record of another hash that still holds
     };
 
-    size_t bucket_of(const Hash &hash) const;
     Place place_for(size_t bucket, const Hash &hash, std::chrono::microseconds now) const;
 
     std::span<Tags> tags_;

@@ -2,17 +2,14 @@
 // ptrace(2), and looks at what is stored so far as another process would find it.
 
 #include "shared_table_test.hpp"
+#include "traced_process.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
-#include <csignal>
 #include <memory>
 
 #include <sys/mman.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace rate_limit {
 namespace {
@@ -66,27 +63,6 @@ bool is_usable(const Image &image) {
     return table.find(hash(1000), start + 1s) == another;
 }
 
-/// Starts a child that stops before it does the work.
-template <typename Work>
-pid_t start_traced(const Work &work) {
-    const pid_t child = fork();
-    if (child == 0) {
-        if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) {
-            _exit(1);
-        }
-        raise(SIGSTOP);
-        work();
-        _exit(0);
-    }
-    return child;
-}
-
-/// Whether the child has stopped and can be stepped.
-bool is_stopped(pid_t child) {
-    int status = 0;
-    return waitpid(child, &status, 0) == child && WIFSTOPPED(status);
-}
-
 TEST(SharedTableKilledTest, LeavesTheTableUsable) {
     const SharedBucket bucket = share_bucket();
     ASSERT_NE(bucket, nullptr);
@@ -105,7 +81,7 @@ TEST(SharedTableKilledTest, LeavesTheTableUsable) {
 
     Image seen = image_of(*bucket);
     size_t states = 1;
-    while (ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) == 0 && is_stopped(child)) {
+    while (step(child)) {
         const Image image = image_of(*bucket);
         if (image == seen) {
             continue;
