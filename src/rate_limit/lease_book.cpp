@@ -17,6 +17,8 @@
 // because the process was stopped meanwhile, the unit is lost.
 #include "lease_book.hpp"
 
+#include "bucket_estimate.hpp"
+
 #include <algorithm>
 
 namespace rate_limit {
@@ -27,7 +29,6 @@ using std::chrono::microseconds;
 
 constexpr auto relaxed = std::memory_order_relaxed;
 constexpr auto acquire = std::memory_order_acquire;
-constexpr auto release = std::memory_order_release;
 constexpr auto acquire_release = std::memory_order_acq_rel;
 
 // A slot's word, from the highest bit on: whether the lease is still being written; its name, which
@@ -214,15 +215,10 @@ bool LeaseBook::replace(Entry &entry, const Hash &identity, microseconds now) co
 }
 
 size_t LeaseBook::count(microseconds now) const {
-    constexpr size_t most_looks = 1024;
-    const size_t step = (buckets_.size() + most_looks - 1) / most_looks;
-    size_t looks = 0;
-    size_t found = 0;
-    for (size_t bucket = 0; bucket < buckets_.size(); bucket += step, ++looks) {
-        found += static_cast<size_t>(std::ranges::count_if(
+    return estimate_count(buckets_.size(), [&](size_t bucket) {
+        return static_cast<size_t>(std::ranges::count_if(
             buckets_[bucket], [&](const Entry &entry) { return has_lease(entry, now); }));
-    }
-    return looks > 0 ? found * buckets_.size() / looks : 0;
+    });
 }
 
 bool LeaseBook::Account::is_current() const {
@@ -280,38 +276,31 @@ bool LeaseBook::Account::give_back(const Taken &taken, microseconds now) const {
     return false;
 }
 
-/// Takes all units that the word tells of.
-std::optional<LeaseBook::Taken> LeaseBook::Account::empty(size_t slot, uint64_t word) const {
-    if (units_of(word) == 0 || (word & being_written) != 0 || !is_current()) {
-        return std::nullopt;
+/// Takes all units of the first lease for whose word that is wanted.
+template <typename IsWanted>
+std::optional<LeaseBook::Taken> LeaseBook::Account::take_rest(const IsWanted &is_wanted) const {
+    for (size_t slot = 0; slot < Entry::leases; ++slot) {
+        uint64_t word = entry_->words[slot].load(acquire);
+        if (units_of(word) == 0 || (word & being_written) != 0 || !is_wanted(word) ||
+            !is_current()) {
+            continue;
+        }
+        const int64_t receipt = entry_->details[slot].receipt.load(acquire);
+        if (entry_->words[slot].compare_exchange_strong(word, word_of(name_of(word), 0),
+                                                        acquire_release)) {
+            return Taken{
+                .units = units_of(word), .receipt = receipt, .slot = slot, .name = name_of(word)};
+        }
     }
-    const int64_t receipt = entry_->details[slot].receipt.load(acquire);
-    if (!entry_->words[slot].compare_exchange_strong(word, word_of(name_of(word), 0),
-                                                     acquire_release)) {
-        return std::nullopt;
-    }
-    return Taken{.units = units_of(word), .receipt = receipt, .slot = slot, .name = name_of(word)};
+    return std::nullopt;
 }
 
 std::optional<LeaseBook::Taken> LeaseBook::Account::take_ended(microseconds now) const {
-    for (size_t slot = 0; slot < Entry::leases; ++slot) {
-        const uint64_t word = entry_->words[slot].load(acquire);
-        if (has_ended(word, now)) {
-            if (auto taken = empty(slot, word)) {
-                return taken;
-            }
-        }
-    }
-    return std::nullopt;
+    return take_rest([&](uint64_t word) { return has_ended(word, now); });
 }
 
 std::optional<LeaseBook::Taken> LeaseBook::Account::take_all() const {
-    for (size_t slot = 0; slot < Entry::leases; ++slot) {
-        if (auto taken = empty(slot, entry_->words[slot].load(acquire))) {
-            return taken;
-        }
-    }
-    return std::nullopt;
+    return take_rest([](uint64_t) { return true; });
 }
 
 LeaseBook::Account::Holding LeaseBook::Account::holding(microseconds now) const {

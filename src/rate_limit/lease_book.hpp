@@ -93,7 +93,7 @@ class LeaseBook {
         bool give_back(const Taken &taken, std::chrono::microseconds now) const;
         /// Takes what is left of a lease that has ended, so that it can be returned to Redis.
         std::optional<Taken> take_ended(std::chrono::microseconds now) const;
-        /// Takes all that is left of any lease, because this host will not use it.
+        /// Takes all that is left of one lease, because this host will not use it.
         std::optional<Taken> take_all() const;
 
         /// What can still be taken, and until when. All is 0 if there is no lease.
@@ -124,7 +124,8 @@ class LeaseBook {
         bool is_current() const;
         std::optional<Taken> take_from(size_t slot, uint64_t units,
                                        std::chrono::microseconds now) const;
-        std::optional<Taken> empty(size_t slot, uint64_t word) const;
+        template <typename IsWanted>
+        std::optional<Taken> take_rest(const IsWanted &is_wanted) const;
 
         Entry *entry_;
         Hash identity_;
@@ -143,7 +144,7 @@ class LeaseBook {
     /// nothing if all others of the bucket have leases.
     std::optional<Account> find_or_make(const Hash &identity, std::chrono::microseconds now) const;
 
-    /// How many entries have leases. For a large book this is an estimate from some of its buckets.
+    /// How many entries have leases. For a large book this is an estimate.
     size_t count(std::chrono::microseconds now) const;
     size_t capacity() const { return buckets_.size() * entries_of_bucket; }
 

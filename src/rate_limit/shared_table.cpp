@@ -1,5 +1,7 @@
 #include "shared_table.hpp"
 
+#include "bucket_estimate.hpp"
+
 #include <algorithm>
 
 namespace rate_limit {
@@ -132,19 +134,15 @@ bool SharedTable::store(const Hash &hash, const Record &record) {
 }
 
 size_t SharedTable::count(microseconds now) const {
-    constexpr size_t most_looks = 1024; // these read 2 MB, and estimate to a few percent
-    const size_t step = (entries_.size() + most_looks - 1) / most_looks;
-    size_t looks = 0;
-    size_t found = 0;
     const auto is_set = [](const std::atomic<uint16_t> &tag) { return tag.load(relaxed) != 0; };
-    for (size_t bucket = 0; bucket < entries_.size(); bucket += step, ++looks) {
+    return estimate_count(entries_.size(), [&](size_t bucket) -> size_t {
         // The entries of a bucket that was never used are not even mapped, and are not to be.
-        if (std::ranges::any_of(tags_[bucket], is_set)) {
-            found += static_cast<size_t>(std::ranges::count_if(
-                entries_[bucket], [&](const Entry &entry) { return holds(entry, now); }));
+        if (std::ranges::none_of(tags_[bucket], is_set)) {
+            return 0;
         }
-    }
-    return looks > 0 ? found * entries_.size() / looks : 0;
+        return static_cast<size_t>(std::ranges::count_if(
+            entries_[bucket], [&](const Entry &entry) { return holds(entry, now); }));
+    });
 }
 
 } // namespace rate_limit

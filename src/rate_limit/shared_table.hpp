@@ -57,8 +57,7 @@ class SharedTable {
     /// with the oldest time. Returns false if a record that still held was lost.
     bool store(const Hash &hash, const Record &record);
 
-    /// How many records hold at `now`. For a large table this is an estimate from some of its
-    /// buckets: counting all records would take too long for a process that has requests to serve.
+    /// How many records hold at `now`. For a large table this is an estimate.
     size_t count(std::chrono::microseconds now) const;
     /// How many records there may be.
     size_t capacity() const { return entries_.size() * entries_of_bucket; }

@@ -75,6 +75,11 @@ class LeasesTest : public testing::TestWithParam<Algorithm> {
     bool aligned_ = false;
 };
 
+/// Only a bucket's state tells when the last lease ends.
+class BucketLeasesTest : public LeasesTest {};
+/// Only a log has an entry for each unit.
+class LogLeasesTest : public LeasesTest {};
+
 /// Counts what is granted, and finds the first that is too much.
 class Granted {
   public:
@@ -296,10 +301,7 @@ TEST_P(LeasesTest, KeepTheirKeyAliveUnderLoad) {
 
 // Of the return of one lease while another one is used: a time that goes back behind its end would
 // let units through that are leased.
-TEST_P(LeasesTest, OfABucketHoldItsTimeUntilTheLastOneEnds) {
-    if (!rate_limit::is_bucket(GetParam())) {
-        GTEST_SKIP() << "only buckets let units come back while they are leased";
-    }
+TEST_P(BucketLeasesTest, HoldTheTimeUntilTheLastOneEnds) {
     const int64_t second = 1'000'000;
     Quota quota = quota_of(64, milliseconds(64'000), 64); // a unit each second
     quota.set_capacity(64);
@@ -322,10 +324,7 @@ TEST_P(LeasesTest, OfABucketHoldItsTimeUntilTheLastOneEnds) {
     }
 }
 
-TEST_P(LeasesTest, ThatGoBackTooLateAreNotSearchedFor) {
-    if (GetParam() != Algorithm::sliding_log) {
-        GTEST_SKIP() << "only a log has to search";
-    }
+TEST_P(LogLeasesTest, ThatGoBackTooLateAreNotSearchedFor) {
     const Quota quota = quota_of(80, milliseconds(1'000), 0);
     const Charge charge = lease(quota, 1, "k", microseconds(100'000), 4);
     clock_.move(1'100'000);
@@ -334,10 +333,7 @@ TEST_P(LeasesTest, ThatGoBackTooLateAreNotSearchedFor) {
 }
 
 // The refunds of old releases do not know of leases, and these refuse a state with one.
-TEST_P(LeasesTest, MarkTheStateOfABucketForGood) {
-    if (!rate_limit::is_bucket(GetParam())) {
-        GTEST_SKIP() << "only buckets keep when the last lease ends";
-    }
+TEST_P(BucketLeasesTest, MarkTheStateForGood) {
     const auto size = [&] { return redis_.command({"STRLEN", "k"}).number; };
     const Quota quota = quota_of(80, milliseconds(60'000), 80);
     ask(quota, 1, "k");
@@ -352,10 +348,17 @@ TEST_P(LeasesTest, MarkTheStateOfABucketForGood) {
     EXPECT_EQ(size(), 48);
 }
 
+const auto algorithm_name = [](const auto &info) {
+    return std::string(rate_limit::to_string(info.param));
+};
 INSTANTIATE_TEST_SUITE_P(Each, LeasesTest, testing::ValuesIn(rate_limit::all_but_concurrency),
-                         [](const auto &info) {
-                             return std::string(rate_limit::to_string(info.param));
-                         });
+                         algorithm_name);
+INSTANTIATE_TEST_SUITE_P(Each, BucketLeasesTest,
+                         testing::Values(Algorithm::token_bucket, Algorithm::gcra,
+                                         Algorithm::leaky_bucket),
+                         algorithm_name);
+INSTANTIATE_TEST_SUITE_P(Each, LogLeasesTest, testing::Values(Algorithm::sliding_log),
+                         algorithm_name);
 
 } // namespace
 } // namespace model

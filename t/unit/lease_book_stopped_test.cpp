@@ -107,6 +107,15 @@ class LeaseBookStoppedTest : public LeaseBookTest {
         }
     }
 
+    /// Does many things, as other processes do at the same time.
+    void work(unsigned seed, int turns) {
+        Random random(seed);
+        for (int turn = 0; turn < turns; ++turn) {
+            act(random);
+            pass(microseconds(random() % 300));
+        }
+    }
+
     void expect_no_fault() {
         for (uint64_t key = 0; key < rivals; ++key) {
             if (const auto account = book_.find(identity(key))) {
@@ -155,13 +164,7 @@ TEST_F(LeaseBookStoppedTest, GoesOnAfterOthersHaveDoneAnything) {
 TEST_F(LeaseBookStoppedTest, IsSharedByThreads) {
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < 4; ++i) {
-        threads.emplace_back([this, i] {
-            Random random(i + 1);
-            for (int turn = 0; turn < 20'000; ++turn) {
-                act(random);
-                pass(microseconds(random() % 300));
-            }
-        });
+        threads.emplace_back([this, i] { work(i + 1, 20'000); });
     }
     for (std::thread &thread : threads) {
         thread.join();
@@ -173,11 +176,7 @@ TEST_F(LeaseBookStoppedTest, IsSharedByProcessesThatAreKilled) {
     const auto start_worker = [this](unsigned seed) {
         const pid_t child = fork();
         if (child == 0) {
-            Random random(seed + 1);
-            for (int turn = 0; turn < 1'000; ++turn) {
-                act(random);
-                pass(microseconds(random() % 300));
-            }
+            work(seed + 1, 1'000);
             _exit(0);
         }
         return child;

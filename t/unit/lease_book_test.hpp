@@ -2,17 +2,14 @@
 #pragma once
 
 #include "rate_limit/lease_book.hpp"
+#include "shared_memory.hpp"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <memory>
-#include <new>
 #include <span>
-
-#include <sys/mman.h>
 
 namespace rate_limit {
 
@@ -29,33 +26,12 @@ inline std::chrono::microseconds book_clock() {
     return std::chrono::microseconds(book_memory->clock_us.load());
 }
 
-/// Memory for a T, all zeros, which child processes share.
-template <typename T>
-class SharedMemory {
-  public:
-    SharedMemory()
-        : memory_(mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-                       0)) {}
-    ~SharedMemory() {
-        if (memory_ != MAP_FAILED) {
-            munmap(memory_, sizeof(T));
-        }
-    }
-    SharedMemory(const SharedMemory &) = delete;
-    SharedMemory &operator=(const SharedMemory &) = delete;
-
-    T *operator->() const { return static_cast<T *>(memory_); }
-    T &operator*() const { return *static_cast<T *>(memory_); }
-
-  private:
-    void *memory_;
-};
-
 class LeaseBookTest : public testing::Test {
   protected:
     static constexpr std::chrono::microseconds start = std::chrono::seconds(1000);
 
     LeaseBookTest() {
+        EXPECT_TRUE(memory_);
         book_memory = &*memory_;
         memory_->clock_us = start.count();
     }

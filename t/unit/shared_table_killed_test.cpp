@@ -1,15 +1,13 @@
 // A process may be killed at any instruction of SharedTable::store(). The test steps through it by
 // ptrace(2), and looks at what is stored so far as another process would find it.
 
+#include "shared_memory.hpp"
 #include "shared_table_test.hpp"
 #include "traced_process.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
-#include <memory>
-
-#include <sys/mman.h>
 
 namespace rate_limit {
 namespace {
@@ -25,17 +23,6 @@ Record record(uint64_t number, microseconds time) {
 }
 
 using Words = std::array<uint64_t, std::tuple_size_v<decltype(SharedTable::Entry::words)>>;
-
-struct Unmap {
-    void operator()(OneBucket *bucket) const { munmap(bucket, sizeof(*bucket)); }
-};
-using SharedBucket = std::unique_ptr<OneBucket, Unmap>;
-
-SharedBucket share_bucket() {
-    void *memory =
-        mmap(nullptr, sizeof(OneBucket), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return SharedBucket(memory == MAP_FAILED ? nullptr : new (memory) OneBucket{});
-}
 
 using Image = std::array<Words, SharedTable::entries_of_bucket>;
 
@@ -64,8 +51,8 @@ bool is_usable(const Image &image) {
 }
 
 TEST(SharedTableKilledTest, LeavesTheTableUsable) {
-    const SharedBucket bucket = share_bucket();
-    ASSERT_NE(bucket, nullptr);
+    const SharedMemory<OneBucket> bucket;
+    ASSERT_TRUE(bucket);
     SharedTable table = bucket->table();
     constexpr uint64_t oldest = 0;
     constexpr uint64_t added = SharedTable::entries_of_bucket;
