@@ -18,15 +18,17 @@ const all = outcomes.flatMap((outcome) => outcome.of);
 const local = ['local_passed', 'local_delayed', 'local_rejected'];
 const failed = ['error_open', 'error_closed', 'invalid'];
 const refused = ['rejected', 'local_rejected', 'error_closed'];
-const counters = [...all, 'rejected_by_deny_cache'];
+const counters = [...all, 'rejected_by_deny_cache', 'leased'];
 
 // Dry runs and grants that were not charged are left out: nothing tells where they come from.
 const sources = [
   {
     name: 'redis',
     label: 'Redis',
-    of: (rates) => Math.max(0, sum(rates, ['passed', 'delayed', 'rejected']) - rates.rejected_by_deny_cache),
+    of: (rates) => Math.max(
+      0, sum(rates, ['passed', 'delayed', 'rejected']) - rates.rejected_by_deny_cache - rates.leased),
   },
+  { name: 'lease', label: 'leases', of: (rates) => rates.leased },
   { name: 'deny_cache', label: 'deny cache', of: (rates) => rates.rejected_by_deny_cache },
   { name: 'local', label: 'this host alone', of: (rates) => sum(rates, local) },
   { name: 'none', label: 'none', of: (rates) => sum(rates, failed) },
@@ -50,7 +52,9 @@ const ruleId = (zone, rule) => `${zone}: ${rule}`;
 
 function rulesOf(status) {
   return Object.entries(status.zones).flatMap(([zone, { rules }]) =>
-    Object.entries(rules).map(([name, counts]) => ({ id: ruleId(zone, name), zone, name, counts })));
+    Object.entries(rules).map(([name, counts]) => ({
+      id: ruleId(zone, name), zone, name, counts: { ...counts, leased: counts.leases.requests },
+    })));
 }
 
 // A counter that got smaller began anew.

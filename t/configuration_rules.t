@@ -53,6 +53,26 @@ for my $parameter (qw(limit burst cost)) {
     refuses('rule', "$words $parameter=5\$",       qr/invalid variable name/);
 }
 
+# --- leases
+
+my $lease = 'zone=z algorithm=fixed_window limit=100 window=10';
+accepts('rule', "$lease lease=$_") for qw(off auto 1ms 2500ms 2s);
+for my $value ('', qw(0 0s on 10001ms 11s -1 abc $arg_lease)) {
+    refuses('rule', "$lease lease=$value", invalid('redis_rate_limit', 'lease', $value, 'off, auto or a time from 1ms to 10s'));
+}
+refuses('rule', "$lease lease=2501ms", invalid('redis_rate_limit', 'lease', '2501ms', 'at most 2500ms, a quarter of'));
+refuses('rule', "$lease lease=auto lease=off", invalid('redis_rate_limit', 'lease', 'off', 'it only once'));
+refuses('rule', "$lease lease=auto shards=2", invalid('redis_rate_limit', 'lease', 'auto', 'off with shards'));
+refuses('rule', 'zone=z algorithm=concurrency limit=100 lease=auto', invalid('redis_rate_limit', 'parameter lease with algorithm', 'concurrency', 'fixed_window, sliding_log, sliding_window, token_bucket, gcra or leaky_bucket'));
+my $leaky = 'zone=z algorithm=leaky_bucket limit=100 window=1 burst=50 lease=auto';
+refuses('rule', "$leaky delay=49", invalid('redis_rate_limit', 'lease', 'auto', 'off, or a delay of at least the burst'));
+accepts('rule', "$leaky delay=50");
+accepts('rule', 'zone=z algorithm=leaky_bucket limit=100 window=1 burst=$arg_burst delay=49 lease=auto');
+for my $few ('limit=15 window=10', 'limit=100 window=39ms') {
+    warns('rule', "zone=z algorithm=sliding_log $few lease=auto", qr/redis_rate_limit: lease "auto" leases nothing, expected a capacity of at least 16/);
+}
+accepts('rule', 'zone=z algorithm=sliding_log limit=$arg_limit window=10 lease=auto');
+
 for my $value ('', qw(sliding_logs SLIDING_LOG leaky)) {
     refuses(
         'rule',
@@ -124,7 +144,7 @@ for my $value ('', 'a:b', 'a{b}', "n$long_name", "\xc3\xa4") {
 for my $value ('', qw(preaccess Access on)) {
     refuses('rule', "$rule phase=$value", invalid('redis_rate_limit', 'phase', $value, 'access or precontent'));
 }
-my $known = 'one of zone, algorithm, limit, burst, delay, cost, window, aligned, shards, phase, name, dry_run';
+my $known = 'one of zone, algorithm, limit, burst, delay, cost, window, aligned, shards, lease, phase, name, dry_run';
 for my $word (qw(z dry_runs nodelay rate=1 Limit=1)) {
     refuses('rule', "$rule $word", invalid('redis_rate_limit', 'parameter', $word =~ s{=.*}{}r, $known));
 }

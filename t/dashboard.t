@@ -131,7 +131,9 @@ my @counters = qw(
     local_passed local_delayed local_rejected uncharged error_open error_closed invalid
 );
 
-sub rule (%counts) { return { algorithm => 'gcra', limit => '10', window_seconds => 1, (map { $_ => 0 } @counters), %counts } }
+sub rule (%counts) { return { algorithm => 'gcra', limit => '10', window_seconds => 1, (map { $_ => 0 } @counters), leases => leases(0), %counts } }
+
+sub leases ($requests) { return { (map { $_ => 0 } qw(taken units used returned)), requests => $requests } }
 
 sub status ($zones, %backend) {
     my %zone    = (size_bytes => 1 << 20, used_bytes => 0, entries => 0, evictions => 0, top_rejected => [], rules => {});

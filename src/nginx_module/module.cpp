@@ -8,6 +8,7 @@
 #include "conf/linking.hpp"
 #include "pages/page_directives.hpp"
 #include "request/headers_filter.hpp"
+#include "request/held_lease.hpp"
 #include "request/phase_handlers.hpp"
 #include "request/variables.hpp"
 
@@ -83,6 +84,7 @@ ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
 }
 
 void exit_process(ngx_cycle_t * /*cycle*/) noexcept {
+    return_held_leases();
     stop_backends();
 }
 

@@ -4,6 +4,7 @@
 #include "ngx.hpp"
 
 #include <chrono>
+#include <ctime>
 #include <new>
 #include <string_view>
 #include <type_traits>
@@ -38,6 +39,16 @@ inline std::chrono::microseconds precise_now() {
         std::chrono::steady_clock::now().time_since_epoch());
 }
 
+/// Returns the time of a clock that goes on while the machine sleeps, too, and never steps back.
+/// Leases end by it.
+inline std::chrono::microseconds boot_now() {
+    timespec time{};
+    clock_gettime(CLOCK_BOOTTIME, &time); // it cannot fail: Linux has this clock
+    return std::chrono::seconds(time.tv_sec) +
+           std::chrono::duration_cast<std::chrono::microseconds>(
+               std::chrono::nanoseconds(time.tv_nsec));
+}
+
 /// Adds a header to the response. Both texts belong to the request's pool or are static. Returns
 /// false if memory ran out.
 inline bool add_header(ngx_http_request_t *r, std::string_view name, std::string_view value) {
@@ -59,6 +70,14 @@ T *pool_array(ngx_pool_t *pool, size_t count) {
     static_assert(alignof(T) <= NGX_ALIGNMENT && std::is_trivially_destructible_v<T>);
     auto *array = static_cast<T *>(ngx_palloc(pool, count * sizeof(T)));
     return array != nullptr ? new (array) T[count] : nullptr;
+}
+
+/// Copies the text to the pool, so that it outlives what it refers to. Returns false if memory ran
+/// out.
+inline bool copy_text(ngx_pool_t *pool, std::string_view &text) {
+    ngx_str_t from = to_ngx(text);
+    text = view({from.len, ngx_pstrdup(pool, &from)});
+    return text.data() != nullptr;
 }
 
 /// Makes a T in the pool, which is destroyed with the pool. Returns null if memory ran out.

@@ -54,7 +54,9 @@ struct AlgorithmTraits {
     bool takes_aligned = false;
     bool takes_delay = false;
     bool needs_window = true; // else `window=` may be left out
-    bool leases = true;       // whether its script can lease units
+    // `lease=auto` leases for this part of the time in which the capacity comes back, at first; 0:
+    // its script cannot lease units.
+    int lease_divisor = 32;
     uint64_t largest_limit = largest_number;
     uint64_t largest_cost = largest_number;
 };
@@ -69,6 +71,7 @@ inline constexpr std::array algorithm_table = {
                     .name = "sliding_log",
                     .family = sliding_log_family,
                     .reply_length = 4,
+                    .lease_divisor = 64, // a leased unit comes back up to a lease's time later
                     .largest_limit = 1'000'000, // the log keeps an entry for each unit
                     .largest_cost = 1'000},
     AlgorithmTraits{.algorithm = Algorithm::sliding_window,
@@ -79,24 +82,27 @@ inline constexpr std::array algorithm_table = {
                     .name = "token_bucket",
                     .family = gcra_family,
                     .reply_length = 3,
-                    .burst = Burst::is_capacity},
+                    .burst = Burst::is_capacity,
+                    .lease_divisor = 16},
     AlgorithmTraits{.algorithm = Algorithm::gcra,
                     .name = "gcra",
                     .family = gcra_family,
                     .reply_length = 3,
-                    .burst = Burst::above_one},
+                    .burst = Burst::above_one,
+                    .lease_divisor = 16},
     AlgorithmTraits{.algorithm = Algorithm::leaky_bucket,
                     .name = "leaky_bucket",
                     .family = gcra_family,
                     .reply_length = 3,
                     .burst = Burst::above_one,
-                    .takes_delay = true},
+                    .takes_delay = true,
+                    .lease_divisor = 16},
     AlgorithmTraits{.algorithm = Algorithm::concurrency,
                     .name = "concurrency",
                     .family = concurrency_family,
                     .reply_length = 1,
                     .needs_window = false,
-                    .leases = false},
+                    .lease_divisor = 0},
 };
 
 static_assert(is_in_order(algorithm_table, &AlgorithmTraits::algorithm));

@@ -308,6 +308,7 @@ LeaseBook::Account::Holding LeaseBook::Account::holding(microseconds now) const 
     uint64_t last_name = 0;
     for (size_t slot = 0; slot < Entry::leases; ++slot) {
         const uint64_t word = entry_->words[slot].load(acquire);
+        holding.has_room = holding.has_room || is_free(word, now);
         if (!is_usable(word, 0, now) || !is_current()) {
             continue;
         }

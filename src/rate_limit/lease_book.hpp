@@ -96,10 +96,11 @@ class LeaseBook {
         /// Takes all that is left of one lease, because this host will not use it.
         std::optional<Taken> take_all() const;
 
-        /// What can still be taken, and until when. All is 0 if there is no lease.
+        /// What can still be taken, and until when. The numbers are 0 if there is no lease.
         struct Holding {
             uint64_t units;
             std::chrono::microseconds end; // of the lease that ends last
+            bool has_room;                 // for one more lease
             uint64_t remaining;            // of that lease
             std::chrono::microseconds next_unit;
             std::chrono::microseconds reset;

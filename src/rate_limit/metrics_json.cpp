@@ -87,7 +87,10 @@ void write(TextWriter &out, const RuleMetrics &rule) {
             out << R"(, "rejected_by_deny_cache": )" << rule.counts.rejected_by_deny_cache;
         }
     }
-    out << "}";
+    out << R"(, "leases": {"taken": )" << rule.counts.of(LeaseCount::taken) << R"(, "units": )"
+        << rule.counts.of(LeaseCount::units) << R"(, "used": )" << rule.counts.of(LeaseCount::used)
+        << R"(, "returned": )" << rule.counts.of(LeaseCount::returned) << R"(, "requests": )"
+        << rule.counts.of(LeaseCount::requests) << "}}";
 }
 
 void write(TextWriter &out, const ZoneMetrics &zone) {

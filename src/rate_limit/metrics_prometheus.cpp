@@ -138,6 +138,38 @@ void write_zones(TextWriter &out, const Metrics &metrics) {
                    [](const ZoneMetrics &zone) { return zone.evictions; });
 }
 
+template <typename NumberOf>
+void write_of_rules(TextWriter &out, const Metrics &metrics, std::string_view name,
+                    std::string_view help, const NumberOf &number_of) {
+    const Family family(out, name, "counter", help);
+    for (const ZoneMetrics &zone : metrics.zones) {
+        for (const RuleMetrics &rule : zone.rules) {
+            family.add({{"zone", zone.name}, {"rule", rule.name}}, number_of(rule.counts));
+        }
+    }
+}
+
+void write_leases(TextWriter &out, const Metrics &metrics) {
+    write_of_rules(out, metrics, "leases_total", "Times that this host took units in advance.",
+                   [](const RuleCounts &counts) { return counts.of(LeaseCount::taken); });
+    const Family units(out, "lease_units_total", "counter",
+                       "Units that were taken in advance, by what became of them.");
+    for (const ZoneMetrics &zone : metrics.zones) {
+        for (const RuleMetrics &rule : zone.rules) {
+            const auto add = [&](std::string_view fate, LeaseCount count) {
+                units.add({{"zone", zone.name}, {"rule", rule.name}, {"fate", fate}},
+                          rule.counts.of(count));
+            };
+            add("used", LeaseCount::used);
+            add("returned", LeaseCount::returned);
+            add("expired", LeaseCount::expired);
+        }
+    }
+    write_of_rules(out, metrics, "lease_requests_total",
+                   "Requests that were granted without asking Redis.",
+                   [](const RuleCounts &counts) { return counts.of(LeaseCount::requests); });
+}
+
 void write_rules(TextWriter &out, const Metrics &metrics) {
     const Family requests(out, "requests_total", "counter",
                           "Requests that a rule was applied to, by what it came to.");
@@ -149,14 +181,10 @@ void write_rules(TextWriter &out, const Metrics &metrics) {
             }
         }
     }
-    const Family hits(out, "deny_cache_hits_total", "counter",
-                      "Requests that were rejected without asking Redis again.");
-    for (const ZoneMetrics &zone : metrics.zones) {
-        for (const RuleMetrics &rule : zone.rules) {
-            hits.add({{"zone", zone.name}, {"rule", rule.name}},
-                     rule.counts.rejected_by_deny_cache);
-        }
-    }
+    write_of_rules(out, metrics, "deny_cache_hits_total",
+                   "Requests that were rejected without asking Redis again.",
+                   [](const RuleCounts &counts) { return counts.rejected_by_deny_cache; });
+    write_leases(out, metrics);
 }
 
 } // namespace

@@ -78,12 +78,27 @@ BucketTime time_of_units(const Interval &interval, uint64_t units);
 /// that is already charged.
 BucketTime time_to_charge(const Quota &quota);
 
+inline constexpr std::chrono::milliseconds shortest_lease{1};
+inline constexpr std::chrono::milliseconds longest_lease{10'000};
+
+/// `lease=` of a rule: whether hosts take units from Redis in advance, and for how long.
+struct LeaseSetting {
+    enum class Kind : uint8_t {
+        off,
+        automatic, // for a time that depends on the quota, see lease_time()
+        given,
+    };
+    Kind kind = Kind::off;
+    std::chrono::milliseconds given{0};
+};
+
 struct Rule {
     std::string zone;
     Quota quota;
     bool aligned = false;      // fixed windows start at multiples of the window in Unix time
     std::string explicit_name; // it is empty if the user gave none
     uint64_t shards = 1;       // Redis keys over which each counter is spread
+    LeaseSetting lease;
 
     /// The explicit name if there is one, else `per_ip/60s`, `per_ip/500ms` or
     /// `per_ip/concurrency`.

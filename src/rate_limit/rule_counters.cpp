@@ -16,6 +16,9 @@ RuleCounts RuleCounters::read() const {
         counts.outcomes[i] = outcomes_[i].load(relaxed);
     }
     counts.rejected_by_deny_cache = rejected_by_deny_cache_.load(relaxed);
+    for (size_t i = 0; i < lease_count_kinds; ++i) {
+        counts.leases[i] = leases_[i].load(relaxed);
+    }
     return counts;
 }
 
@@ -24,6 +27,9 @@ void RuleCounters::reset() {
         counter.store(0, relaxed);
     }
     rejected_by_deny_cache_.store(0, relaxed);
+    for (Counter &counter : leases_) {
+        counter.store(0, relaxed);
+    }
 }
 
 RuleCounterTable::RuleCounterTable(std::span<std::byte> memory)

@@ -12,26 +12,46 @@
 
 namespace rate_limit {
 
+/// What is counted of the leases of a rule.
+enum class LeaseCount : uint8_t {
+    taken,    // leases
+    units,    // of these leases
+    used,     // units that requests took
+    returned, // units that nobody took, and of which Redis was told
+    expired,  // units that nobody took, and of which Redis could not be told
+    requests, // that were granted by leases
+};
+inline constexpr size_t lease_count_kinds = 6;
+
 struct RuleCounts {
     std::array<uint64_t, outcome_count> outcomes{};
     uint64_t rejected_by_deny_cache = 0; // these are among those rejected
+    std::array<uint64_t, lease_count_kinds> leases{};
+
+    uint64_t of(LeaseCount what) const { return leases[static_cast<size_t>(what)]; }
 };
 
 /// They live in memory that is all zeros at first.
 class RuleCounters {
   public:
-    void count(RuleOutcome outcome) { add_one(outcomes_[static_cast<size_t>(outcome)]); }
-    void count_deny_cache_hit() { add_one(rejected_by_deny_cache_); }
+    void count(RuleOutcome outcome) { add(outcomes_[static_cast<size_t>(outcome)], 1); }
+    void count_deny_cache_hit() { add(rejected_by_deny_cache_, 1); }
+    void count(LeaseCount what, uint64_t number) {
+        add(leases_[static_cast<size_t>(what)], number);
+    }
 
     RuleCounts read() const;
     void reset();
 
   private:
     using Counter = std::atomic<uint64_t>;
-    static void add_one(Counter &counter) { counter.fetch_add(1, std::memory_order_relaxed); }
+    static void add(Counter &counter, uint64_t number) {
+        counter.fetch_add(number, std::memory_order_relaxed);
+    }
 
     std::array<Counter, outcome_count> outcomes_;
     Counter rejected_by_deny_cache_;
+    std::array<Counter, lease_count_kinds> leases_;
 };
 
 /// The counters of rules, found by the hashes of their names. Only the process that reads a

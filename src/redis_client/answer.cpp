@@ -23,14 +23,15 @@ size_t reply_length(const Charge &charge) {
 }
 
 /// Reads the last numbers of a rule's reply. Returns nothing if no script of ours leases that.
-std::optional<Leased> read_lease(rate_limit::RuleReply reply, const Charge &charge, int64_t time) {
+std::optional<rate_limit::LeasedUnits> read_lease(rate_limit::RuleReply reply, const Charge &charge,
+                                                  int64_t time) {
     if (reply[0] < 0 || static_cast<uint64_t>(reply[0]) > charge.wanted ||
         (reply[0] > 0 && !charge.is_charged)) {
         return std::nullopt;
     }
-    return Leased{.units = static_cast<uint64_t>(reply[0]),
-                  .usable_for = std::chrono::microseconds(reply[1]),
-                  .receipt = time + reply[2]};
+    return rate_limit::LeasedUnits{.units = static_cast<uint64_t>(reply[0]),
+                                   .usable_for = std::chrono::microseconds(reply[1]),
+                                   .receipt = time + reply[2]};
 }
 
 /// Takes a number, its lowest byte first.
@@ -77,7 +78,7 @@ AnswerState read_answer(std::string_view answer, std::span<Charge> charges) {
         const auto verdict = rate_limit::verdict_of_reply(charge.quota, reply, charge.is_charged);
         const auto leased =
             charge.may_lease ? read_lease(all.last<rate_limit::lease_reply_length>(), charge, time)
-                             : Leased{};
+                             : rate_limit::LeasedUnits{};
         if (!verdict || !leased) {
             for (Charge &one : charges) {
                 one.is_charged = false;

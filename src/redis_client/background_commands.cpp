@@ -72,7 +72,8 @@ void BackgroundCommands::leave(const Command &check, Time now) {
     }
 }
 
-void BackgroundCommands::refund(std::span<Charge> charges, Time now) {
+bool BackgroundCommands::refund(std::span<Charge> charges, Time now) {
+    bool is_sent = true;
     for (Charge &charge : charges) {
         if (!charge.is_charged) {
             continue;
@@ -81,23 +82,25 @@ void BackgroundCommands::refund(std::span<Charge> charges, Time now) {
         charge.verdict = rate_limit::verdict_after_refund(charge.quota, charge.verdict);
         if (charge.permit != nullptr) {
             release(*std::exchange(charge.permit, nullptr), now);
-        } else if (charge.quota.charges() && pipeline_.is_open()) {
-            send_refund(charge, now);
+        } else if (charge.quota.charges()) {
+            is_sent = send_refund(charge, now) && is_sent;
         }
     }
+    return is_sent;
 }
 
-void BackgroundCommands::send_refund(const Charge &charge, Time now) {
-    Command *command = pipeline_.new_command(Command::Kind::refund);
+bool BackgroundCommands::send_refund(const Charge &charge, Time now) {
+    Command *command = pipeline_.is_open() ? pipeline_.new_command(Command::Kind::refund) : nullptr;
     if (command == nullptr) {
-        return;
+        return false;
     }
     if (!write_refund(pipeline_.output(), group_.scripts.refund(charge.quota.algorithm), charge)) {
         pipeline_.recycle(*command);
-        return;
+        return false;
     }
     ++refunds_;
     pipeline_.queue(*command, now);
+    return true;
 }
 
 void BackgroundCommands::release(Permit &permit, Time now) {

@@ -28,7 +28,8 @@ class BackgroundCommands {
     /// Gives back the permits of a check, since nobody will hear whether it took them.
     void leave(const Command &check, Time now);
 
-    void refund(std::span<Charge> charges, Time now);
+    /// Returns whether all that is to be given back is on its way.
+    bool refund(std::span<Charge> charges, Time now);
     void release(Permit &permit, Time now);
 
     /// Releases the permits whose release is not on its way, and renews those that are due.
@@ -57,7 +58,7 @@ class BackgroundCommands {
     bool empty() const { return refunds_ == 0 && permits_.empty(); }
 
   private:
-    void send_refund(const Charge &charge, Time now);
+    bool send_refund(const Charge &charge, Time now);
     void send_release(Permit &permit, Time now);
     void renew_permits(Time now);
     void send_renewal(std::span<Permit *const> permits, Time now);

@@ -2,6 +2,7 @@
 // none is charged. This file has the check's parts and the command by which it goes to Redis.
 #pragma once
 
+#include "../rate_limit/leasing.hpp"
 #include "../rate_limit/rule.hpp"
 #include "../rate_limit/verdict.hpp"
 #include "intrusive_list.hpp"
@@ -22,13 +23,6 @@ using rate_limit::Failure;
 /// exact in Lua.
 inline constexpr uint64_t most_leased = uint64_t{1} << 20;
 
-/// Units that Redis has charged in advance.
-struct Leased {
-    uint64_t units = 0;
-    std::chrono::microseconds usable_for{0}; // counted from when the check was sent
-    int64_t receipt = 0;                     // names them in a return
-};
-
 /// One rule's part of a check. Its owner is whoever asks. It stays where it is, with all that it
 /// refers to, until the check is answered or abandoned.
 struct Charge {
@@ -43,11 +37,16 @@ struct Charge {
     uint64_t wanted = 0; // units to lease if the check is granted, to most_leased
 
     // What Redis answered:
-    rate_limit::Verdict verdict;
+    rate_limit::Verdict verdict; // without the units that are leased
     bool is_charged = false;
     int64_t receipt = 0;      // names the charge in a refund
     Permit *permit = nullptr; // what a `concurrency` rule was charged, to be given back
-    Leased leased;
+    rate_limit::LeasedUnits leased;
+
+    /// What Redis has left after it has leased units, too.
+    rate_limit::Verdict verdict_after_lease() const {
+        return rate_limit::verdict_after_lease(quota, verdict, leased);
+    }
 };
 
 /// Whoever waits for the answer of a check is told here.

@@ -108,8 +108,8 @@ void Session::hand_over(Command &check, std::span<Charge> charges, CheckCallback
     check.is_handed_over = true;
 }
 
-void Session::refund(std::span<Charge> charges, Time now) {
-    background_.refund(charges, now);
+bool Session::refund(std::span<Charge> charges, Time now) {
+    return background_.refund(charges, now);
 }
 
 void Session::release(Permit &permit, Time now) {

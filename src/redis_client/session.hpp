@@ -78,8 +78,8 @@ class Session {
 
     /// Gives back what an answered check has charged. A refund is lost if the connection breaks
     /// before Redis has it, or if the key has moved to another node meanwhile. Permits are not
-    /// lost.
-    void refund(std::span<Charge> charges, Time now);
+    /// lost. Returns whether all of it is on its way.
+    bool refund(std::span<Charge> charges, Time now);
 
     /// Gives a permit back. This is never lost, but may have to wait until Redis can be reached.
     void release(Permit &permit, Time now);
@@ -149,6 +149,8 @@ class Session {
     size_t pending() const { return pipeline_.pending(); } // checks and background commands
     bool is_unreachable() const { return unreachable_; }   // by the last attempt to connect
     const Counters &counters() const { return counters_; }
+    /// Whether the worker has leases that it may have to give back before it ends.
+    bool has_leases() const { return group_.leases > 0; }
 
     /// A connection is given up if its oldest command has had no answer for this time, and for the
     /// time that a check has.

@@ -45,6 +45,7 @@ struct SessionGroup {
     size_t background_commands = 0; // how many of the commands are such
     ObjectPool<Permit> permits;
     uint64_t renewals = 0; // the number of the last one
+    size_t leases = 0;     // how many leases are held that their owner may give back
 };
 
 } // namespace redis_client

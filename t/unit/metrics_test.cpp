@@ -36,6 +36,7 @@ struct Example {
             rules[0].counts.outcomes[i] = i + 1;
         }
         rules[0].counts.rejected_by_deny_cache = 2;
+        rules[0].counts.leases = {21, 22, 23, 24, 25, 26};
         LatencyHistogram histogram{};
         histogram.add(300us);
         histogram.add(1500us);
@@ -89,7 +90,8 @@ TEST(MetricsTest, Json) {
         R"({"algorithm": "sliding_log", "limit": "100", "window_seconds": 60, "passed": 1, )"
         R"("delayed": 2, "rejected": 3, "rejected_by_deny_cache": 2, "dry_run_delayed": 4, )"
         R"("dry_run_rejected": 5, "local_passed": 6, "local_delayed": 7, "local_rejected": 8, )"
-        R"("uncharged": 9, "error_open": 10, "error_closed": 11, "invalid": 12}}}}})"
+        R"("uncharged": 9, "error_open": 10, "error_closed": 11, "invalid": 12, )"
+        R"("leases": {"taken": 21, "units": 22, "used": 23, "returned": 24, "requests": 26}}}}}})"
         "\n");
 }
 
@@ -120,6 +122,11 @@ TEST(MetricsTest, Prometheus) {
             R"(nginx_redis_rate_limit_requests_total{zone="per_ip",rule="per_ip/60s",outcome="passed"} 1)",
             R"(nginx_redis_rate_limit_requests_total{zone="per_ip",rule="per_ip/60s",outcome="invalid"} 12)",
             R"(nginx_redis_rate_limit_deny_cache_hits_total{zone="per_ip",rule="per_ip/60s"} 2)",
+            R"(nginx_redis_rate_limit_leases_total{zone="per_ip",rule="per_ip/60s"} 21)",
+            R"(nginx_redis_rate_limit_lease_units_total{zone="per_ip",rule="per_ip/60s",fate="used"} 23)",
+            R"(nginx_redis_rate_limit_lease_units_total{zone="per_ip",rule="per_ip/60s",fate="returned"} 24)",
+            R"(nginx_redis_rate_limit_lease_units_total{zone="per_ip",rule="per_ip/60s",fate="expired"} 25)",
+            R"(nginx_redis_rate_limit_lease_requests_total{zone="per_ip",rule="per_ip/60s"} 26)",
             R"(nginx_redis_rate_limit_backend_checks_total{backend="default"} 21)",
             R"(nginx_redis_rate_limit_backend_errors_total{backend="default",class="breaker"} 4)",
             R"(nginx_redis_rate_limit_backend_up{backend="default"} 1)",

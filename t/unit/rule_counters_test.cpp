@@ -47,6 +47,17 @@ TEST(RuleCountersTest, CountsEachOutcomeByItself) {
     EXPECT_EQ(counters.read().rejected_by_deny_cache, 0);
 }
 
+TEST(RuleCountersTest, CountsWhatBecomesOfLeases) {
+    RuleCounters counters{};
+    for (size_t i = 0; i < lease_count_kinds; ++i) {
+        counters.count(static_cast<LeaseCount>(i), 10 + i);
+    }
+    EXPECT_EQ(counters.read().of(LeaseCount::taken), 10);
+    EXPECT_EQ(counters.read().of(LeaseCount::requests), 15);
+    counters.reset();
+    EXPECT_EQ(counters.read().leases, decltype(RuleCounts::leases){});
+}
+
 TEST(RuleCountersTest, EachOutcomeHasANameOfItsOwn) {
     std::set<std::string_view> names;
     for (size_t i = 0; i < outcome_count; ++i) {

@@ -35,7 +35,8 @@ class SingleNode final : public Backend {
                    redis_client::CheckCallbacks &callbacks) override {
         node_.hand_over(check, charges, callbacks);
     }
-    void refund(std::span<redis_client::Charge> charges) override { node_.refund(charges); }
+    bool refund(std::span<redis_client::Charge> charges) override { return node_.refund(charges); }
+    void send_now() override { node_.send_now(); }
     void release(redis_client::Permit &permit) override { node_.release(permit); }
 
   private:
@@ -79,6 +80,11 @@ void start_backends(const MainConf &conf) {
 }
 
 void stop_backends() {
+    for (const auto &backend : running_backends()) {
+        if (backend != nullptr) {
+            backend->send_now();
+        }
+    }
     running_backends().clear();
 }
 

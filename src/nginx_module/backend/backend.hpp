@@ -4,6 +4,7 @@
 
 #include "../ngx.hpp"
 
+#include "../../redis_client/commands.hpp"
 #include "../../redis_client/session_group.hpp"
 #include "../conf/configuration.hpp"
 
@@ -30,11 +31,24 @@ class Backend {
     virtual void hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
                            redis_client::CheckCallbacks &callbacks) = 0;
     /// Gives back what an answered check has charged. It is lost if the connection breaks before.
-    virtual void refund(std::span<redis_client::Charge> charges) = 0;
+    /// Returns whether all of it is on its way.
+    virtual bool refund(std::span<redis_client::Charge> charges) = 0;
     /// Gives a permit back, perhaps only when Redis can be reached again.
     virtual void release(redis_client::Permit &permit) = 0;
 
+    /// Sends what is to be sent at once, because the worker ends.
+    virtual void send_now() = 0;
+
     WorkerCounters &counters() { return counters_; }
+    /// Whether such a check has a script of its own.
+    bool has_script(std::span<const redis_client::Charge> charges) const {
+        return group_.scripts.has(redis_client::shape_of(charges));
+    }
+
+    /// This worker has one more lease, or one less. While it has any, its connections stay open
+    /// when it shuts down, so that it can give them back at last.
+    void hold_lease() { ++group_.leases; }
+    void let_lease_go() { --group_.leases; }
 
   protected:
     explicit Backend(const BackendConf &conf) : group_(conf.session), counters_(conf.memory) {}

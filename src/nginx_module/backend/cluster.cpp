@@ -80,11 +80,18 @@ void Cluster::hand_over(Command &check, std::span<redis_client::Charge> charges,
     }
 }
 
-void Cluster::refund(std::span<redis_client::Charge> charges) {
+bool Cluster::refund(std::span<redis_client::Charge> charges) {
     if (Master *master = serving_[charges.front().hash_slot]) {
-        node_of(*master).refund(charges);
-    } else {
-        waiting_.refund(charges, now()); // Redis gets nothing back, but the charges are reset
+        return node_of(*master).refund(charges);
+    }
+    return waiting_.refund(charges, now()); // Redis gets nothing back, but the charges are reset
+}
+
+void Cluster::send_now() {
+    for (const auto &master : masters_) {
+        if (master->node != nullptr) {
+            master->node->send_now();
+        }
     }
 }
 

@@ -62,6 +62,8 @@ class Connection {
     /// Sends the output at the end of this turn of the event loop, so that all commands of the turn
     /// go in one piece.
     void send_soon();
+    /// Sends what there is, without waiting for the end of the turn.
+    void send_now() { write(); }
 
     /// Reads what has come by now, even if nginx has not reported it yet. This must be done before
     /// a deadline counts as missed: timers run before posted events, and after a signal they run

@@ -64,9 +64,16 @@ void Node::hand_over(redis_client::Command &check, std::span<redis_client::Charg
     update_after_event();
 }
 
-void Node::refund(std::span<redis_client::Charge> charges) {
-    session_.refund(charges, now());
+bool Node::refund(std::span<redis_client::Charge> charges) {
+    const bool is_on_its_way = session_.refund(charges, now());
     update_after_event();
+    return is_on_its_way;
+}
+
+void Node::send_now() {
+    if (session_.is_ready() && session_.has_output()) {
+        connection_.send_now();
+    }
 }
 
 void Node::release(redis_client::Permit &permit) {
@@ -294,7 +301,8 @@ void Node::update_after_event() {
         connection_.send_soon();
     }
     set_deadline_timer();
-    const bool idle = session_.pending() == 0 && !session_.has_background_commands();
+    const bool idle =
+        session_.pending() == 0 && !session_.has_background_commands() && !session_.has_leases();
     connection_.set_idle(idle);
     if (idle && is_leaving() && connection_.is_open()) {
         on_dismissed();

@@ -49,7 +49,8 @@ class Node final : Connection::Callbacks, AddressSource::Callbacks {
     void abandon(redis_client::Command &check);
     void hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
                    redis_client::CheckCallbacks &callbacks);
-    void refund(std::span<redis_client::Charge> charges);
+    bool refund(std::span<redis_client::Charge> charges);
+    void send_now();
     void release(redis_client::Permit &permit);
 
     /// Takes a command or permits from another node of the cluster.

@@ -29,6 +29,12 @@ rate_limit::TopKeys::Kept ZoneConf::kept_top_keys() const {
                                        : rate_limit::TopKeys::Kept::keys;
 }
 
+bool RuleConf::owns(const redis_client::WireWords &given) const {
+    const auto is_given = [&](const redis_client::WireWords &own) { return &own == &given; };
+    return std::ranges::any_of(arguments, is_given) ||
+           (leasing_arguments && is_given(*leasing_arguments));
+}
+
 BackendConf &MainConf::add_backend(std::string name) {
     backends.push_back(std::make_unique<BackendConf>(backends.size(), std::move(name)));
     return *backends.back();

@@ -106,7 +106,12 @@ struct RuleConf {
     // The members below are set by link_configuration(), after all directives have been read.
     const ZoneConf *zone = nullptr;
     std::optional<rate_limit::KeyFormat> key_format;
-    std::vector<redis_client::WireWords> arguments; // one for each shard; unused with variables
+    // Unused with variables, which requests give:
+    std::vector<redis_client::WireWords> arguments;           // one for each shard
+    std::chrono::microseconds lease_time{0};                  // 0: nothing is leased
+    std::optional<redis_client::WireWords> leasing_arguments; // of a check that may lease units
+    std::optional<redis_client::WireWords> fetch_arguments;   // of one that does nothing else
+
     std::string name;
     std::string limit_text;                       // `limit=` as it was written
     RuleConf *first_of_name = nullptr;            // the zone's first rule of this name
@@ -114,6 +119,10 @@ struct RuleConf {
     bool is_refunded = false; // a charge of its counter may be given back a moment later
 
     bool has_variables() const { return limit != nullptr || burst != nullptr || cost != nullptr; }
+    /// Whether these are the arguments of all checks of the rule.
+    bool owns(const redis_client::WireWords &given) const;
+    /// Whether a check of the rule may lease units, if the request's variables allow it.
+    bool may_lease() const { return rule.lease.kind != rate_limit::LeaseSetting::Kind::off; }
 };
 
 /// Whether one check asks for both rules, if both apply to a request. In a cluster their keys must

@@ -1,5 +1,6 @@
 #include "linking.hpp"
 
+#include "../../rate_limit/leasing.hpp"
 #include "../../rate_limit/shards.hpp"
 #include "../../redis_client/arguments.hpp"
 #include "../memory/shared_memory.hpp"
@@ -73,6 +74,15 @@ void set_arguments(RuleConf &conf) {
         const rate_limit::Quota share = rate_limit::share_of(rule.quota, shards, shard);
         conf.arguments.push_back(redis_client::check_arguments(share, rule.aligned));
     }
+    if (!conf.may_lease()) {
+        return;
+    }
+    conf.lease_time = rate_limit::lease_time(rule.quota, rule.lease);
+    conf.leasing_arguments =
+        redis_client::leasing_arguments(rule.quota, rule.aligned, conf.lease_time);
+    rate_limit::Quota nothing = rule.quota;
+    nothing.cost = 0;
+    conf.fetch_arguments = redis_client::leasing_arguments(nothing, rule.aligned, conf.lease_time);
 }
 
 bool link_rule(ngx_conf_t *cf, const MainConf &conf, RuleConf &rule) {
@@ -207,7 +217,33 @@ void add_rare_shapes(redis_client::SessionSettings &session, const redis_client:
     }
 }
 
-/// Adds the scripts that a location's requests will run.
+void add_shapes(redis_client::SessionSettings &session, const redis_client::ScriptShape &all) {
+    add_shape(session.shapes, all);
+    add_rare_shapes(session, all);
+}
+
+/// Adds the scripts of checks that lease units: for all rules of a request, or for those that have
+/// no lease; and for one rule, in the background.
+void add_leasing_shapes(redis_client::SessionSettings &session,
+                        const redis_client::ScriptShape &all) {
+    const auto parts = all.parts();
+    if (std::ranges::none_of(parts, &redis_client::ScriptShape::Part::may_lease)) {
+        return;
+    }
+    if (parts.size() <= redis_client::most_rules_with_leases) {
+        add_shapes(session, all);
+    }
+    for (const auto &part : parts) {
+        if (part.may_lease) {
+            redis_client::ScriptShape alone;
+            alone.add({.algorithm = part.algorithm, .may_lease = true});
+            add_shape(session.shapes, alone);
+        }
+    }
+}
+
+/// Adds the scripts that a location's requests will run. A check leases units by a script of its
+/// own, so that other checks cost Redis no more where some lease.
 void add_scripts(const LocationConf &location) {
     const RuleList &rules = *location.rules;
     for (auto first = rules.begin(); first != rules.end(); ++first) {
@@ -218,15 +254,19 @@ void add_scripts(const LocationConf &location) {
             continue; // an earlier rule's shape has it
         }
         redis_client::ScriptShape shape;
+        redis_client::ScriptShape leasing;
         for (const RuleConf *rule : rules) {
             if (is_with_first(rule)) {
-                shape.add({.algorithm = rule->rule.quota.algorithm,
-                           .dry_run = location.is_dry_run(*rule)});
+                redis_client::ScriptShape::Part part{.algorithm = rule->rule.quota.algorithm,
+                                                     .dry_run = location.is_dry_run(*rule)};
+                shape.add(part);
+                part.may_lease = rule->may_lease();
+                leasing.add(part);
             }
         }
         redis_client::SessionSettings &session = (*first)->zone->backend->session;
-        add_shape(session.shapes, shape);
-        add_rare_shapes(session, shape);
+        add_shapes(session, shape);
+        add_leasing_shapes(session, leasing);
     }
 }
 

@@ -1,4 +1,5 @@
 // The directive redis_rate_limit, which makes a rule.
+#include "../../rate_limit/leasing.hpp"
 #include "../../rate_limit/shards.hpp"
 #include "../../rate_limit/text.hpp"
 #include "../../redis_client/lua_source.hpp"
@@ -110,6 +111,21 @@ const Parameter<RuleConf> rule_parameters[] = {
          conf.rule.shards = shards.value_or(0);
          return conf.rule.shards > 0 ? nullptr : "a whole number from 1 to 64";
      }},
+    {"lease",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
+         using rate_limit::LeaseSetting;
+         LeaseSetting &lease = conf.rule.lease;
+         if (value == "off" || value == "auto") {
+             lease.kind = value == "off" ? LeaseSetting::Kind::off : LeaseSetting::Kind::automatic;
+             return nullptr;
+         }
+         ngx_str_t text = to_ngx(value);
+         lease = {.kind = LeaseSetting::Kind::given,
+                  .given = std::chrono::milliseconds(ngx_parse_time(&text, 0))};
+         const bool in_range =
+             lease.given >= rate_limit::shortest_lease && lease.given <= rate_limit::longest_lease;
+         return in_range ? nullptr : "off, auto or a time from 1ms to 10s";
+     }},
     {"phase",
      [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
          conf.phase = value == "precontent" ? Phase::precontent : Phase::access;
@@ -141,6 +157,8 @@ char *check_parameters(ngx_conf_t *cf, const RuleConf &conf) {
         {"delay", conf.has_delay, [](const AlgorithmTraits &traits) { return traits.takes_delay; }},
         {"aligned", conf.rule.aligned,
          [](const AlgorithmTraits &traits) { return traits.takes_aligned; }},
+        {"lease", conf.rule.lease.kind != rate_limit::LeaseSetting::Kind::off,
+         [](const AlgorithmTraits &traits) { return traits.lease_divisor > 0; }},
     };
     for (const Special &special : specials) {
         if (special.is_given && !special.is_taken_by(rate_limit::traits_of(quota.algorithm))) {
@@ -201,6 +219,45 @@ char *check_shards(ngx_conf_t *cf, const RuleConf &conf) {
     const std::string expected =
         "at most " + std::to_string(most) + ", so that each has room for a request";
     return refuse(cf, directive, "shards", std::to_string(conf.rule.shards), expected.c_str());
+}
+
+/// Refuses leases that the rule can never have. Where a request's variables decide, the request
+/// does.
+char *check_lease(ngx_conf_t *cf, const RuleConf &conf) {
+    using rate_limit::LeaseSetting;
+    const rate_limit::Quota &quota = conf.rule.quota;
+    const LeaseSetting &lease = conf.rule.lease;
+    if (lease.kind == LeaseSetting::Kind::off) {
+        return NGX_CONF_OK;
+    }
+    const bool is_given = lease.kind == LeaseSetting::Kind::given;
+    const std::string text = is_given ? std::to_string(lease.given.count()) + "ms" : "auto";
+    if (conf.rule.shards > 1) {
+        return refuse(cf, directive, "lease", text,
+                      "off with shards, of which each request may ask another one");
+    }
+    if (conf.burst == nullptr && rate_limit::traits_of(quota.algorithm).takes_delay &&
+        quota.delay < quota.burst.value_or(0)) {
+        return refuse(cf, directive, "lease", text,
+                      "off, or a delay of at least the burst, for requests that are held back "
+                      "cannot be granted in advance");
+    }
+    if (conf.limit != nullptr || conf.burst != nullptr || quota.capacity() == 0 ||
+        rate_limit::lease_time(quota, lease).count() > 0) {
+        return NGX_CONF_OK;
+    }
+    if (is_given) {
+        const auto most = rate_limit::longest_lease_time(quota).count();
+        const std::string expected =
+            "at most " + std::to_string(most / 1000) +
+            "ms, a quarter of the time in which the whole capacity comes back";
+        return refuse(cf, directive, "lease", text, expected.c_str());
+    }
+    ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                       "%s: lease \"auto\" leases nothing, expected a capacity of at least 16 that "
+                       "comes back in 40 ms or more",
+                       directive);
+    return NGX_CONF_OK;
 }
 
 /// Returns the most that the rule can grant at once, whatever a request's variables say.
@@ -269,6 +326,9 @@ char *check_rule(ngx_conf_t *cf, RuleConf &conf) {
         warn_of_large_cost(cf, conf);
         warn_of_large_delay(cf, conf);
         result = check_shards(cf, conf);
+    }
+    if (result == NGX_CONF_OK) {
+        result = check_lease(cf, conf);
     }
     return result;
 }

@@ -57,8 +57,10 @@ WorkerCounters::~WorkerCounters() {
 void WorkerCounters::check_answered(std::optional<rate_limit::Failure> failure,
                                     std::chrono::microseconds asked,
                                     std::chrono::microseconds now) {
+    constexpr int of_the_last = 8; // an eighth of the average is that of the last check
     gauges_->check_ended();
     counters_.count_check(failure, now - asked, now);
+    round_trip_ += (now - asked - round_trip_) / of_the_last;
 }
 
 void WorkerCounters::connection_ready(bool is_first) {

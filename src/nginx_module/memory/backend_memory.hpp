@@ -49,6 +49,8 @@ class WorkerCounters {
     void check_answered(std::optional<rate_limit::Failure> failure, std::chrono::microseconds asked,
                         std::chrono::microseconds now);
     void check_refused(rate_limit::Failure failure) { counters_.count_refusal(failure); }
+    /// Returns how long a check of this worker has taken lately, roughly.
+    std::chrono::microseconds round_trip() const { return round_trip_; }
 
     /// A connection is ready, to the one Redis or to a node of the cluster. If it is not the first
     /// one there, it counts as a reconnect.
@@ -64,6 +66,7 @@ class WorkerCounters {
     rate_limit::WorkerGauges unseen_{}; // used if there is no place for this worker
     rate_limit::BackendCounters &counters_;
     rate_limit::WorkerGauges *gauges_;
+    std::chrono::microseconds round_trip_{0};
 };
 
 } // namespace nginx_module

@@ -42,6 +42,7 @@ size_t ZoneMemory::size_for(size_t rules) {
 ngx_int_t ZoneMemory::attach(ngx_shm_zone_t *shared, const ZoneMemory *old) {
     if (old != nullptr) {
         map(old->pool_, old->layout_);
+        number_ = layout_->attachments.fetch_add(1, std::memory_order_relaxed) + 1;
         return NGX_OK;
     }
     size_t size = 0;
@@ -52,14 +53,16 @@ ngx_int_t ZoneMemory::attach(ngx_shm_zone_t *shared, const ZoneMemory *old) {
     const size_t rule_counters_size =
         rate_limit::RuleCounterTable::memory_for(most_rules(shared->shm.size));
     const size_t tables_size = size - sizeof(Layout) - rule_counters_size - top_keys_size;
-    const size_t deny_cache_size = whole_lines(tables_size / 4 * 3);
+    const size_t eighth = whole_lines(tables_size / 8);
     map(reinterpret_cast<ngx_slab_pool_t *>(shared->shm.addr),
         new (memory) Layout{.seed = {},
                             .began = precise_now(),
                             .evictions = 0,
+                            .attachments = 1,
                             .rule_counters_size = rule_counters_size,
-                            .deny_cache_size = deny_cache_size,
-                            .local_table_size = tables_size - deny_cache_size});
+                            .deny_cache_size = 5 * eighth,
+                            .lease_book_size = eighth,
+                            .local_table_size = tables_size - 6 * eighth});
     if (RAND_bytes(reinterpret_cast<unsigned char *>(&layout_->seed), sizeof(layout_->seed)) != 1) {
         ngx_log_error(NGX_LOG_EMERG, shared->shm.log, 0,
                       "redis_rate_limit_zone: no random numbers");
@@ -79,15 +82,23 @@ void ZoneMemory::map(ngx_slab_pool_t *pool, Layout *layout) {
     rule_counters_ = rate_limit::RuleCounterTable(next(layout->rule_counters_size));
     top_keys_ = rate_limit::TopKeys(next(top_keys_size));
     deny_cache_ = rate_limit::DenyCache(next(layout->deny_cache_size));
+    lease_book_ = rate_limit::LeaseBook(next(layout->lease_book_size), boot_now);
     local_table_ = rate_limit::SharedTable(next(layout->local_table_size));
 }
 
-size_t ZoneMemory::entries(std::chrono::microseconds now) const {
-    return deny_cache_.table().count(now) + local_table_.count(now);
+size_t ZoneMemory::entries() const {
+    const auto now = precise_now();
+    return deny_cache_.table().count(now) + local_table_.count(now) + lease_book_.count(boot_now());
 }
 
-size_t ZoneMemory::capacity() const {
-    return deny_cache_.table().capacity() + local_table_.capacity();
+size_t ZoneMemory::free_bytes() const {
+    const auto now = precise_now();
+    const auto free = [now](const rate_limit::SharedTable &table) {
+        return (table.capacity() - table.count(now)) * rate_limit::SharedTable::entry_size;
+    };
+    return free(deny_cache_.table()) + free(local_table_) +
+           (lease_book_.capacity() - lease_book_.count(boot_now())) *
+               sizeof(rate_limit::LeaseBook::Entry);
 }
 
 } // namespace nginx_module

@@ -5,6 +5,7 @@
 
 #include "../../rate_limit/deny_cache.hpp"
 #include "../../rate_limit/hash.hpp"
+#include "../../rate_limit/lease_book.hpp"
 #include "../../rate_limit/rule_counters.hpp"
 #include "../../rate_limit/shared_table.hpp"
 #include "../../rate_limit/top_keys.hpp"
@@ -29,6 +30,8 @@ class ZoneMemory {
 
     const rate_limit::HashSeed &seed() const { return layout_->seed; }
     rate_limit::DenyCache deny_cache() const { return deny_cache_; }
+    /// Its times are those of boot_now().
+    const rate_limit::LeaseBook &lease_book() const { return lease_book_; }
     rate_limit::RuleCounterTable rule_counters() const { return rule_counters_; }
     rate_limit::TopKeys top_keys() const { return top_keys_; }
 
@@ -41,13 +44,16 @@ class ZoneMemory {
     void lock() const { ngx_shmtx_lock(&pool_->mutex); }
     void unlock() const { ngx_shmtx_unlock(&pool_->mutex); }
 
-    /// Counts a record of either table that had to make room while it was still valid.
+    /// Counts a denial, or a record of that table, that had to make room while it was still valid.
     void count_eviction() const { layout_->evictions.fetch_add(1, std::memory_order_relaxed); }
     uint64_t evictions() const { return layout_->evictions.load(std::memory_order_relaxed); }
-    /// How many records are valid at that time of precise_now(), roughly; and how many there may
-    /// be.
-    size_t entries(std::chrono::microseconds now) const;
-    size_t capacity() const;
+    /// How many records of all tables are valid now, roughly; and how many bytes are unused.
+    size_t entries() const;
+    size_t free_bytes() const;
+    /// Whether no newer configuration uses the memory.
+    bool is_latest() const {
+        return layout_->attachments.load(std::memory_order_relaxed) == number_;
+    }
     /// Returns when the counters began, as a time of precise_now().
     std::chrono::microseconds began() const { return layout_->began; }
 
@@ -57,8 +63,10 @@ class ZoneMemory {
         rate_limit::HashSeed seed;
         std::chrono::microseconds began;
         std::atomic<uint64_t> evictions;
+        std::atomic<uint64_t> attachments; // how many configurations have used the memory
         size_t rule_counters_size;
         size_t deny_cache_size;
+        size_t lease_book_size;
         size_t local_table_size;
         alignas(rate_limit::SharedTable::Tags) std::byte tables[];
     };
@@ -67,9 +75,11 @@ class ZoneMemory {
 
     ngx_slab_pool_t *pool_ = nullptr;
     Layout *layout_ = nullptr;
+    uint64_t number_ = 1; // of this configuration among them
     rate_limit::RuleCounterTable rule_counters_;
     rate_limit::TopKeys top_keys_;
     rate_limit::DenyCache deny_cache_;
+    rate_limit::LeaseBook lease_book_;
     rate_limit::SharedTable local_table_;
 };
 

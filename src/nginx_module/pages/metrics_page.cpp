@@ -70,14 +70,12 @@ bool read_top_keys(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetri
 }
 
 /// Returns false if memory ran out.
-bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, Detail detail, microseconds now,
+bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, Detail detail,
                rate_limit::ZoneMetrics &metrics) {
-    constexpr size_t entry_size = rate_limit::SharedTable::entry_size;
-    const size_t entries = zone.memory.entries(now);
     metrics = {.name = zone.name,
                .size_bytes = zone.size,
-               .used_bytes = zone.size - (zone.memory.capacity() - entries) * entry_size,
-               .entries = entries,
+               .used_bytes = zone.size - zone.memory.free_bytes(),
+               .entries = zone.memory.entries(),
                .evictions = zone.memory.evictions(),
                .top_rejected = {},
                .rules = {}};
@@ -119,7 +117,7 @@ bool read_metrics(ngx_pool_t *pool, const MainConf &conf, Detail detail,
     }
     const microseconds now = precise_now();
     for (size_t i = 0; i < zones.size(); ++i) {
-        if (!read_zone(pool, *conf.zones[i], detail, now, zones[i])) {
+        if (!read_zone(pool, *conf.zones[i], detail, zones[i])) {
             return false;
         }
     }

@@ -2,6 +2,7 @@
 
 #include "../util.hpp"
 #include "fallback.hpp"
+#include "leases.hpp"
 #include "log_lines.hpp"
 #include "rule_outcomes.hpp"
 
@@ -12,19 +13,11 @@ namespace nginx_module {
 
 namespace {
 
-/// Copies the key to the pool, so that it outlives the request. Returns false if memory ran out.
-bool copy_key(ngx_pool_t *pool, std::string_view &key) {
-    ngx_str_t text = to_ngx(key);
-    key = view({text.len, ngx_pstrdup(pool, &text)});
-    return key.data() != nullptr;
-}
-
 /// Copies the charge's arguments to the pool if they are in the request's memory. Arguments that
 /// the rule has for all its checks stay where they are, so that checks still share them. Returns
 /// false if memory ran out.
 bool copy_arguments(ngx_pool_t *pool, const RuleConf &rule, redis_client::Charge &charge) {
-    const auto &shared = rule.arguments;
-    if (std::ranges::any_of(shared, [&](const auto &one) { return &one == charge.arguments; })) {
+    if (rule.owns(*charge.arguments)) {
         return true;
     }
     auto *own = pool_array<redis_client::WireWords>(pool, 1);
@@ -53,7 +46,7 @@ AbandonedCheck *AbandonedCheck::make(std::span<const AppliedRule> rules,
         charges[i] = *rules[i].charge;
         applied[i] = rules[i];
         applied[i].charge = &charges[i];
-        has_memory = copy_key(pool, charges[i].redis_key) && copy_key(pool, applied[i].key) &&
+        has_memory = copy_text(pool, charges[i].redis_key) && copy_text(pool, applied[i].key) &&
                      copy_arguments(pool, *applied[i].rule, charges[i]);
     }
     if (!has_memory) {
@@ -66,6 +59,7 @@ AbandonedCheck *AbandonedCheck::make(std::span<const AppliedRule> rules,
 
 void AbandonedCheck::on_answer(std::optional<redis_client::Failure> failure) {
     counters_.check_answered(failure, asked_, precise_now());
+    keep_leases(rules_, failure ? Answered::no : Answered::yes);
     count_abandoned(rules_, failure.has_value());
     ngx_destroy_pool(pool_); // this object is in the pool, too
 }
@@ -86,6 +80,14 @@ void count_abandoned(std::span<AppliedRule> rules, bool has_failed) {
     for (const AppliedRule &applied : rules) {
         release_permits_of_this_host(&applied);
     }
+}
+
+void abandon_leased(std::span<AppliedRule> rules) {
+    const auto leased = std::ranges::find_if_not(
+        rules, [](const AppliedRule &applied) { return applied.lease.taken.has_value(); });
+    const auto count = static_cast<size_t>(leased - rules.begin()); // they are at the front
+    give_back_leased(rules.first(count));
+    count_outcomes(rules.first(count));
 }
 
 } // namespace nginx_module

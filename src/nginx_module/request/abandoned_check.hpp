@@ -43,4 +43,7 @@ class AbandonedCheck final : public redis_client::CheckCallbacks {
 /// is in the charges of the rules.
 void count_abandoned(std::span<AppliedRule> rules, bool has_failed);
 
+/// Gives back what such a request has taken from leases, and counts these rules.
+void abandon_leased(std::span<AppliedRule> rules);
+
 } // namespace nginx_module

@@ -122,7 +122,15 @@ Evaluated evaluate(ngx_http_request_t *r, AppliedRule &applied) {
         return Evaluated::no_memory;
     }
     applied.key = view(key);
-    return key.len == 0 ? Evaluated::applies_not : evaluate_quota(r, *applied.rule, applied.quota);
+    if (key.len == 0) {
+        return Evaluated::applies_not;
+    }
+    const RuleConf &rule = *applied.rule;
+    const Evaluated evaluated = evaluate_quota(r, rule, applied.quota);
+    applied.lease.time = rule.may_lease() && rule.has_variables()
+                             ? rate_limit::lease_time(applied.quota, rule.rule.lease)
+                             : rule.lease_time;
+    return evaluated;
 }
 
 /// Whether rules that were applied before make it needless to apply this one.

@@ -7,6 +7,7 @@
 #include "../conf/configuration.hpp"
 
 #include <chrono>
+#include <optional>
 #include <string_view>
 
 namespace nginx_module {
@@ -26,6 +27,15 @@ struct AppliedRule {
         redis,      //
         deny_cache, // the zone's memory of what Redis denied
         local,      // this host, because Redis gave no verdict
+        lease,      // this host, by units that it has leased from Redis
+    };
+
+    /// What the rule has to do with leases.
+    struct Lease {
+        std::chrono::microseconds time{0}; // for how long units may be leased; 0: they are not
+        rate_limit::Hash account{};        // in the zone's lease book
+        rate_limit::LeaseClaim claim{};    // if the charge wants units
+        std::optional<rate_limit::LeaseBook::Taken> taken; // where the request's units are from
     };
 
     const RuleConf *rule = nullptr;
@@ -37,6 +47,7 @@ struct AppliedRule {
     bool is_charged = false;                // Redis or this host has charged it
     Result result = Result::no_verdict;
     Source source = Source::none;
+    Lease lease;
     bool is_superseded = false; // the verdict of a later rule of its counter is shown
     std::chrono::microseconds local_permits_since{0}; // when this host counted them; 0: never
     AppliedRule *next = nullptr;                      // the next one in AppliedRules

@@ -4,6 +4,7 @@
 #include "../util.hpp"
 #include "abandoned_check.hpp"
 #include "known_denials.hpp"
+#include "leases.hpp"
 #include "log_lines.hpp"
 #include "request_state.hpp"
 
@@ -31,6 +32,7 @@ bool BackendCheck::ask() {
 
 void BackendCheck::abandon() {
     if (command_ == nullptr) {
+        keep_leases(rules_, failure_ ? Answered::no : Answered::yes);
         count_abandoned(rules_, failure_.has_value());
         return;
     }
@@ -67,6 +69,7 @@ void BackendCheck::on_answer(std::optional<redis_client::Failure> failure) {
 }
 
 void BackendCheck::take_answer() {
+    keep_leases(rules_, failure_ ? Answered::no : Answered::yes);
     if (failure_) {
         return;
     }
@@ -95,8 +98,10 @@ BackendCheck *make_checks(ngx_http_request_t *r, RequestState &state,
         if (memory == nullptr) {
             return nullptr;
         }
-        auto *check = new (memory) BackendCheck(state, backend_of(*backend),
-                                                {rules.front().charge, count}, rules.first(count));
+        Backend &running = backend_of(*backend);
+        prepare_leases(running, rules.first(count));
+        auto *check = new (memory)
+            BackendCheck(state, running, {rules.front().charge, count}, rules.first(count));
         check->next = std::exchange(checks, check);
         rules = rules.subspan(count);
     }

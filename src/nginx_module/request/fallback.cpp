@@ -137,7 +137,7 @@ void leave_uncharged(const LocalRule &local, const rate_limit::Now &now) {
 bool is_hardly_touched(const AppliedRule &applied) {
     constexpr uint64_t hardly = 64;
     const uint64_t capacity = applied.quota.capacity();
-    const uint64_t remaining = applied.charge->verdict.remaining;
+    const uint64_t remaining = applied.charge->verdict_after_lease().remaining;
     return (capacity - std::min(remaining, capacity)) * hardly < capacity;
 }
 
@@ -154,8 +154,9 @@ void remember(AppliedRule &applied, std::chrono::microseconds asked) {
         quota.cost = 0;
     }
     const ZoneLock zone(applied);
-    const auto after = rate_limit::record_verdict(zone.find(asked), quota, applied.charge->verdict,
-                                                  applied.rule->zone->local_limit_percent, asked);
+    const auto after =
+        rate_limit::record_verdict(zone.find(asked), quota, applied.charge->verdict_after_lease(),
+                                   applied.rule->zone->local_limit_percent, asked);
     zone.store(after);
     if (after && quota.algorithm == Algorithm::concurrency && quota.cost > 0) {
         applied.local_permits_since = asked;

@@ -1,10 +1,9 @@
 #include "known_denials.hpp"
 
-#include "../../rate_limit/text.hpp"
+#include "counter_identity.hpp"
 #include "shard_choice.hpp"
 
-#include <array>
-#include <cstring>
+#include <algorithm>
 #include <utility>
 
 namespace nginx_module {
@@ -20,17 +19,16 @@ bool is_cacheable(const AppliedRule &applied) {
            applied.charge->quota.algorithm != rate_limit::Algorithm::concurrency;
 }
 
-/// Returns a hash of all that a denial depends on: where the counter is, and what was asked of it.
+/// Returns a hash of all that a denial depends on.
 rate_limit::Hash hash_of(const AppliedRule &applied) {
-    const ZoneConf &zone = *applied.rule->zone;
-    const redis_client::Charge &charge = *applied.charge;
-    const std::array<uint64_t, 4> numbers = {zone.backend->identity, charge.quota.limit,
-                                             charge.quota.capacity(), charge.quota.cost};
-    std::array<char, sizeof(rate_limit::RedisKeyBuffer) + sizeof(numbers)> bytes;
-    char *end = rate_limit::append(bytes.data(), charge.redis_key);
-    std::memcpy(end, numbers.data(), sizeof(numbers));
-    return rate_limit::hash_of(zone.memory.seed(),
-                               {bytes.data(), charge.redis_key.size() + sizeof(numbers)});
+    return identity_of(applied, applied.charge->quota.cost);
+}
+
+/// Returns how long a denial is known. A host that leases units may give some back long before the
+/// denial's end.
+std::chrono::microseconds longest_denial(const AppliedRule &applied) {
+    const std::chrono::microseconds longest = applied.rule->zone->deny_cache;
+    return applied.lease.time.count() > 0 ? std::min(longest, applied.lease.time) : longest;
 }
 
 /// Gives the rule the denial that is known. Returns false if none is known.
@@ -40,7 +38,7 @@ bool find_denial(AppliedRule &applied, std::chrono::microseconds now) {
     if (!cache.may_hold(now) || !is_cacheable(applied)) {
         return false;
     }
-    const auto denied = cache.find(hash_of(applied), now, zone.deny_cache);
+    const auto denied = cache.find(hash_of(applied), now, longest_denial(applied));
     if (!denied) {
         return false;
     }

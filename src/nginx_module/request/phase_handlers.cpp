@@ -8,6 +8,7 @@
 #include "decision.hpp"
 #include "fallback.hpp"
 #include "known_denials.hpp"
+#include "leases.hpp"
 #include "log_lines.hpp"
 #include "request_state.hpp"
 #include "rule_outcomes.hpp"
@@ -100,7 +101,8 @@ ngx_int_t apply_rules(ngx_http_request_t *r, Phase phase, RequestState *state) {
     return rules.open().empty() ? NGX_DECLINED : ask_redis(r, *state, rules.open());
 }
 
-/// Asks Redis, unless the deny cache already knows that rules deny.
+/// Asks Redis, unless the deny cache already knows that rules deny, or this host has leased what
+/// the request asks for.
 ngx_int_t ask_redis(ngx_http_request_t *r, RequestState &state, std::span<AppliedRule> rules) {
     if (!choose_shards(r, state.rules(), rules)) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -113,10 +115,21 @@ ngx_int_t ask_redis(ngx_http_request_t *r, RequestState &state, std::span<Applie
         std::ranges::for_each(denying, scale_to_rule);
         return carry_out(r, state, decision);
     }
-    const bool has_arguments =
-        std::ranges::all_of(rules, [&](const AppliedRule &rule) { return set_arguments(r, rule); });
-    BackendCheck *checks = has_arguments ? make_checks(r, state, rules) : nullptr;
-    switch (checks != nullptr ? state.ask(checks, rules, now) : NGX_ERROR) {
+    const size_t leased = take_leased(rules).size();
+    if (leased == rules.size()) {
+        ngx_log_debug0(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
+                       "redis_rate_limit takes units of leases");
+        return carry_out(r, state, decide_and_record(r, state, rules));
+    }
+    const auto open = rules.subspan(leased);
+    BackendCheck *checks = make_checks(r, state, open);
+    if (checks == nullptr || !std::ranges::all_of(open, [&](const AppliedRule &rule) {
+            return set_arguments(r, rule);
+        })) {
+        give_back_leased(rules);
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    switch (state.ask(checks, rules, now)) {
     case NGX_OK:
         return decide_by_answers(r, state);
     case NGX_AGAIN:
@@ -141,6 +154,7 @@ ngx_int_t decide_by_answers(ngx_http_request_t *r, RequestState &state) {
         for (BackendCheck *check = state.checks(); check != nullptr; check = check->next) {
             check->refund();
         }
+        give_back_leased(rules);
     }
     std::ranges::for_each(rules, scale_to_rule);
     remember_verdicts(rules, state.check_times().asked);

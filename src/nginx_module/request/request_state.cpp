@@ -1,6 +1,7 @@
 #include "request_state.hpp"
 
 #include "../util.hpp"
+#include "abandoned_check.hpp"
 #include "fallback.hpp"
 
 #include <type_traits>
@@ -93,6 +94,9 @@ void RequestState::set_idle() {
 }
 
 void RequestState::abandon() {
+    if (checks_ != nullptr) {
+        abandon_leased(rules_.asked());
+    }
     for (BackendCheck *check = checks_; check != nullptr; check = check->next) {
         check->abandon();
     }

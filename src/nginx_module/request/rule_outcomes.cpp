@@ -16,7 +16,9 @@ RuleOutcome outcome_of_grant(const AppliedRule &applied, bool is_rejected) {
     if (charge.quota.cost == 0) { // the counter is only read: nothing is charged or delayed
         return is_local ? RuleOutcome::local_passed : RuleOutcome::passed;
     }
-    if (is_rejected) {
+    const bool is_lease_abandoned =
+        applied.source == AppliedRule::Source::lease && !applied.is_charged;
+    if (is_rejected || is_lease_abandoned) {
         return RuleOutcome::uncharged;
     }
     if (charge.verdict.delay.count() == 0) {
@@ -86,6 +88,10 @@ void count_outcomes(std::span<const AppliedRule> rules) {
         counters.count(outcome_of(applied, is_rejected));
         if (applied.source == AppliedRule::Source::deny_cache) {
             counters.count_deny_cache_hit();
+        }
+        if (applied.source == AppliedRule::Source::lease && applied.is_charged && !is_rejected) {
+            counters.count(rate_limit::LeaseCount::requests, 1);
+            counters.count(rate_limit::LeaseCount::used, applied.charge->quota.cost);
         }
     }
     if (is_rejected) {

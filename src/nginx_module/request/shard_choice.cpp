@@ -86,16 +86,21 @@ bool choose_other_shard(ngx_http_request_t *r, const AppliedRules &before, Appli
 
 bool set_arguments(ngx_http_request_t *r, const AppliedRule &applied) {
     const RuleConf &rule = *applied.rule;
-    if (!rule.has_variables() && applied.charge->quota.charged == 0) {
-        applied.charge->arguments = &rule.arguments[rate_limit::first_alike(
-            applied.quota, shards_of(applied), applied.shard)];
+    const redis_client::Charge &charge = *applied.charge;
+    if (!rule.has_variables() && charge.quota.charged == 0) {
+        applied.charge->arguments = charge.may_lease
+                                        ? &*rule.leasing_arguments
+                                        : &rule.arguments[rate_limit::first_alike(
+                                              applied.quota, shards_of(applied), applied.shard)];
         return true;
     }
     auto *own = pool_array<redis_client::WireWords>(r->pool, 1);
     if (own == nullptr) {
         return false;
     }
-    *own = redis_client::check_arguments(applied.charge->quota, rule.rule.aligned);
+    *own = charge.may_lease ? redis_client::leasing_arguments(charge.quota, rule.rule.aligned,
+                                                              applied.lease.time)
+                            : redis_client::check_arguments(charge.quota, rule.rule.aligned);
     applied.charge->arguments = own;
     return true;
 }

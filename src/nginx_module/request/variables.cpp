@@ -100,6 +100,8 @@ ngx_int_t get_source(ngx_http_request_t * /*r*/, Value &value, const RequestStat
         return set_static(value, "deny_cache");
     case AppliedRule::Source::local:
         return set_static(value, "local");
+    case AppliedRule::Source::lease:
+        return set_static(value, "lease");
     case AppliedRule::Source::none:
         break;
     }

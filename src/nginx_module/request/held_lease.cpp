@@ -1,0 +1,115 @@
+#include "held_lease.hpp"
+
+#include "../backend/backend.hpp"
+#include "../timer.hpp"
+#include "../util.hpp"
+
+#include <new>
+
+namespace nginx_module {
+
+using rate_limit::LeaseBook;
+using rate_limit::LeaseCount;
+using std::chrono::microseconds;
+
+void return_units(const AppliedRule &applied, uint64_t units, int64_t receipt) {
+    redis_client::Charge charge;
+    charge.quota = applied.charge->quota;
+    charge.quota.cost = units;
+    charge.redis_key = applied.charge->redis_key;
+    charge.hash_slot = applied.charge->hash_slot;
+    charge.receipt = receipt;
+    charge.is_charged = true;
+    ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
+                   "redis_rate_limit gives back %uL leased units", units);
+    const bool is_on_its_way = backend_of(*applied.rule->zone->backend).refund({&charge, 1});
+    applied.rule->first_of_name->counters->count(
+        is_on_its_way ? LeaseCount::returned : LeaseCount::expired, units);
+}
+
+void return_ended(const AppliedRule &applied, const LeaseBook::Account &account, microseconds now) {
+    while (const auto rest = account.take_ended(now)) {
+        return_units(applied, rest->units, rest->receipt);
+    }
+}
+
+struct HeldLease::List : redis_client::IntrusiveList<HeldLease, &HeldLease::hook_> {};
+
+HeldLease::List &HeldLease::all() {
+    static List held;
+    return held;
+}
+
+void HeldLease::hold(const AppliedRule &applied, microseconds end) {
+    constexpr size_t room = 1024;
+    static_assert(sizeof(HeldLease) < room / 2 + room / 4);
+    ngx_pool_t *pool = ngx_create_pool(room, ngx_cycle->log);
+    void *memory = pool != nullptr ? ngx_palloc(pool, sizeof(HeldLease)) : nullptr;
+    std::string_view redis_key = applied.charge->redis_key;
+    if (memory == nullptr || !copy_text(pool, redis_key)) {
+        if (pool != nullptr) {
+            ngx_destroy_pool(pool);
+        }
+        return;
+    }
+    auto *lease = new (memory) HeldLease(pool, applied, end);
+    lease->charge_.redis_key = redis_key;
+    all().push_back(*lease);
+    backend_of(*applied.rule->zone->backend).hold_lease();
+    lease->wait();
+}
+
+HeldLease::HeldLease(ngx_pool_t *pool, const AppliedRule &applied, microseconds end)
+    : pool_(pool), applied_(applied), end_(end) {
+    charge_.quota = applied.charge->quota;
+    charge_.hash_slot = applied.charge->hash_slot;
+    applied_.charge = &charge_;
+    set_up_timer(timer_, this, ngx_cycle->log, [](ngx_event_t *event) noexcept {
+        static_cast<HeldLease *>(event->data)->on_timer();
+    });
+}
+
+void HeldLease::wait() {
+    start_timer(timer_, std::chrono::ceil<std::chrono::milliseconds>(end_ - boot_now()));
+}
+
+void HeldLease::on_timer() {
+    const microseconds now = boot_now();
+    if (now < end_) {
+        wait();
+        return;
+    }
+    give_back([now](const LeaseBook::Account &account) { return account.take_ended(now); });
+}
+
+template <typename TakeRest>
+void HeldLease::give_back(const TakeRest &take_rest) {
+    const auto account = applied_.rule->zone->memory.lease_book().find(applied_.lease.account);
+    while (account) {
+        const auto rest = take_rest(*account);
+        if (!rest) {
+            break;
+        }
+        return_units(applied_, rest->units, rest->receipt);
+    }
+    let_go();
+}
+
+void HeldLease::let_go() {
+    stop_timer(timer_);
+    all().remove(*this);
+    backend_of(*applied_.rule->zone->backend).let_lease_go();
+    ngx_destroy_pool(pool_); // this object is in the pool, too
+}
+
+void return_held_leases() {
+    while (HeldLease *lease = HeldLease::all().front()) {
+        if (lease->applied_.rule->zone->memory.is_latest()) {
+            lease->give_back([](const LeaseBook::Account &account) { return account.take_all(); });
+        } else {
+            lease->let_go();
+        }
+    }
+}
+
+} // namespace nginx_module

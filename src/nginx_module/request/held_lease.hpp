@@ -1,0 +1,55 @@
+// Giving leased units back to Redis that nobody has taken.
+#pragma once
+
+#include "../ngx.hpp"
+
+#include "../../redis_client/intrusive_list.hpp"
+#include "applied_rule.hpp"
+
+#include <chrono>
+
+namespace nginx_module {
+
+/// Gives units of the rule's counter back to Redis, which leased them with that receipt.
+void return_units(const AppliedRule &applied, uint64_t units, int64_t receipt);
+
+/// Gives back what is left of leases of the account that have ended. The worker that fetched them
+/// does so itself, unless it has ended before.
+void return_ended(const AppliedRule &applied, const rate_limit::LeaseBook::Account &account,
+                  std::chrono::microseconds now);
+
+/// Gives back what is left of this worker's leases, because it ends. If another configuration uses
+/// their zone by now, its workers go on taking units of them.
+void return_held_leases();
+
+/// A lease that this worker has fetched, until its end. Then the rest is given back. Lives in a
+/// pool of its own.
+class HeldLease {
+  public:
+    /// `end` is a time of boot_now(). Without memory the rest is given back when the next lease of
+    /// the key is fetched, if ever.
+    static void hold(const AppliedRule &applied, std::chrono::microseconds end);
+
+  private:
+    friend void return_held_leases();
+    struct List;
+
+    HeldLease(ngx_pool_t *pool, const AppliedRule &applied, std::chrono::microseconds end);
+
+    static List &all();
+    void wait();
+    void on_timer();
+    /// Gives the units back that are left, and destroys this object.
+    template <typename TakeRest>
+    void give_back(const TakeRest &take_rest);
+    void let_go();
+
+    ngx_pool_t *pool_;
+    AppliedRule applied_;
+    redis_client::Charge charge_;
+    std::chrono::microseconds end_;
+    ngx_event_t timer_{};
+    redis_client::ListHook<HeldLease> hook_; // of all that this worker holds
+};
+
+} // namespace nginx_module

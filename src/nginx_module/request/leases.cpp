@@ -1,0 +1,163 @@
+#include "leases.hpp"
+
+#include "../util.hpp"
+#include "background_fetch.hpp"
+#include "counter_identity.hpp"
+#include "held_lease.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace nginx_module {
+
+namespace {
+
+using rate_limit::LeaseBook;
+using std::chrono::microseconds;
+
+const LeaseBook &book_of(const AppliedRule &applied) {
+    return applied.rule->zone->memory.lease_book();
+}
+
+/// Whether the request's units may be taken from a lease. If the request has already charged the
+/// counter, it asks for the rest of a cost alone.
+bool may_take(const AppliedRule &applied) {
+    const rate_limit::Quota &quota = applied.charge->quota;
+    return applied.lease.time.count() > 0 && quota.charged == 0 && quota.cost > 0 &&
+           quota.cost <= quota.capacity();
+}
+
+void set_verdict(AppliedRule &applied, const LeaseBook::Account &account, microseconds now) {
+    applied.charge->verdict = rate_limit::verdict_of_lease(applied.quota, account, now);
+}
+
+/// Takes the rule's units. Returns false if Redis has to be asked for them.
+bool take_units(AppliedRule &applied) {
+    if (!may_take(applied)) {
+        return false;
+    }
+    const BackendConf &backend = *applied.rule->zone->backend;
+    const microseconds now = boot_now();
+    applied.lease.account = identity_of(applied, static_cast<uint64_t>(applied.lease.time.count()));
+    const auto account = book_of(applied).find_or_make(applied.lease.account, now);
+    if (!account) {
+        return false;
+    }
+    const auto step =
+        rate_limit::take_step(*account, applied.charge->quota.cost,
+                              {.lease_time = applied.lease.time,
+                               .round_trip = backend_of(backend).counters().round_trip(),
+                               .timeout = backend.session.timeout},
+                              now);
+    if (step.wanted > 0) {
+        return_ended(applied, *account, now);
+    }
+    if (!step.taken) {
+        applied.charge->wanted = step.wanted;
+        applied.lease.claim = step.claim;
+        return false;
+    }
+    applied.lease.taken = step.taken;
+    applied.is_charged = true;
+    applied.result = AppliedRule::Result::verdict;
+    applied.source = AppliedRule::Source::lease;
+    set_verdict(applied, *account, now);
+    if (step.wanted > 0) {
+        BackgroundFetch::start(applied, step.claim, step.wanted);
+    }
+    return true;
+}
+
+/// Moves a rule forward, with its charge, because a check takes a row of charges.
+void move(std::span<AppliedRule> rules, size_t from, size_t to) {
+    redis_client::Charge *charges = rules.front().charge;
+    std::rotate(charges + to, charges + from, charges + from + 1);
+    std::rotate(rules.begin() + static_cast<ptrdiff_t>(to),
+                rules.begin() + static_cast<ptrdiff_t>(from),
+                rules.begin() + static_cast<ptrdiff_t>(from) + 1);
+    for (size_t i = 0; i < rules.size(); ++i) {
+        rules[i].charge = charges + i;
+    }
+}
+
+void give_back(AppliedRule &applied, const LeaseBook::Taken &taken) {
+    const microseconds now = boot_now();
+    const auto account = book_of(applied).find(applied.lease.account);
+    if (!account || !account->give_back(taken, now)) {
+        return_units(applied, taken.units, taken.receipt);
+    }
+    applied.is_charged = false;
+    if (account) {
+        set_verdict(applied, *account, now);
+    }
+}
+
+} // namespace
+
+std::span<AppliedRule> take_leased(std::span<AppliedRule> rules) {
+    size_t leased = 0;
+    for (size_t i = 0; i < rules.size(); ++i) {
+        if (take_units(rules[i])) {
+            move(rules, i, leased++);
+        }
+    }
+    return rules.first(leased);
+}
+
+void give_back_leased(std::span<AppliedRule> rules) {
+    for (AppliedRule &applied : rules) {
+        if (applied.lease.taken) {
+            give_back(applied, *std::exchange(applied.lease.taken, std::nullopt));
+        }
+    }
+}
+
+void prepare_leases(Backend &backend, std::span<AppliedRule> rules) {
+    const auto wants = [](const AppliedRule &applied) { return applied.charge->wanted > 0; };
+    if (std::ranges::none_of(rules, wants)) {
+        return;
+    }
+    for (const AppliedRule &applied : rules) {
+        applied.charge->may_lease = applied.rule->may_lease();
+    }
+    if (backend.has_script({rules.front().charge, rules.size()})) {
+        return;
+    }
+    for (AppliedRule &applied : rules) {
+        applied.charge->may_lease = false;
+        if (const uint64_t wanted = std::exchange(applied.charge->wanted, 0)) {
+            BackgroundFetch::start(applied, applied.lease.claim, wanted);
+        }
+    }
+}
+
+void keep_leases(std::span<AppliedRule> rules, Answered answered) {
+    for (const AppliedRule &applied : rules) {
+        const redis_client::Charge &charge = *applied.charge;
+        if (charge.wanted == 0) {
+            continue;
+        }
+        const rate_limit::LeasedUnits leased =
+            answered == Answered::yes ? charge.leased : rate_limit::LeasedUnits{};
+        const auto account = book_of(applied).find(applied.lease.account);
+        const bool is_kept =
+            account && rate_limit::finish_fetch(*account, applied.lease.claim, leased,
+                                                charge.verdict_after_lease(), boot_now());
+        if (leased.units == 0) {
+            continue;
+        }
+        rate_limit::RuleCounters &counters = *applied.rule->first_of_name->counters;
+        counters.count(rate_limit::LeaseCount::taken, 1);
+        counters.count(rate_limit::LeaseCount::units, leased.units);
+        ngx_log_debug2(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
+                       "redis_rate_limit has leased %uL units for %L us", leased.units,
+                       static_cast<int64_t>(leased.usable_for.count()));
+        if (is_kept) {
+            HeldLease::hold(applied, rate_limit::end_of_lease(applied.lease.claim, leased));
+        } else {
+            return_units(applied, leased.units, leased.receipt);
+        }
+    }
+}
+
+} // namespace nginx_module
