@@ -52,9 +52,7 @@ const ruleId = (zone, rule) => `${zone}: ${rule}`;
 
 function rulesOf(status) {
   return Object.entries(status.zones).flatMap(([zone, { rules }]) =>
-    Object.entries(rules).map(([name, counts]) => ({
-      id: ruleId(zone, name), zone, name, counts: { ...counts, leased: counts.leases.requests },
-    })));
+    Object.entries(rules).map(([name, counts]) => ({ id: ruleId(zone, name), zone, name, counts })));
 }
 
 // A counter that got smaller began anew.
@@ -63,13 +61,15 @@ const grown = (now, before = 0) => (now < before ? now : now - before);
 const growth = (names, now, before) =>
   Object.fromEntries(names.map((name) => [name, grown(now[name], before?.[name])]));
 
+const withLeased = (counts) => counts && { ...counts, leased: counts.leases.requests };
+
 // A zone that is new or has another size began anew. A rule that is new in its zone need not have:
 // it may have been there before an earlier reload.
 function addZone(grew, name, now, before) {
   const isSame = before?.size_bytes === now.size_bytes;
   for (const [rule, counts] of Object.entries(now.rules)) {
     const earlier = isSame ? before.rules[rule] ?? counts : undefined;
-    grew.rules.set(ruleId(name, rule), growth(counters, counts, earlier));
+    grew.rules.set(ruleId(name, rule), growth(counters, withLeased(counts), withLeased(earlier)));
   }
   // A key counts from when it is taken in: one that was not kept before has counted from 0.
   const earlier = new Map(isSame ? before.top_rejected.map(({ key, rejected }) => [key, rejected]) : []);

@@ -182,9 +182,9 @@ subtest 'of statuses that are made up' => sub {
         is(text('#checked'), '190', 'an average of the last five seconds');
         my $denied = sub ($rejected, $known) { rules(r => rule(rejected => $rejected, rejected_by_deny_cache => $known)) };
         give($denied->(1_000_000, 999_000), $denied->(1_001_000, 1_000_001));
-        is(text('#sources'), 'Redis 0 % deny cache 100 % this host alone 0 % none 0 %', 'counters that were not read at the same time');
-        give(rules(r => rule), rules(r => rule(passed => 30, delayed => 10, rejected => 30, rejected_by_deny_cache => 20, local_rejected => 20, invalid => 10, uncharged => 50, dry_run_rejected => 60)));
-        is(text('#sources'), 'Redis 50 % deny cache 20 % this host alone 20 % none 10 %', 'where verdicts come from');
+        is(text('#sources'), 'Redis 0 % leases 0 % deny cache 100 % this host alone 0 % none 0 %', 'counters that were not read at the same time');
+        give(rules(r => rule), rules(r => rule(passed => 30, delayed => 10, rejected => 30, rejected_by_deny_cache => 20, leases => leases(10), local_rejected => 20, invalid => 10, uncharged => 50, dry_run_rejected => 60)));
+        is(text('#sources'), 'Redis 40 % leases 10 % deny cache 20 % this host alone 20 % none 10 %', 'where verdicts come from');
     };
 
     subtest 'time' => sub {

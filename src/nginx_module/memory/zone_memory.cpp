@@ -22,8 +22,9 @@ constexpr size_t lines_for(size_t size) {
     return (size + line - 1) / line * line;
 }
 
-// The counters of rules get a 64th of a zone. The smallest zone, too, has room for a few rules.
-constexpr size_t zone_for_a_rule = 64 * rate_limit::RuleCounterTable::memory_for(1);
+// The counters of rules get a 42nd of a zone. The smallest zone, too, has room for a few rules.
+constexpr size_t zone_for_a_rule = 16 * 1024;
+static_assert(rate_limit::RuleCounterTable::memory_for(1) <= zone_for_a_rule / 42);
 constexpr size_t rules_of_any_zone = 16;
 
 // This room is there with top_keys=off, too, because a reload may turn them on.

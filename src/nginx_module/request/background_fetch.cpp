@@ -4,7 +4,6 @@
 #include "../backend/backend.hpp"
 #include "../util.hpp"
 #include "fallback.hpp"
-#include "leases.hpp"
 #include "log_lines.hpp"
 
 #include <new>
@@ -23,7 +22,8 @@ void BackgroundFetch::start(const AppliedRule &applied, const rate_limit::LeaseC
         }
         return; // the claim ends by itself
     }
-    auto *fetch = new (memory) BackgroundFetch(pool, applied);
+    auto *fetch =
+        new (memory) BackgroundFetch(pool, applied, backend_of(*applied.rule->zone->backend));
     fetch->applied_.lease.claim = claim;
     if (fetch->prepare(wanted)) {
         fetch->ask();
@@ -32,8 +32,8 @@ void BackgroundFetch::start(const AppliedRule &applied, const rate_limit::LeaseC
     }
 }
 
-BackgroundFetch::BackgroundFetch(ngx_pool_t *pool, const AppliedRule &applied)
-    : pool_(pool), applied_(applied), asked_(precise_now()) {
+BackgroundFetch::BackgroundFetch(ngx_pool_t *pool, const AppliedRule &applied, Backend &backend)
+    : pool_(pool), applied_(applied), backend_(backend), asked_(precise_now()) {
     const redis_client::Charge &charge = *applied.charge;
     charge_.quota = charge.quota;
     charge_.quota.cost = 0;
@@ -65,23 +65,23 @@ bool BackgroundFetch::prepare(uint64_t wanted) {
 void BackgroundFetch::ask() {
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
                    "redis_rate_limit asks for a lease of %uL units", charge_.wanted);
-    Backend &backend = backend_of(*applied_.rule->zone->backend);
-    const auto asked = backend.ask({&charge_, 1}, *this);
+    const auto asked = backend_.ask({&charge_, 1}, *this);
     if (const auto *failure = std::get_if<redis_client::Failure>(&asked)) {
-        backend.counters().check_refused(*failure);
-        keep_leases({&applied_, 1}, Answered::no);
-        ngx_destroy_pool(pool_); // this object is in the pool, too
-        return;
+        backend_.counters().check_refused(*failure);
+        end(Answered::no);
+    } else {
+        backend_.counters().check_asked();
     }
-    backend.counters().check_asked();
 }
 
 void BackgroundFetch::on_answer(std::optional<redis_client::Failure> failure) {
-    backend_of(*applied_.rule->zone->backend)
-        .counters()
-        .check_answered(failure, asked_, precise_now());
-    keep_leases({&applied_, 1}, failure ? Answered::no : Answered::yes);
-    if (!failure) {
+    backend_.counters().check_answered(failure, asked_, precise_now());
+    end(failure ? Answered::no : Answered::yes);
+}
+
+void BackgroundFetch::end(Answered answered) {
+    keep_leases({&applied_, 1}, answered);
+    if (answered == Answered::yes) {
         applied_.result = AppliedRule::Result::verdict;
         remember_verdicts({&applied_, 1}, asked_);
     }

@@ -4,7 +4,7 @@
 
 #include "../ngx.hpp"
 
-#include "applied_rule.hpp"
+#include "leases.hpp"
 
 #include <chrono>
 
@@ -18,17 +18,19 @@ class BackgroundFetch final : public redis_client::CheckCallbacks {
                       uint64_t wanted);
 
   private:
-    BackgroundFetch(ngx_pool_t *pool, const AppliedRule &applied);
+    BackgroundFetch(ngx_pool_t *pool, const AppliedRule &applied, Backend &backend);
 
     /// Sets what Redis is asked for. Returns false if memory ran out.
     bool prepare(uint64_t wanted);
     void ask();
+    void end(Answered answered);
     void on_answer(std::optional<redis_client::Failure> failure) override;
     std::string_view describe(std::span<char> out) const override;
 
     ngx_pool_t *pool_;
     AppliedRule applied_;
     redis_client::Charge charge_;
+    Backend &backend_;
     std::chrono::microseconds asked_; // by precise_now()
 };
 
