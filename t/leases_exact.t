@@ -29,7 +29,7 @@ for my $lease (qw(auto 250ms)) {
 my @paths     = sort keys %rules;
 my $locations = join '', map { "location $_ { redis_rate_limit zone=z $rules{$_} name=${\substr $_, 1}; empty_gif; }\n" } @paths;
 
-my @nginx = map { RateLimit::Nginx->start_new(<<"END", workers => 2) } 1 .. $hosts;
+my @nginx = map { RateLimit::Nginx->start_new(<<"END", workers => 2, daemon => 1, log_level => 'notice') } 1 .. $hosts;
 redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_zone \$uri zone=z:1m on_error=closed;
 redis_rate_limit_log_level info;
@@ -73,8 +73,15 @@ sub run ($name, $disturb) {
 run('nothing else', sub { });
 
 my $turn = 0;
+my %upgraded;
+my @killed;
 my @disturbances = (
-    sub ($nginx) { kill KILL => ($nginx->workers)[0] },
+    sub ($nginx) {
+        my ($worker) = $nginx->workers;
+        push @killed, $worker;
+        kill KILL => $worker;
+        wait_until(sub { RateLimit::Nginx::is_gone($worker) });
+    },
     sub ($nginx) {
         my ($worker) = $nginx->workers;
         freeze($worker);
@@ -83,6 +90,7 @@ my @disturbances = (
     },
     sub ($nginx) { $redis->freeze; sleep 0.1; $redis->thaw },
     sub ($nginx) { $nginx->reload },
+    sub ($nginx) { $nginx->upgrade if !$upgraded{$nginx}++ },
     sub ($nginx) { $redis->client->script('flush') },
 );
 run(
@@ -93,4 +101,5 @@ run(
         wait_until(sub { $nginx->workers == 2 }) or die 'no workers';
     }
 );
+$_->stop(expect => RateLimit::Nginx::ends_of_killed(@killed)) for @nginx;
 done_testing;
