@@ -23,7 +23,7 @@ constexpr size_t lines_for(size_t size) {
 }
 
 // The counters of rules get a 42nd of a zone. The smallest zone, too, has room for a few rules.
-constexpr size_t zone_for_a_rule = 16 * 1024;
+constexpr size_t zone_for_a_rule = 16384;
 static_assert(rate_limit::RuleCounterTable::memory_for(1) <= zone_for_a_rule / 42);
 constexpr size_t rules_of_any_zone = 16;
 
