@@ -81,6 +81,18 @@ subtest 'exceptions by address' => sub {
     $nginx->stop;
 };
 
+subtest 'hot keys' => sub {
+    my $example = change(example_with($recipes, 'lease=auto'), 'redis_rate_limit_zone $server_name', 'redis_rate_limit_zone $scheme', 'server {', 'server { listen %PORT%; location /json { redis_rate_limit off; redis_rate_limit_metrics json; } location / { empty_gif; }');
+    my $nginx = start_nginx($example);
+    my $busy  = RateLimit::Client->new($nginx);
+    $busy->send(map { "GET / HTTP/1.1\r\nHost: a\r\nX-Api-Key: k\r\n\r\n" } 1 .. 900);
+    is(scalar(grep { $busy->response->{status} == 200 } 1 .. 900), 900, 'all pass');
+    my $zones = decode_json($nginx->get('/json')->{content})->{zones};
+    my %saved = map { %{ $zones->{$_}{rules} } } keys %$zones;
+    cmp_ok($saved{$_}{leases}{requests}, '>', 450, "$_: $saved{$_}{leases}{requests} of 900 requests by leases") for sort keys %saved;
+    $nginx->stop;
+};
+
 subtest 'plans and costs' => sub {
     my $example = change(example_with($recipes, 'requests_per_hour'), 'http://127.0.0.1:8081', 'http://unix:%DIR%/auth.sock:');
     my $nginx   = start_nginx(<<"END");
