@@ -182,6 +182,7 @@ redis_rate_limit_backend held { server 127.0.0.1:${\$relay->port}; connect_timeo
 redis_rate_limit_zone \$arg_key zone=z:1m on_error=closed;
 redis_rate_limit_zone \$arg_key zone=held:1m on_error=closed backend=held;
 log_format times '\$request_uri \$status';
+keepalive_requests 1000000;
 server {
     listen %PORT%;
     access_log access.log times;
