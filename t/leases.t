@@ -212,6 +212,19 @@ sub flood_of_statuses ($nginx, $path, $count) {
     return map { $connection->response->{status} } 1 .. $count;
 }
 
+subtest 'headers of a bucket' => sub {
+    my $nginx = start_nginx(location('/', 'zone=z algorithm=token_bucket limit=1000 window=1s burst=40000 lease=10s'));
+    flood($nginx, '/?key=bucket', 20);
+    my $headers = $nginx->get('/?key=bucket')->{headers};
+    is($headers->{'x-source'}, 'lease', 'by a lease');
+    # Redis has charged its units as if at its end, in ten seconds
+    my ($left, $next) = $headers->{ratelimit} =~ /r=(\d+);t=(\d+)/ or diag $headers->{ratelimit};
+    cmp_ok($left, '<', 31_000, "no more is left than Redis has: $left");
+    cmp_ok($left, '>', 29_000, 'and no less');
+    is($next, 1, 'the next unit is on its way');
+    $nginx->stop;
+};
+
 subtest 'an outage' => sub {
     my $own   = RateLimit::Redis->start_new;
     my $nginx = start_nginx(location('/', "$fixed limit=1000 lease=1s"), server => $own->address, zone => '');

@@ -84,17 +84,8 @@ LeaseStep take_step(const LeaseBook::Account &account, uint64_t units, const Lea
 
 microseconds end_of_lease(const LeaseClaim &claim, const LeasedUnits &leased) {
     constexpr int drift = 1000;
-    return claim.asked + leased.usable_for - leased.usable_for / drift;
-}
-
-Verdict verdict_after_lease(const Quota &quota, Verdict verdict, const LeasedUnits &leased) {
-    verdict.remaining -= std::min(verdict.remaining, leased.units);
-    if (is_bucket(quota.algorithm) && leased.units > 0) { // they come back after the lease's end
-        const BucketTime time = time_of_units(Interval(quota), leased.units);
-        verdict.reset = std::max(verdict.reset, leased.usable_for) +
-                        microseconds(static_cast<int64_t>(time.us));
-    }
-    return verdict;
+    const microseconds usable_for = std::min(leased.usable_for, claim.lease_time);
+    return claim.asked + usable_for - usable_for / drift;
 }
 
 bool finish_fetch(const LeaseBook::Account &account, const LeaseClaim &claim,
@@ -114,10 +105,14 @@ bool finish_fetch(const LeaseBook::Account &account, const LeaseClaim &claim,
 
 Verdict verdict_of_lease(const Quota &quota, const LeaseBook::Account &account, microseconds now) {
     const LeaseBook::Account::Holding holding = account.holding(now);
-    const auto wait_until = [now](microseconds time) {
-        return std::max(time - now, microseconds{0});
+    const uint64_t remaining = std::min(holding.remaining + holding.units, quota.capacity());
+    // A unit that has come back meanwhile is not counted before Redis is asked again. Until then it
+    // is told that the next one is about to come.
+    const auto wait_until = [&](microseconds time) {
+        return remaining < quota.capacity() ? std::max(time - now, microseconds{1})
+                                            : microseconds{0};
     };
-    return {.remaining = std::min(holding.remaining + holding.units, quota.capacity()),
+    return {.remaining = remaining,
             .next_unit = wait_until(holding.next_unit),
             .reset = wait_until(holding.reset)};
 }

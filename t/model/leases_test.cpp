@@ -164,6 +164,9 @@ TEST_P(LeasesTest, NeverGiveMoreThanTheRule) {
                     ASSERT_TRUE(granted.take(cost, clock_.now(), window_end(charge)));
                 }
                 if (charge.leased.units > 0) {
+                    rate_limit::Verdict left = ask(quota, 0, key).verdict;
+                    left.delay = charge.after_lease.delay; // of the request's own cost
+                    ASSERT_EQ(left, charge.after_lease);
                     leases.push_back({charge, clock_.now() + charge.leased.usable_for.count(),
                                       charge.leased.units, charge.leased.receipt});
                     ++leased;

@@ -137,6 +137,12 @@ TEST_F(LeasingTest, ALeaseIsUsedUntilItsEndLessTheDrift) {
     EXPECT_FALSE(step().taken);
 }
 
+TEST_F(LeasingTest, NoLeaseHoldsForLongerThanWasAskedFor) {
+    const LeaseStep fourth = steps(4);
+    EXPECT_EQ(end_of_lease(fourth.claim, {.units = 1, .usable_for = 24h * 3650, .receipt = 7}),
+              end_of_lease(fourth.claim, {.units = 1, .usable_for = 100ms, .receipt = 7}));
+}
+
 TEST_F(LeasingTest, TheNextOneIsFetchedBeforeTheEnd) {
     EXPECT_TRUE(answer(steps(4), 1000));
     now_ += 80ms;
@@ -180,10 +186,8 @@ TEST_F(LeasingTest, UnitsWithoutRoomAreToBeReturned) {
 TEST_F(LeasingTest, TheVerdictTellsWhatRedisHadAndWhatThisHostHolds) {
     const Quota quota = quota_of(Algorithm::fixed_window, 1000, 10s);
     const LeaseStep fourth = steps(4);
-    const Verdict before{.remaining = 900, .next_unit = 3s, .reset = 3s};
     const LeasedUnits leased{.units = 100, .usable_for = 100ms, .receipt = 7};
-    const Verdict after = verdict_after_lease(quota, before, leased);
-    EXPECT_EQ(after.remaining, 800);
+    const Verdict after{.remaining = 800, .next_unit = 3s, .reset = 3s};
     EXPECT_TRUE(finish_fetch(account(), fourth.claim, leased, after, now_));
     EXPECT_TRUE(step().taken);
     now_ += 10ms;
@@ -191,11 +195,17 @@ TEST_F(LeasingTest, TheVerdictTellsWhatRedisHadAndWhatThisHostHolds) {
               (Verdict{.remaining = 899, .next_unit = 2'990ms, .reset = 2'990ms}));
 }
 
-TEST(LeasingVerdictTest, ABucketIsFullOnceItsLeasedUnitsAreBack) {
-    const Quota quota = quota_of(Algorithm::token_bucket, 100, 10s); // a unit in 100 ms
-    const LeasedUnits leased{.units = 10, .usable_for = 500ms, .receipt = 0};
-    EXPECT_EQ(verdict_after_lease(quota, {.remaining = 98, .reset = 200ms}, leased).reset, 1500ms);
-    EXPECT_EQ(verdict_after_lease(quota, {.remaining = 50, .reset = 5s}, leased).reset, 6s);
+TEST_F(LeasingTest, TheVerdictNamesTheNextUnitUntilAllAreThere) {
+    const Quota quota = quota_of(Algorithm::token_bucket, 1000, 1s); // a unit in 1 ms
+    const LeaseStep fourth = steps(4);
+    const LeasedUnits leased{.units = 100, .usable_for = 100ms, .receipt = 7};
+    const Verdict after{.remaining = 800, .next_unit = 1ms, .reset = 200ms};
+    EXPECT_TRUE(finish_fetch(account(), fourth.claim, leased, after, now_));
+    now_ += 10ms;
+    EXPECT_EQ(verdict_of_lease(quota, account(), now_),
+              (Verdict{.remaining = 900, .next_unit = 1us, .reset = 190ms}));
+    EXPECT_EQ(verdict_of_lease(quota_of(Algorithm::token_bucket, 900, 900ms), account(), now_),
+              Verdict{.remaining = 900});
 }
 
 } // namespace

@@ -143,7 +143,7 @@ void keep_leases(std::span<AppliedRule> rules, Answered answered) {
         const auto account = book_of(applied).find(applied.lease.account);
         const bool is_kept =
             account && rate_limit::finish_fetch(*account, applied.lease.claim, leased,
-                                                charge.verdict_after_lease(), boot_now());
+                                                charge.last_verdict(), boot_now());
         if (leased.units == 0) {
             continue;
         }
