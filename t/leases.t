@@ -212,6 +212,37 @@ sub flood_of_statuses ($nginx, $path, $count) {
     return map { $connection->response->{status} } 1 .. $count;
 }
 
+# All leases have ended once the zone has no valid entries.
+sub no_lease_holds ($nginx) { return metrics_of($nginx)->{zones}{z}{entries} == 0 }
+
+subtest 'a lease that has ended when its request is rejected' => sub {
+    my $relay = RateLimit::Relay->start_new($redis->conf->{port});
+    my $nginx = RateLimit::Nginx->start_new(<<"END");
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
+redis_rate_limit_backend held { server 127.0.0.1:${\$relay->port}; connect_timeout 10s; timeout 10s; }
+redis_rate_limit_zone \$arg_key zone=z:1m on_error=closed;
+redis_rate_limit_zone \$arg_key zone=held:1m on_error=closed backend=held deny_cache=off;
+server {
+    listen %PORT%;
+    location = /json { redis_rate_limit_metrics json; }
+    location /lease { redis_rate_limit $fixed limit=100000 lease=1s; empty_gif; }
+    location /both  { redis_rate_limit $fixed limit=100000 lease=1s; redis_rate_limit zone=held algorithm=fixed_window window=1h limit=1 name=held; empty_gif; }
+}
+END
+    $nginx->get('/both?key=late');
+    flood_of_statuses($nginx, '/lease?key=late', 50);
+    $relay->hold;
+    my $late = $nginx->get_later('/both?key=late');
+    wait_until(sub { metrics_of($nginx)->{backends}{held}{pending} == 1 }) or die 'it is not asked';
+    wait_until(sub { no_lease_holds($nginx) }) or die 'the lease does not end';
+    $relay->release;
+    my $response = $late->();
+    is($response->{status}, 429, 'the other rule rejects it');
+    like($response->{headers}{ratelimit}, qr{"z/3600s";r=999\d\d;t=}, 'headers tell what is left of the leased rule');
+    ok(wait_until(sub { charged('late') == 51 }), 'its unit goes back to Redis');
+    $nginx->stop;
+};
+
 subtest 'headers of a bucket' => sub {
     my $nginx = start_nginx(location('/', 'zone=z algorithm=token_bucket limit=1000 window=1s burst=40000 lease=10s'));
     flood($nginx, '/?key=bucket', 20);
