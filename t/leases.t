@@ -243,6 +243,23 @@ END
     $nginx->stop;
 };
 
+subtest 'a lease whose place is taken by the next one' => sub {
+    my $relay  = RateLimit::Relay->start_new($redis->conf->{port});
+    my $server = '127.0.0.1:' . $relay->port;
+    my $nginx  = start_nginx(location('/', "$fixed limit=100000 lease=1s"), server => $server);
+    flood($nginx, '/?key=place', 100);
+    $nginx->reload; # so that nobody waits for the end of that lease
+    my $count = 100;
+    my $ask   = sub { ++$count; return told($nginx, '/?key=place') };
+    $ask->();
+    $relay->hold;
+    wait_until(sub { metrics_of($nginx)->{backends}{default}{pending} == 1 || $ask->() eq 'never' }) or die 'it is not asked';
+    wait_until(sub { no_lease_holds($nginx) }) or die 'the lease does not end';
+    $relay->release;
+    ok(wait_until(sub { charged('place') == $count }), 'gives back what is left of it');
+    $nginx->stop;
+};
+
 subtest 'headers of a bucket' => sub {
     my $nginx = start_nginx(location('/', 'zone=z algorithm=token_bucket limit=1000 window=1s burst=40000 lease=10s'));
     flood($nginx, '/?key=bucket', 20);

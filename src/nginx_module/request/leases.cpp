@@ -134,10 +134,14 @@ void keep_leases(std::span<AppliedRule> rules, Answered answered) {
         }
         const rate_limit::LeasedUnits leased =
             answered == Answered::yes ? charge.leased : rate_limit::LeasedUnits{};
+        const microseconds now = boot_now();
         const auto account = book_of(applied).find(applied.lease.account);
+        if (account) {
+            return_ended(applied, *account, now); // the new lease may take the place of one of them
+        }
         const bool is_kept =
             account && rate_limit::finish_fetch(*account, applied.lease.claim, leased,
-                                                charge.last_verdict(), boot_now());
+                                                charge.last_verdict(), now);
         if (leased.units == 0) {
             continue;
         }
