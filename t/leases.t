@@ -2,6 +2,7 @@
 
 use v5.36;
 use lib 't/lib';
+use IO::Socket::INET;
 use List::Util qw(sum0);
 use RateLimit::Client;
 use RateLimit::DenyCache qw(calls location told);
@@ -127,6 +128,18 @@ subtest 'a reload keeps leases' => sub {
     is(calls($redis), 0, 'without a call');
     $nginx->stop;
     cmp_ok(charged('reload'), '>=', 101, 'what is left stays charged');
+};
+
+subtest 'a reload that fails' => sub {
+    my $taken = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 1) or die "listen: $!";
+    my $rules = location('/', "$fixed limit=100000 lease=10s");
+    my $nginx = start_nginx($rules);
+    flood($nginx, '/?key=failed', 100);
+    $nginx->configure(configuration($rules . ' listen 127.0.0.1:' . $taken->sockport . ';'));
+    kill HUP => $nginx->pid;
+    $nginx->wait_for_log(qr/still could not bind/);
+    $nginx->stop(expect => qr/\[emerg\].*(?:bind|listen)/);
+    is(charged('failed'), 100, 'leaves the workers that go on with their leases, and they give them back');
 };
 
 subtest 'a limit that changes' => sub {

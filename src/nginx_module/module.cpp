@@ -69,6 +69,16 @@ const MainConf *main_conf_of(ngx_cycle_t *cycle) {
         ngx_http_cycle_get_module_main_conf(cycle, ngx_http_redis_rate_limit_module));
 }
 
+/// nginx calls this when nothing can fail any more that would keep the configuration before.
+ngx_int_t init_module(ngx_cycle_t *cycle) noexcept {
+    if (const MainConf *conf = main_conf_of(cycle)) {
+        for (const auto &zone : conf->zones) {
+            zone->memory.set_latest();
+        }
+    }
+    return NGX_OK;
+}
+
 ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
     const MainConf *conf = main_conf_of(cycle);
     const bool serves = ngx_process == NGX_PROCESS_WORKER || ngx_process == NGX_PROCESS_SINGLE;
@@ -109,7 +119,7 @@ ngx_module_t ngx_http_redis_rate_limit_module = {
     nginx_module::commands,
     NGX_HTTP_MODULE,
     nullptr,                    // init master
-    nullptr,                    // init module
+    nginx_module::init_module,  //
     nginx_module::init_process, //
     nullptr,                    // init thread
     nullptr,                    // exit thread
