@@ -18,7 +18,7 @@ SECONDS ?= 60
 # For commands that do all there is to do; `make` itself does as it is told by -j.
 ON_ALL_CORES = --jobs=$$(nproc)
 
-.PHONY: all run test test-asan test-tsan test-arm64 fuzz soak mutants bench install lint format clean help FORCE
+.PHONY: all run test test-asan test-tsan test-arm64 fuzz simulate-leases soak mutants bench install lint format clean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(MODULE)
@@ -31,6 +31,8 @@ help:
 	@echo 'make test-tsan  runs the unit tests of what workers share, with ThreadSanitizer'
 	@echo 'make test-arm64 runs the unit tests, built for arm64, by qemu'
 	@echo 'make fuzz       runs each fuzz target for SECONDS=$(SECONDS)'
+	@echo 'make simulate-leases'
+	@echo '                what hosts with leases grant of what a rule allows, in many cases (ROWS=docs: those of docs/leases.md)'
 	@echo 'make soak       faults of all kinds under load for MINUTES=$(MINUTES), by chance from SEED=$(SEED)'
 	@echo 'make mutants    puts MUTANTS=$(MUTANTS) small mistakes into the code by chance from SEED=$(SEED), tells which no test'
 	@echo '                notices (FILES= some sources, CHANGE= a commit: only lines changed since, TESTS= some of t/)'
@@ -110,6 +112,13 @@ fuzz:
 	cmake -S . -B build/fuzz -D CMAKE_CXX_COMPILER=clang++ -D FUZZ=ON
 	cmake --build build/fuzz --parallel $$(nproc) --target fuzzers
 	tools/run-fuzzers $(SECONDS)
+
+# Without a sanitizer: with one it takes several times as long.
+simulate-leases:
+	tools/install-packages test
+	cmake -S . -B build/simulation -D SANITIZE=OFF -D CMAKE_BUILD_TYPE=Release
+	cmake --build build/simulation --parallel $$(nproc) --target simulate_leases
+	perl t/simulation/run.pl build/simulation/simulate_leases $(ROWS)
 
 soak:
 	tools/install-packages test
