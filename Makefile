@@ -71,7 +71,7 @@ test:
 	tools/install-packages test
 	$(MAKE) $(ON_ALL_CORES) all
 	$(MAKE) unit-tests
-	tools/run-tests build/cmake/unit_tests $(TESTS)
+	tools/run-tests build/cmake/unit_tests build/cmake/protocol_tests $(TESTS)
 
 .PHONY: unit-tests
 unit-tests:
@@ -125,6 +125,8 @@ soak:
 	$(MAKE) all
 	tools/run-tests t/soak/soak.t
 	LEASES_HOSTS=4 LEASES_SECONDS=$$((4 * MINUTES)) tools/run-tests t/leases_exact.t
+	$(MAKE) unit-tests
+	[ $$MINUTES -lt 10 ] || LEASES_MODEL=long tools/run-tests build/cmake/protocol_tests # takes minutes
 
 mutants:
 	tools/install-packages test
