@@ -38,6 +38,20 @@ bool is_running_out(const LeaseBook::Account::Holding &holding, const Demand &de
                demand.units * static_cast<uint64_t>(lead.count());
 }
 
+/// What the requests of the lease's time will ask for, without what the lease before it will grant
+/// of that until it ends, and a little less: it is better to fetch somewhat sooner than to have a
+/// few units left at the end, for these cost a call to return. Requests that cost as much as this
+/// one leave none either.
+uint64_t units_to_lease(const LeaseBook::Account::Holding &holding, const Demand &demand,
+                        uint64_t cost, const LeaseTerms &terms, microseconds now) {
+    const auto left = static_cast<uint64_t>(std::max(holding.end - now, microseconds{0}).count());
+    const uint64_t until_end =
+        demand.units * left / static_cast<uint64_t>(terms.lease_time.count());
+    const uint64_t uncovered = demand.units - std::min({demand.units, holding.units, until_end});
+    const uint64_t wanted = std::min(uncovered - uncovered / 16, LeaseBook::most_units);
+    return wanted > cost ? wanted - wanted % cost : wanted;
+}
+
 } // namespace
 
 microseconds lease_time(const Quota &quota, const LeaseSetting &setting) {
@@ -77,7 +91,7 @@ LeaseStep take_step(const LeaseBook::Account &account, uint64_t units, const Lea
     step.claim = {
         .lease_time = terms.lease_time, .asked = now, .claimed_until = now + terms.timeout};
     if (account.claim_fetch(step.claim.claimed_until, now)) {
-        step.wanted = std::min(demand.units, LeaseBook::most_units);
+        step.wanted = units_to_lease(holding, demand, units, terms, now);
     }
     return step;
 }

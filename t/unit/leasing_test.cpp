@@ -97,8 +97,9 @@ class LeasingTest : public testing::Test {
 };
 
 TEST_F(LeasingTest, TheFourthRequestLeasesWhatWasAskedFor) {
-    EXPECT_EQ(steps(3).wanted, 0);
-    const LeaseStep fourth = step(5);
+    EXPECT_EQ(step(5).wanted, 0);
+    EXPECT_EQ(steps(2).wanted, 0);
+    const LeaseStep fourth = step();
     EXPECT_FALSE(fourth.taken);
     EXPECT_EQ(fourth.wanted, 8);
     EXPECT_EQ(fourth.claim.asked, now_);
@@ -166,6 +167,53 @@ TEST_F(LeasingTest, TheNextOneIsFetchedBeforeTheUnitsAreUsedUp) {
     } while (next.wanted == 0 && taken < 40);
     EXPECT_GT(taken, 20);
     EXPECT_LT(taken, 40);
+}
+
+TEST_F(LeasingTest, TheNextOneIsForWhatTheLastOneWillNotGrant) {
+    EXPECT_TRUE(answer(steps(4), 1000));
+    for (int i = 0; i < 87; ++i) {
+        now_ += 1ms;
+        EXPECT_EQ(step().wanted, 0);
+    }
+    now_ += 1ms;
+    const uint64_t demand = 4 + 88;
+    const uint64_t uncovered = demand - 10; // the last one ends in a little less than 12 ms
+    EXPECT_EQ(step().wanted, uncovered - uncovered / 16);
+}
+
+TEST_F(LeasingTest, NoRestIsLeasedThatIsTooSmallForARequest) {
+    for (int i = 0; i < 20; ++i) {
+        step(7);
+    }
+    now_ += terms_.timeout;
+    const uint64_t a_little_less = 21 * 7 - 21 * 7 / 16;
+    EXPECT_EQ(step(7).wanted, a_little_less - a_little_less % 7);
+}
+
+TEST_F(LeasingTest, OneDearRequestLeasesForTheOthers) {
+    steps(3);
+    EXPECT_EQ(step(100).wanted, 103 - 103 / 16);
+}
+
+TEST_F(LeasingTest, UnderSteadyDemandHardlyAnythingIsLeftOver) {
+    int fetches = 0;
+    uint64_t leased = 0;
+    uint64_t left_over = 0;
+    for (int i = 0; i < 10'000; ++i) {
+        now_ += 1ms;
+        while (const auto rest = account().take_ended(now_)) {
+            left_over += rest->units;
+        }
+        const LeaseStep next = step();
+        if (next.wanted > 0) {
+            ++fetches;
+            leased += next.wanted;
+            EXPECT_TRUE(answer(next, next.wanted));
+        }
+    }
+    EXPECT_LT(fetches, 130); // in 100 times that of a lease
+    EXPECT_GT(leased, 9'500);
+    EXPECT_LT(left_over, leased / 100);
 }
 
 TEST_F(LeasingTest, AnAnswerWithoutUnitsPutsTheNextTryOff) {
