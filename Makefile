@@ -115,7 +115,7 @@ soak:
 	tools/install-packages test
 	$(MAKE) all
 	tools/run-tests t/soak/soak.t
-	LEASES_HOSTS=4 LEASES_SECONDS=120 tools/run-tests t/leases_exact.t
+	LEASES_HOSTS=4 LEASES_SECONDS=$$((4 * MINUTES)) tools/run-tests t/leases_exact.t
 
 mutants:
 	tools/install-packages test

@@ -256,10 +256,12 @@ std::optional<LeaseBook::Taken> LeaseBook::Account::take_from(size_t slot, uint6
         const int64_t receipt = entry_->details[slot].receipt.load(acquire);
         if (entry_->words[slot].compare_exchange_weak(word, word - units, acquire_release,
                                                       acquire)) {
-            if (has_ended(word, clock_())) {
+            const microseconds at = clock_();
+            if (has_ended(word, at)) {
                 return std::nullopt;
             }
-            return Taken{.units = units, .receipt = receipt, .slot = slot, .name = name_of(word)};
+            return Taken{
+                .units = units, .at = at, .receipt = receipt, .slot = slot, .name = name_of(word)};
         }
     }
     return std::nullopt;
@@ -288,8 +290,11 @@ std::optional<LeaseBook::Taken> LeaseBook::Account::take_rest(const IsWanted &is
         const int64_t receipt = entry_->details[slot].receipt.load(acquire);
         if (entry_->words[slot].compare_exchange_strong(word, word_of(name_of(word), 0),
                                                         acquire_release)) {
-            return Taken{
-                .units = units_of(word), .receipt = receipt, .slot = slot, .name = name_of(word)};
+            return Taken{.units = units_of(word),
+                         .at = microseconds{0},
+                         .receipt = receipt,
+                         .slot = slot,
+                         .name = name_of(word)};
         }
     }
     return std::nullopt;

@@ -74,6 +74,7 @@ class LeaseBook {
     /// Units that were taken from a lease, for one request or to be returned.
     struct Taken {
         uint64_t units;
+        std::chrono::microseconds at; // after they were taken, before the lease's end; 0: a rest
         int64_t receipt;
         size_t slot;   // of the entry
         uint64_t name; // of the lease in its slot

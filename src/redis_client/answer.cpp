@@ -88,6 +88,7 @@ AnswerState read_answer(std::string_view answer, std::span<Charge> charges) {
         }
         charge.leased = *leased;
         charge.verdict = *verdict;
+        charge.decided = std::chrono::microseconds(time);
         charge.receipt = rate_limit::receipt_of_reply(charge.quota, reply, time);
     }
     return AnswerState::good;

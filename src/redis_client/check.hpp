@@ -37,7 +37,8 @@ struct Charge {
     uint64_t wanted = 0; // units to lease if the check is granted, to most_leased
 
     // What Redis answered:
-    rate_limit::Verdict verdict; // without the units that are leased
+    rate_limit::Verdict verdict;          // without the units that are leased
+    std::chrono::microseconds decided{0}; // when, by Redis's clock, in Unix time
     bool is_charged = false;
     int64_t receipt = 0;      // names the charge in a refund
     Permit *permit = nullptr; // what a `concurrency` rule was charged, to be given back

@@ -208,6 +208,7 @@ ngx_int_t ApplicableRules::make_charges(ngx_pool_t *pool) const {
         if (rule.result != AppliedRule::Result::invalid) {
             rule.charge->verdict = *rate_limit::verdict_without_counter(rule.quota);
             rule.result = AppliedRule::Result::verdict;
+            rule.decided = precise_now();
         }
     }
     return NGX_OK;

@@ -47,6 +47,9 @@ struct AppliedRule {
     bool is_charged = false;                // Redis or this host has charged it
     Result result = Result::no_verdict;
     Source source = Source::none;
+    /// When the verdict was made, by the clock of its source: Redis's if it is Redis, boot_now() if
+    /// it is a lease, else precise_now().
+    std::chrono::microseconds decided{0};
     Lease lease;
     bool is_superseded = false; // the verdict of a later rule of its counter is shown
     std::chrono::microseconds local_permits_since{0}; // when this host counted them; 0: never

@@ -76,6 +76,7 @@ void BackendCheck::take_answer() {
     for (AppliedRule &rule : rules_) {
         rule.result = AppliedRule::Result::verdict;
         rule.is_charged = rule.charge->is_charged;
+        rule.decided = rule.charge->decided;
         remember_denial(rule, state_.check_times());
     }
 }

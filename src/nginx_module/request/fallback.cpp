@@ -113,6 +113,7 @@ LocalRule decide(AppliedRule &applied, const rate_limit::Now &now) {
     local.after = decision.after;
     applied.result = AppliedRule::Result::verdict;
     applied.source = AppliedRule::Source::local;
+    applied.decided = now.monotonic;
     return local;
 }
 

@@ -45,6 +45,7 @@ bool find_denial(AppliedRule &applied, std::chrono::microseconds now) {
     applied.charge->verdict = *denied;
     applied.result = AppliedRule::Result::verdict;
     applied.source = AppliedRule::Source::deny_cache;
+    applied.decided = now;
     return true;
 }
 

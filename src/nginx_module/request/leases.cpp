@@ -61,6 +61,7 @@ bool take_units(AppliedRule &applied) {
     applied.is_charged = true;
     applied.result = AppliedRule::Result::verdict;
     applied.source = AppliedRule::Source::lease;
+    applied.decided = step.taken->at;
     set_verdict(applied, *account, now);
     if (step.wanted > 0) {
         BackgroundFetch::start(applied, step.claim, step.wanted);

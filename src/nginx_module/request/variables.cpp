@@ -141,15 +141,41 @@ ngx_int_t get_retry_after(ngx_http_request_t *r, Value &value, const RequestStat
     return set_number(r, value, rate_limit::seconds_up(tightest->charge->verdict.retry_after));
 }
 
-ngx_int_t get_time(ngx_http_request_t *r, Value &value, const RequestState &state) {
+/// Gives seconds with six decimals.
+ngx_int_t set_seconds(ngx_http_request_t *r, Value &value, std::chrono::microseconds time) {
     constexpr int64_t second = 1'000'000;
     std::array<u_char, 32> text;
-    const int64_t time = state.time_asking().count();
-    const u_char *end =
-        ngx_snprintf(text.data(), text.size(), "%L.%06L", time / second, time % second);
+    const u_char *end = ngx_snprintf(text.data(), text.size(), "%L.%06L",
+                                     int64_t{time.count()} / second, time.count() % second);
     return set_copy(
         r, value,
         {reinterpret_cast<const char *>(text.data()), static_cast<size_t>(end - text.data())});
+}
+
+ngx_int_t get_time(ngx_http_request_t *r, Value &value, const RequestState &state) {
+    return set_seconds(r, value, state.time_asking());
+}
+
+/// Gives the Unix time of the tightest rule's verdict: Redis's where Redis decided. Without a
+/// verdict it is the time at which Redis failed to give one, or now if it was not asked.
+ngx_int_t get_decided(ngx_http_request_t *r, Value &value, const RequestState &state) {
+    const AppliedRule *tightest = state.rules().tightest();
+    if (tightest == nullptr) {
+        const auto answered = state.check_times().answered;
+        return set_seconds(
+            r, value, unix_time_of(precise_now, answered.count() > 0 ? answered : precise_now()));
+    }
+    switch (tightest->source) {
+    case AppliedRule::Source::redis:
+        return set_seconds(r, value, tightest->decided);
+    case AppliedRule::Source::lease:
+        return set_seconds(r, value, unix_time_of(boot_now, tightest->decided));
+    case AppliedRule::Source::deny_cache:
+    case AppliedRule::Source::local:
+    case AppliedRule::Source::none:
+        break;
+    }
+    return set_seconds(r, value, unix_time_of(precise_now, tightest->decided));
 }
 
 using Getter = ngx_int_t (*)(ngx_http_request_t *r, Value &value, const RequestState &state);
@@ -166,6 +192,7 @@ constexpr struct {
     {"redis_rate_limit_reset", get_reset},
     {"redis_rate_limit_retry_after", get_retry_after},
     {"redis_rate_limit_time", get_time},
+    {"redis_rate_limit_decided", get_decided},
 };
 
 ngx_int_t get_of_state(ngx_http_request_t *r, Value *value, uintptr_t index) noexcept {

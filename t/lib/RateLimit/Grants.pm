@@ -1,15 +1,14 @@
 package RateLimit::Grants;
 
-# Clients that ask one after another and note between which instants each was granted, and how many
-# grants lie surely within some time.
+# Clients that ask one after another and note when each request was granted, by
+# $redis_rate_limit_decided, and how many grants lie within some time.
 
 use v5.36;
 use Exporter 'import';
 use RateLimit::Client;
 use RateLimit::Process;
-use Time::HiRes qw(time);
 
-our @EXPORT_OK = qw(most_within per_window start_clients);
+our @EXPORT_OK = qw(most_above_bucket most_within per_window start_clients);
 
 # One client of each nginx, until it is stopped. Each asks a path of them in turn, again and again.
 sub start_clients ($directory, $count, $paths, @nginx) {
@@ -32,18 +31,17 @@ sub ask ($nginx, $paths, $file) {
     while (!$stopped) {
         for my $path (@$paths) {
             $client //= eval { RateLimit::Client->new($nginx) } or next; # nginx may be between two binaries
-            my $sent     = time;
             my $response = eval { $client->send("GET $path HTTP/1.1\r\nHost: a\r\n\r\n")->response } // { status => 0 };
-            my $received = time;
-            my $source   = $response->{headers}{'x-source'} // '';
-            print $out "$path $response->{status} $sent $received $source\n";
+            my ($decided, $source) = map { $_ // '' } $response->{headers}->@{qw(x-decided x-source)};
+            print $out "$path $response->{status} $decided $source\n";
             undef $client if !$response->{status} || ($response->{headers}{connection} // '') eq 'close';
         }
     }
     close $out or die "$file: $!";
 }
 
-# What was granted of each path: [ sent, received, source ], seconds; and how many requests there were.
+# What was granted of each path: [ instant in microseconds, source ], the earliest first; and how many
+# requests there were.
 sub finish ($self) {
     $_->{process}->signal('TERM')   for $self->{clients}->@*;
     $_->{process}->wait_for_end(30) for $self->{clients}->@*;
@@ -51,35 +49,43 @@ sub finish ($self) {
     for my $client ($self->{clients}->@*) {
         open my $in, '<', $client->{file} or die "$client->{file}: $!";
         while (<$in>) {
-            my ($path, $status, $sent, $received, $source) = split /[ \n]/;
+            my ($path, $status, $decided, $source) = split /[ \n]/;
             ++$asked{$path};
-            push $grants{$path}->@*, [ $sent, $received, $source ] if $status == 200;
+            push $grants{$path}->@*, [ $decided =~ s/\.//r, $source ] if $status == 200;
         }
     }
+    @$_ = sort { $a->[0] <=> $b->[0] } @$_ for values %grants;
     return (\%grants, \%asked);
 }
 
-# The most grants that lie surely within any time so long: asked for after its begin, and answered
-# before its end.
-sub most_within ($seconds, @grants) {
-    my @sent     = sort { $a <=> $b } map { $_->[0] } @grants;
-    my @received = sort { $a <=> $b } map { $_->[1] } @grants;
-    my ($most, $ended) = (0, 0);
-    for my $before (0 .. $#sent) { # so many were asked for before this window
-        ++$ended while $ended < @received && $received[$ended] <= $sent[$before] + $seconds;
-        $most = $ended - $before if $ended - $before > $most;
+# The most grants in any half-open window so long.
+sub most_within ($window_us, @grants) {
+    my ($most, $first) = (0, 0);
+    for my $last (0 .. $#grants) {
+        ++$first while $grants[$first][0] <= $grants[$last][0] - $window_us;
+        $most = $last - $first + 1 if $last - $first + 1 > $most;
     }
     return $most;
 }
 
-# The most grants that lie surely within one window that begins at a multiple of its length.
-sub per_window ($seconds, @grants) {
+# The most grants in one window that begins at a multiple of its length.
+sub per_window ($window_us, @grants) {
     my %count;
-    for my $grant (@grants) {
-        my ($first, $last) = map { int($_ / $seconds) } @$grant[ 0, 1 ];
-        ++$count{$first} if $first == $last;
-    }
+    ++$count{ int($_->[0] / $window_us) } for @grants;
     my ($most) = sort { $b <=> $a } values %count, 0;
+    return $most;
+}
+
+# By how many units the grants ever exceed a bucket that is full at first: within any time there may be
+# as many of them as the capacity and the units that come back meanwhile.
+sub most_above_bucket ($capacity, $interval_us, @grants) {
+    my ($full_at, $most) = (0, 0);
+    for my $now (map { $_->[0] } @grants) {
+        $full_at = $now if $full_at < $now;
+        $full_at += $interval_us;
+        my $above = ($full_at - $now) / $interval_us - $capacity;
+        $most = $above if $above > $most;
+    }
     return $most;
 }
 
