@@ -3,6 +3,7 @@
 #include "ngx.hpp"
 
 #include "backend/backend.hpp"
+#include "backend/control_link.hpp"
 #include "conf/configuration.hpp"
 #include "conf/directives.hpp"
 #include "conf/linking.hpp"
@@ -85,6 +86,7 @@ ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
 
 void exit_process(ngx_cycle_t * /*cycle*/) noexcept {
     return_held_leases();
+    stop_control_links();
     stop_backends();
 }
 

@@ -79,15 +79,20 @@ std::string_view encode_client_key(std::string_view client_key, std::span<char, 
     return encoded && !reads_like_a_digest(*encoded) ? *encoded : write_digest(client_key, out);
 }
 
-KeyFormat::KeyFormat(std::string_view prefix, const Rule &rule)
-    : head_(std::string(prefix) + "{" + rule.zone + ":"),
-      tail_("}:" + std::string(to_string(rule.quota.algorithm)) + ":" +
-            std::to_string(rule.quota.window.count())) {
+std::string counter_name(const Rule &rule) {
+    std::string name = std::string(to_string(rule.quota.algorithm)) + ":" +
+                       std::to_string(rule.quota.window.count());
     if (!rule.explicit_name.empty()) {
-        tail_ += ":" + rule.explicit_name;
+        name += ":" + rule.explicit_name;
     }
-    shard_tail_ = "/" + std::to_string(rule.shards) + tail_;
+    return name;
 }
+
+KeyFormat::KeyFormat(std::string_view prefix, std::string_view zone, std::string_view counter_name,
+                     uint64_t shards)
+    : head_(std::string(prefix) + "{" + std::string(zone) + ":"),
+      tail_("}:" + std::string(counter_name)),
+      shard_tail_("/" + std::to_string(shards) + tail_) {}
 
 std::string_view KeyFormat::write(std::string_view client_key, RedisKeyBuffer &out) const {
     char *end = write_head(client_key, out);

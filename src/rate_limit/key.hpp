@@ -22,6 +22,9 @@ namespace rate_limit {
 
 inline constexpr size_t longest_prefix = 64;
 
+/// Returns what stands behind the braces: `<algorithm>:<window in ms>[:<name>]`.
+std::string counter_name(const Rule &rule);
+
 /// Has room for the longest Redis key: a prefix, a zone, an encoded key of 128 bytes, an algorithm,
 /// a window and a name with their separators.
 using RedisKeyBuffer = std::array<char, longest_prefix + longest_name + 128 + longest_name + 64>;
@@ -29,7 +32,11 @@ using RedisKeyBuffer = std::array<char, longest_prefix + longest_name + 128 + lo
 class KeyFormat {
   public:
     /// `prefix` has at most `longest_prefix` bytes and no braces.
-    KeyFormat(std::string_view prefix, const Rule &rule);
+    KeyFormat(std::string_view prefix, const Rule &rule)
+        : KeyFormat(prefix, rule.zone, counter_name(rule), rule.shards) {}
+    /// The same, of a counter that a rule of another host has.
+    KeyFormat(std::string_view prefix, std::string_view zone, std::string_view counter_name,
+              uint64_t shards);
 
     /// Writes the Redis key of a client key, which may have any bytes and any length, and returns
     /// its part of `out`. Two client keys give one Redis key only if their SHA-256 are the same.
