@@ -15,8 +15,8 @@
 -- ARGV[5]  who writes it, and a note, with a space between them
 -- ARGV[6]  the epoch of a store that this makes: 16 random hex digits
 --
--- Times are microseconds. Returns the time and the record's version, which is 0 if there was no
--- override to be deleted, and nothing was written; and when it expires, or 0.
+-- Times are microseconds. Returns the time; the record's version, 0 if there was no override to be
+-- deleted; and when it expires, or 0.
 
 local most_purged = 100
 local hour = 3600000000
@@ -30,11 +30,13 @@ local function whole(number)
     return string.format('%.0f', number)
 end
 
+local was_there = true
 if action == 'deleted' then
     local expires_at, was = string.match(call('HGET', data, name) or '', '^%d+ (%S+) (%a+)')
-    if not was or was == action or (tonumber(expires_at) or now + 1) <= now then
+    if not was or was == action then
         return {now, 0, 0}
     end
+    was_there = (tonumber(expires_at) or now + 1) > now -- or it has expired, by a clock that may step back
 end
 
 local epoch, version, floor = string.match(call('GET', head) or '', '^(%x+) (%d+) (%d+)$')
@@ -63,4 +65,4 @@ else
     call('ZREM', expiry, name)
 end
 call('SET', head, table.concat({epoch, whole(version), whole(floor)}, ' '))
-return {now, version, expires_at}
+return {now, was_there and version or 0, expires_at}

@@ -88,6 +88,18 @@ std::string counter_name(const Rule &rule) {
     return name;
 }
 
+bool is_counter_name(std::string_view text) {
+    constexpr size_t longest_algorithm = 24; // other hosts may have one that this version lacks
+    const std::string_view algorithm = text.substr(0, text.find(':'));
+    text.remove_prefix(std::min(algorithm.size() + 1, text.size()));
+    const std::string_view window = text.substr(0, text.find(':'));
+    text.remove_prefix(window.size());
+    const auto longest = static_cast<uint64_t>(longest_window.count());
+    return is_name(algorithm) && algorithm.size() <= longest_algorithm &&
+           parse_whole_number(window, longest) &&
+           (text.empty() || (text.front() == ':' && is_name(text.substr(1))));
+}
+
 KeyFormat::KeyFormat(std::string_view prefix, std::string_view zone, std::string_view counter_name,
                      uint64_t shards)
     : head_(std::string(prefix) + "{" + std::string(zone) + ":"),

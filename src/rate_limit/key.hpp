@@ -24,6 +24,8 @@ inline constexpr size_t longest_prefix = 64;
 
 /// Returns what stands behind the braces: `<algorithm>:<window in ms>[:<name>]`.
 std::string counter_name(const Rule &rule);
+/// Whether a text may be such a name.
+bool is_counter_name(std::string_view text);
 
 /// Has room for the longest Redis key: a prefix, a zone, an encoded key of 128 bytes, an algorithm,
 /// a window and a name with their separators.

@@ -27,10 +27,13 @@ struct Override {
         exempt,  // as if the client's key were empty
     };
     Action action = Action::numbers;
-    std::optional<uint64_t> limit; // the configured one if there is none
-    std::optional<uint64_t> burst; // the same
+    std::optional<uint64_t> limit = {};      // the configured one if there is none
+    std::optional<uint64_t> burst = {};      // the same
     std::chrono::microseconds expires_at{0}; // 0: it holds until it is deleted
 
+    bool has_expired(std::chrono::microseconds redis_now) const {
+        return expires_at.count() > 0 && expires_at <= redis_now;
+    }
     bool operator==(const Override &) const = default;
 };
 

@@ -147,10 +147,6 @@ bool parse_record(std::string_view record, LiveChange &change) {
     return known != std::end(action_names);
 }
 
-bool holds_at(const Override &what, microseconds redis_now) {
-    return what.expires_at.count() == 0 || what.expires_at > redis_now;
-}
-
 } // namespace
 
 LiveStore::LiveStore(std::string_view prefix) {
@@ -285,18 +281,19 @@ std::optional<LiveWritten> read_written(ReplyView reply) {
     return LiveWritten{.time = *time, .is_written = *version != 0, .expires_at = *expires_at};
 }
 
-std::optional<std::vector<std::optional<LiveOverride>>> read_lookup(ReplyView reply) {
+std::optional<LiveLookup> read_lookup(ReplyView reply) {
     const auto time = reply.size() > 0 ? time_of(reply[0]) : std::nullopt;
     if (!time) {
         return std::nullopt;
     }
-    std::vector<std::optional<LiveOverride>> found(reply.size() - 1);
-    for (size_t i = 0; i < found.size(); ++i) {
+    LiveLookup found{.time = *time,
+                     .overrides = std::vector<std::optional<LiveOverride>>(reply.size() - 1)};
+    for (size_t i = 0; i < found.overrides.size(); ++i) {
         LiveChange record;
         const auto text = reply[i + 1].text();
         if (text && parse_record(*text, record) && !record.is_tombstone &&
-            holds_at(record.override.what, *time)) {
-            found[i] = std::move(record.override);
+            !record.override.what.has_expired(*time)) {
+            found.overrides[i] = std::move(record.override);
         }
     }
     return found;

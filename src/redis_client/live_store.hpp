@@ -62,6 +62,12 @@ struct LiveWritten {
     std::chrono::microseconds expires_at; // 0: never
 };
 
+/// What Redis has of the names that were looked up.
+struct LiveLookup {
+    std::chrono::microseconds time;                     // of Redis
+    std::vector<std::optional<LiveOverride>> overrides; // for each name the one that holds, if any
+};
+
 /// What a store of records says of itself.
 struct LiveHead {
     uint64_t epoch;   // a random number of this store, never 0
@@ -142,8 +148,7 @@ class LiveStore {
 
 /// Reads the reply to a put, a delete or a reset.
 std::optional<LiveWritten> read_written(ReplyView reply);
-/// Reads the reply to a lookup: for each name the override that holds now, if one does.
-std::optional<std::vector<std::optional<LiveOverride>>> read_lookup(ReplyView reply);
+std::optional<LiveLookup> read_lookup(ReplyView reply);
 /// Reads a head. There is none if the reply is nil, or if somebody else has written it.
 std::optional<LiveHead> read_head(ReplyView reply);
 /// Reads a page. Records that nobody of ours wrote are left out.
