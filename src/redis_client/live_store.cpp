@@ -268,6 +268,21 @@ bool LiveStore::write_counters_query(ByteQueue &out, std::string_view zone) cons
     return write_call(out, lua_live_rules(), {rules_}, arguments);
 }
 
+bool write_time_query(ByteQueue &out) {
+    return write_command(out, {"TIME"});
+}
+
+std::optional<microseconds> read_time(ReplyView reply) {
+    if (reply.size() != 2) {
+        return std::nullopt;
+    }
+    constexpr uint64_t million = 1'000'000;
+    const auto seconds =
+        rate_limit::parse_whole_number(reply[0].text().value_or(""), largest_number / million);
+    const auto rest = rate_limit::parse_whole_number(reply[1].text().value_or(""), million - 1);
+    return seconds && rest ? std::optional(microseconds(*seconds * million + *rest)) : std::nullopt;
+}
+
 std::optional<LiveWritten> read_written(ReplyView reply) {
     if (reply.size() != 3) {
         return std::nullopt;

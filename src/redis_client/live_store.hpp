@@ -146,6 +146,9 @@ class LiveStore {
 
 // These functions read a reply that is no error. They return nothing if it is not such a reply.
 
+/// Asks Redis for its time. Returns false if memory ran out.
+bool write_time_query(ByteQueue &out);
+std::optional<std::chrono::microseconds> read_time(ReplyView reply);
 /// Reads the reply to a put, a delete or a reset.
 std::optional<LiveWritten> read_written(ReplyView reply);
 std::optional<LiveLookup> read_lookup(ReplyView reply);
