@@ -1,6 +1,5 @@
 #include "backend_memory.hpp"
 
-#include "../util.hpp"
 #include "shared_memory.hpp"
 
 #include <algorithm>
@@ -33,7 +32,7 @@ ngx_int_t BackendMemory::attach(ngx_shm_zone_t *shared, const BackendMemory *old
     if (memory == nullptr) {
         return NGX_ERROR;
     }
-    layout_ = new (memory) Layout{.began = precise_now(), .counters = {}};
+    layout_ = new (memory) Layout{.began = precise_now(), .redis_clock = {}, .counters = {}};
     return NGX_OK;
 }
 

@@ -4,7 +4,9 @@
 #include "../ngx.hpp"
 
 #include "../../rate_limit/backend_counters.hpp"
+#include "../util.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <optional>
 
@@ -22,11 +24,22 @@ class BackendMemory {
     /// Returns when the counters began, as a time of precise_now().
     std::chrono::microseconds began() const { return layout_->began; }
 
+    /// Returns the time of Redis's clock, as far as this host knows it. Before the first time that
+    /// Redis told it, that is 0 at some time in the past.
+    std::chrono::microseconds redis_now() const {
+        return precise_now() + layout_->redis_clock.load(std::memory_order_relaxed);
+    }
+    /// Redis told its time in answer to a question that was asked then, by precise_now().
+    void set_redis_clock(std::chrono::microseconds redis_time, std::chrono::microseconds asked) {
+        layout_->redis_clock.store(redis_time - asked, std::memory_order_relaxed);
+    }
+
   private:
     friend class WorkerCounters;
 
     struct Layout {
         std::chrono::microseconds began;
+        std::atomic<std::chrono::microseconds> redis_clock; // what it is ahead of precise_now()
         rate_limit::BackendCounters counters;
     };
 
