@@ -15,6 +15,9 @@ namespace {
 
 constexpr size_t digest_size = 1 + std::tuple_size_v<KeyDigest>;
 
+/// Stands before the number of a shard.
+constexpr std::string_view shard_sign = "%#";
+
 constexpr bool is_plain(unsigned char byte) {
     return byte >= '!' && byte <= '~' && byte != '{' && byte != '}' && byte != '%';
 }
@@ -114,12 +117,17 @@ std::string_view KeyFormat::write(std::string_view client_key, RedisKeyBuffer &o
 
 std::string_view KeyFormat::write(std::string_view client_key, uint64_t shard,
                                   RedisKeyBuffer &out) const {
-    constexpr std::string_view shard_sign = "%#";
     char *end = write_head(client_key, out);
     end = append(end, shard_sign);
     end = std::to_chars(end, out.data() + out.size(), shard).ptr;
     end = append(end, shard_tail_);
     return {out.data(), static_cast<size_t>(end - out.data())};
+}
+
+std::string_view KeyFormat::encoded_key_of(std::string_view redis_key) const {
+    const std::string_view rest = redis_key.substr(head_.size());
+    const std::string_view in_braces = rest.substr(0, rest.find('}'));
+    return in_braces.substr(0, in_braces.find(shard_sign));
 }
 
 /// Writes what stands before the closing brace, or before the number of a shard, and returns the

@@ -47,6 +47,9 @@ class KeyFormat {
     /// Writes the Redis key of one shard, for a rule that has several.
     std::string_view write(std::string_view client_key, uint64_t shard, RedisKeyBuffer &out) const;
 
+    /// Returns the encoded client key in a Redis key that one of these has written.
+    std::string_view encoded_key_of(std::string_view redis_key) const;
+
   private:
     char *write_head(std::string_view client_key, RedisKeyBuffer &out) const;
 

@@ -1,6 +1,6 @@
 // What operators have set for a zone while nginx runs: overrides of clients and of rules, and
-// resets of clients, in memory that many processes share. One process of the host writes what Redis
-// knows; any process reads, without a lock.
+// resets of clients, in memory that many processes share. Requests read it without a lock; see
+// live_limits_writer.hpp for who writes it.
 //
 // A client is named by its encoded key, as encode_client_key() writes it. Times are microseconds of
 // Redis's clock, unless another one is named.
@@ -9,6 +9,7 @@
 #include "hash.hpp"
 #include "shared_table.hpp"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -46,46 +47,84 @@ struct OverrideTarget {
 class LiveLimits {
   public:
     LiveLimits() = default;
-    /// Uses memory that has room for memory_for_header and one bucket at least, is aligned as
-    /// SharedTable::Tags, and is all zeros or was used by another one.
-    LiveLimits(std::span<std::byte> memory, const HashSeed *seed);
-
-    // What requests read.
+    /// Uses memory of `least_memory` at least that is aligned as SharedTable::Tags, and is all
+    /// zeros or was used by another one. Refers to the seed.
+    LiveLimits(std::span<std::byte> memory, const HashSeed &seed);
 
     /// Returns false if the zone surely has no override. This costs one load.
-    bool may_override() const;
+    bool may_override() const { return header_->overridden_by.load(relaxed) != 0; }
     /// Returns what holds for a client at a rule: in this order what is said of the client at the
-    /// rule, of the client, of the rule. `redis_now` is called only if an override expires.
+    /// rule, of the client, of the rule. `redis_now()` is called only if an override expires.
     template <typename RedisNow>
     std::optional<Override> find(std::string_view encoded_key, std::string_view rule,
-                                 const RedisNow &redis_now) const;
-    /// Whether the client was reset after `since`, by the clock of precise_now(), as far as this
-    /// host knows. It costs one load if no client of the zone was.
+                                 const RedisNow &redis_now) const {
+        for (const Hash &identity : identities_of(encoded_key, rule)) {
+            const auto found = find(identity);
+            if (found && (found->expires_at.count() == 0 || !found->has_expired(redis_now()))) {
+                return found;
+            }
+        }
+        return std::nullopt;
+    }
+
+    /// Returns when this host learned that the client was reset, by the clock of precise_now(), or
+    /// 0 if it was not. If resets may have been missed, all clients count as reset. It costs one
+    /// load if no client of the zone was.
+    std::chrono::microseconds reset_time(std::string_view encoded_key) const;
+    /// Whether the client was reset after `since`, by the same clock. It costs one load if no
+    /// client of the zone was.
     bool was_reset_since(std::string_view encoded_key, std::chrono::microseconds since) const;
 
-    // What the one process writes that asks Redis. A full synchronisation is a generation:
-    // begin_generation(), set...() for all that Redis has, end_generation(), after which nothing of
-    // an older generation holds. Between two of them changes are set one by one.
+    /// Whether there is room for an override of that target.
+    bool has_room(const OverrideTarget &target) const;
+    /// How many overrides hold, some of which may have expired a moment ago.
+    uint64_t count() const { return header_->count.load(relaxed); }
+    /// How many overrides found no room, and how many requests bans have rejected.
+    uint64_t dropped() const { return header_->dropped.load(relaxed); }
+    uint64_t rejections() const { return header_->rejections.load(relaxed); }
+    void count_rejection() const { header_->rejections.fetch_add(1, relaxed); }
 
-    void begin_generation();
-    void end_generation();
-    /// Returns false if there is no room: the override is dropped, and holds nowhere on this host.
-    bool set(const OverrideTarget &target, const Override &what);
-    void remove(const OverrideTarget &target);
-    /// The client was reset. `version` names the reset, so that it counts once; `now` is the time
-    /// of precise_now().
-    void reset(std::string_view encoded_key, uint64_t version, std::chrono::microseconds now);
-    /// All clients count as reset, because resets may have been missed.
-    void reset_all(std::chrono::microseconds now);
-    /// Counts anew what count() returns, without what has expired, and what may_override() knows.
-    void recount(std::chrono::microseconds redis_now);
+    /// How many overrides and resets are stored, roughly; and how many there may be.
+    size_t entries() const;
+    size_t capacity() const { return overrides_.capacity() + resets_.capacity(); }
 
-    /// How many overrides held when they were counted last.
-    uint64_t count() const;
-    /// Overrides that found no room so far, and requests that bans rejected.
-    uint64_t dropped() const;
-    uint64_t rejections() const;
-    void count_rejection() const;
+  private:
+    friend class LiveLimitsWriter;
+    static constexpr auto relaxed = std::memory_order_relaxed;
+
+    struct Header {
+        // What requests look at. Other words are in other lines of the cache.
+        alignas(64) std::atomic<uint64_t> overridden_by; // a generation; 0: there is no override
+        std::atomic<uint64_t> valid_generation;          // overrides of an older one do not hold
+        std::atomic<uint64_t> last_reset; // of any client, microseconds of precise_now()
+        std::atomic<uint64_t> all_reset;  // of all clients
+
+        alignas(64) std::atomic<uint64_t> last_generation; // it may be complete or not
+        std::atomic<uint64_t> damaged_generation;          // see LiveLimitsWriter
+        std::atomic<uint64_t> count;
+        std::atomic<uint64_t> dropped;
+        alignas(64) std::atomic<uint64_t> rejections;
+    };
+
+    Hash identity_of(const OverrideTarget &target) const;
+    std::array<Hash, 3> identities_of(std::string_view encoded_key, std::string_view rule) const;
+    std::optional<Override> find(const Hash &identity) const;
+
+    static Record to_record(const Override &what, uint64_t generation);
+    static Override to_override(const Record &record);
+    static std::chrono::microseconds to_time(uint64_t number) {
+        return std::chrono::microseconds(static_cast<int64_t>(number));
+    }
+
+    Header *header_ = nullptr;
+    const HashSeed *seed_ = nullptr;
+    // Its clock counts generations: the time of a record is its own, and it holds up to that one.
+    SharedTable overrides_;
+    SharedTable resets_; // the time of a record is that of the reset, values[0] is its version
+
+  public:
+    static constexpr size_t least_memory =
+        sizeof(Header) + 2 * (sizeof(SharedTable::Tags) + sizeof(SharedTable::Entries));
 };
 
 } // namespace rate_limit

@@ -85,7 +85,7 @@ void give_back(AppliedRule &applied, const LeaseBook::Taken &taken) {
     const microseconds now = boot_now();
     const auto account = book_of(applied).find(applied.lease.account);
     if (!account || !account->give_back(taken, now)) {
-        return_units(applied, taken.units, taken.receipt);
+        return_units(applied, unused(applied, taken));
     }
     applied.is_charged = false;
     if (account) {
@@ -156,7 +156,9 @@ void keep_leases(std::span<AppliedRule> rules, Answered answered) {
         if (is_kept) {
             HeldLease::hold(applied, rate_limit::end_of_lease(applied.lease.claim, leased));
         } else {
-            return_units(applied, leased.units, leased.receipt);
+            return_units(applied, {.units = leased.units,
+                                   .receipt = leased.receipt,
+                                   .asked = applied.lease.claim.asked});
         }
     }
 }
