@@ -41,20 +41,13 @@ LoginReply login_reply_of(ReplyView reply) {
 ControlSession::ControlSession(const SessionSettings &settings, Redirects *redirects)
     : redirects_(redirects), login_(settings), reader_(longest_reply) {}
 
-void ControlSession::run(ControlCommand &command, Time now) {
-    command.deadline_ = now + ControlCommand::timeout;
-    command.redirects_ = 0;
-    command.needs_asking_ = false;
-    send(command);
-}
-
 void ControlSession::take_over(ControlCommand &command, Redirect::Kind kind) {
     command.needs_asking_ = kind == Redirect::Kind::ask;
-    send(command);
+    run(command);
 }
 
-/// Sends the command, or lets it wait: for a connection, or for memory until its deadline.
-void ControlSession::send(ControlCommand &command) {
+/// Without memory the command waits for its deadline.
+void ControlSession::run(ControlCommand &command) {
     const bool is_written =
         is_ready_ && (!command.needs_asking_ || write_command(output_, {"ASKING"}));
     if (is_written && command.needs_asking_) {
@@ -94,7 +87,7 @@ void ControlSession::become_ready() {
     what_ = {};
     detail_.clear();
     for (ControlCommand *command : std::exchange(waiting_, {})) {
-        send(*command);
+        run(*command);
     }
 }
 

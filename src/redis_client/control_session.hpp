@@ -26,8 +26,16 @@ namespace redis_client {
 /// failed, or is cancelled.
 class ControlCommand {
   public:
-    /// How long it may take, from run() on.
+    /// How long it may take, from begin() on.
     static constexpr std::chrono::milliseconds timeout{2000};
+
+    /// Must be called before the command is run.
+    void begin(Time now) {
+        deadline_ = now + timeout;
+        redirects_ = 0;
+        needs_asking_ = false;
+    }
+    Time deadline() const { return deadline_; }
 
     /// Writes the command, when a connection is ready, and once more after a redirect. Returns
     /// false if memory ran out.
@@ -75,8 +83,8 @@ class ControlSession {
     ControlSession &operator=(const ControlSession &) = delete;
 
     /// Sends the command, or lets it wait for a connection.
-    void run(ControlCommand &command, Time now);
-    /// Does the same, within its old deadline, with a command that another node has redirected.
+    void run(ControlCommand &command);
+    /// Does the same with a command that another node has redirected.
     void take_over(ControlCommand &command, Redirect::Kind kind);
     /// The command is about to go, and is not called back. Returns whether the session had it.
     bool cancel(const ControlCommand &command);
@@ -120,7 +128,6 @@ class ControlSession {
         Time deadline;
     };
 
-    void send(ControlCommand &command);
     void become_ready();
     Progress take_login_reply(ReplyView reply);
     Progress take_reply(ReplyView reply);

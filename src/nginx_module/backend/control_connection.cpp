@@ -44,7 +44,7 @@ ControlConnection::~ControlConnection() {
 }
 
 void ControlConnection::run(ControlCommand &command) {
-    session_.run(command, now());
+    session_.run(command);
     update();
 }
 
@@ -59,8 +59,10 @@ bool ControlConnection::cancel(const ControlCommand &command) {
     return was_here;
 }
 
+/// While the timer is set, this may be in the middle of telling commands that they have failed.
 bool ControlConnection::is_unused() const {
-    return !connection_.is_open() && !is_locating_ && session_.is_idle();
+    return !connection_.is_open() && !is_locating_ && connection_timer_.timer_set == 0 &&
+           session_.is_idle();
 }
 
 void ControlConnection::connect() {
@@ -165,7 +167,7 @@ void ControlConnection::give_up(std::string_view what, std::string_view detail,
 void ControlConnection::close() {
     connection_.close();
     address_source_->give_up();
-    stop_timer(connection_timer_);
+    start_timer(connection_timer_, std::chrono::milliseconds{0});
     session_.disconnected("nginx has closed the connection", {});
     update();
 }

@@ -42,7 +42,7 @@ class ControlConnection final : Connection::Callbacks, AddressSource::Callbacks 
     ControlConnection(const ControlConnection &) = delete;
     ControlConnection &operator=(const ControlConnection &) = delete;
 
-    /// These two functions do what ControlLink says of them, at this one Redis.
+    /// Sends a command that has begun. It is called back later.
     void run(redis_client::ControlCommand &command);
     /// Returns whether the command was on its way here.
     bool cancel(const redis_client::ControlCommand &command);

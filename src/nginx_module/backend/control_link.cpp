@@ -1,6 +1,9 @@
 #include "control_link.hpp"
 
+#include "../util.hpp"
 #include "address_source.hpp"
+#include "cluster.hpp"
+#include "cluster_control_link.hpp"
 #include "control_connection.hpp"
 
 #include <memory>
@@ -20,7 +23,10 @@ class SingleControlLink final : public ControlLink {
               return make_address_source(callbacks, conf, log);
           }) {}
 
-    void run(ControlCommand &command) override { connection_.run(command); }
+    void run(ControlCommand &command) override {
+        command.begin(now());
+        connection_.run(command);
+    }
     void cancel(const ControlCommand &command) override { (void)connection_.cancel(command); }
 
   private:
@@ -34,6 +40,10 @@ std::vector<std::unique_ptr<ControlLink>> &links() {
 }
 
 std::unique_ptr<ControlLink> make_link(const BackendConf &conf, ngx_log_t *log) {
+    if (conf.mode == Mode::cluster) {
+        return std::make_unique<ClusterControlLink>(conf, static_cast<Cluster &>(backend_of(conf)),
+                                                    log);
+    }
     return std::make_unique<SingleControlLink>(conf, log);
 }
 

@@ -33,7 +33,8 @@ class BackendMemory {
         return precise_now() + layout_->redis_clock.load(relaxed);
     }
     /// Redis told its time in answer to a question that was asked then, by precise_now().
-    void set_redis_clock(std::chrono::microseconds redis_time, std::chrono::microseconds asked) {
+    void set_redis_clock(std::chrono::microseconds redis_time,
+                         std::chrono::microseconds asked) const {
         layout_->redis_clock.store(redis_time - asked, relaxed);
     }
 
