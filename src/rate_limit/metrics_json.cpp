@@ -84,8 +84,7 @@ void write(TextWriter &out, const RuleMetrics &rule) {
     for (const auto &[outcome, name] : rule_outcome_table) {
         out << ", " << Quoted{name} << ": " << rule.counts.outcomes[static_cast<size_t>(outcome)];
         if (outcome == RuleOutcome::rejected) {
-            out << R"(, "rejected_by_deny_cache": )" << rule.counts.rejected_by_deny_cache
-                << R"(, "rejected_by_override": )" << rule.counts.rejected_by_override;
+            out << R"(, "rejected_by_deny_cache": )" << rule.counts.rejected_by_deny_cache;
         }
     }
     out << R"(, "leases": {"taken": )" << rule.counts.of(LeaseCount::taken) << R"(, "units": )"
@@ -99,7 +98,11 @@ void write(TextWriter &out, const ZoneMetrics &zone) {
         << zone.used_bytes << R"(, "entries": )" << zone.entries << R"(, "evictions": )"
         << zone.evictions << R"(, "overrides": {"count": )" << zone.overrides.count
         << R"(, "rejections": )" << zone.overrides.rejections << R"(, "dropped": )"
-        << zone.overrides.dropped << R"(}, "top_rejected": [)";
+        << zone.overrides.dropped << R"(, "rejected": {)";
+    write_each(out, zone.rules, [&out](const RuleMetrics &rule) {
+        out << Quoted{rule.name} << ": " << rule.counts.rejected_by_override;
+    });
+    out << R"(}}, "top_rejected": [)";
     write_each(out, zone.top_rejected, [&out](const TopKeyMetrics &top) {
         out << R"({"key": )" << Quoted{top.key} << R"(, "rejected": )" << top.rejected << "}";
     });

@@ -26,7 +26,7 @@ inline constexpr size_t lease_count_kinds = 6;
 struct RuleCounts {
     std::array<uint64_t, outcome_count> outcomes{};
     uint64_t rejected_by_deny_cache = 0; // these are among those rejected
-    uint64_t rejected_by_override = 0;   // by bans; the same
+    uint64_t rejected_by_override = 0;   // the same, by bans
     std::array<uint64_t, lease_count_kinds> leases{};
 
     uint64_t of(LeaseCount what) const { return leases[static_cast<size_t>(what)]; }
