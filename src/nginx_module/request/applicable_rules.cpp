@@ -257,15 +257,14 @@ ngx_int_t ApplicableRules::make_charges(ngx_pool_t *pool) const {
         rules_[i].charge = &charges[i];
     }
     for (AppliedRule &rule : decided()) {
-        if (rule.ban) {
-            rule.charge->verdict = rule.ban->verdict();
-            rule.result = AppliedRule::Result::verdict;
-            rule.source = AppliedRule::Source::override;
-        } else if (rule.result != AppliedRule::Result::invalid) {
-            rule.charge->verdict = *rate_limit::verdict_without_counter(rule.quota);
-            rule.result = AppliedRule::Result::verdict;
-            rule.decided = precise_now();
+        if (rule.result == AppliedRule::Result::invalid) {
+            continue;
         }
+        rule.charge->verdict = rule.ban ? rule.ban->verdict()
+                                        : *rate_limit::verdict_without_counter(rule.quota);
+        rule.source = rule.ban ? AppliedRule::Source::override : AppliedRule::Source::none;
+        rule.result = AppliedRule::Result::verdict;
+        rule.decided = precise_now();
     }
     return NGX_OK;
 }

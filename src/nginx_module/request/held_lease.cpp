@@ -17,7 +17,7 @@ namespace {
 /// Whether the client may have been reset since then.
 bool was_reset_since(const AppliedRule &applied, microseconds asked) {
     // Resets count by a clock that stands still while the machine sleeps. If it did since the
-    // reset, this finds a reset that came before the lease, too.
+    // reset, units that were leased after the reset may count as leased before it.
     const microseconds slept = boot_now() - precise_now();
     return applied.rule->zone->memory.live_limits().was_reset_since(applied.encoded_key(),
                                                                     asked - slept);

@@ -32,7 +32,8 @@ std::chrono::microseconds longest_denial(const AppliedRule &applied) {
     return applied.lease.time.count() > 0 ? std::min(longest, applied.lease.time) : longest;
 }
 
-/// Returns the denial that is known, if it was asked for after the client was reset.
+} // namespace
+
 std::optional<rate_limit::Verdict> known_denial(const AppliedRule &applied,
                                                 std::chrono::microseconds now) {
     const ZoneConf &zone = *applied.rule->zone;
@@ -49,6 +50,8 @@ std::optional<rate_limit::Verdict> known_denial(const AppliedRule &applied,
     const auto reset = zone.memory.live_limits().reset_time(applied.encoded_key());
     return reset.count() == 0 ? denied : cache.find(hash, now, std::min(longest, now - reset));
 }
+
+namespace {
 
 /// Gives the rule the denial that is known. Returns false if none is known.
 bool find_denial(AppliedRule &applied, std::chrono::microseconds now) {

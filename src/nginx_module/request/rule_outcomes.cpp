@@ -94,6 +94,9 @@ void count_outcomes(std::span<const AppliedRule> rules) {
         if (applied.source == AppliedRule::Source::deny_cache) {
             counters.count_deny_cache_hit();
         }
+        if (is_banned(applied)) {
+            counters.count_ban();
+        }
         if (applied.source == AppliedRule::Source::lease && applied.is_charged && !is_rejected) {
             counters.count(rate_limit::LeaseCount::requests, 1);
             counters.count(rate_limit::LeaseCount::used, applied.charge->quota.cost);

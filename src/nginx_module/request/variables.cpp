@@ -180,6 +180,7 @@ ngx_int_t get_decided(ngx_http_request_t *r, Value &value, const RequestState &s
         return set_seconds(r, value, unix_time_of(boot_now, tightest->decided));
     case AppliedRule::Source::deny_cache:
     case AppliedRule::Source::local:
+    case AppliedRule::Source::override:
     case AppliedRule::Source::none:
         break;
     }
