@@ -3,6 +3,8 @@
 #include "ngx.hpp"
 
 #include "backend/backend.hpp"
+#include "backend/control_link.hpp"
+#include "backend/live_sync.hpp"
 #include "conf/configuration.hpp"
 #include "conf/directives.hpp"
 #include "conf/linking.hpp"
@@ -90,11 +92,14 @@ ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
         zone->memory.top_keys().set_kept(zone->kept_top_keys());
     }
     start_backends(*conf);
+    start_live_sync(*conf);
     return NGX_OK;
 }
 
 void exit_process(ngx_cycle_t * /*cycle*/) noexcept {
     return_held_leases();
+    stop_live_sync();
+    stop_control_links();
     stop_backends();
 }
 

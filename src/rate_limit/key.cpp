@@ -15,6 +15,9 @@ namespace {
 
 constexpr size_t digest_size = 1 + std::tuple_size_v<KeyDigest>;
 
+/// Stands before the number of a shard.
+constexpr std::string_view shard_sign = "%#";
+
 constexpr bool is_plain(unsigned char byte) {
     return byte >= '!' && byte <= '~' && byte != '{' && byte != '}' && byte != '%';
 }
@@ -79,15 +82,32 @@ std::string_view encode_client_key(std::string_view client_key, std::span<char, 
     return encoded && !reads_like_a_digest(*encoded) ? *encoded : write_digest(client_key, out);
 }
 
-KeyFormat::KeyFormat(std::string_view prefix, const Rule &rule)
-    : head_(std::string(prefix) + "{" + rule.zone + ":"),
-      tail_("}:" + std::string(to_string(rule.quota.algorithm)) + ":" +
-            std::to_string(rule.quota.window.count())) {
+std::string counter_name(const Rule &rule) {
+    std::string name = std::string(to_string(rule.quota.algorithm)) + ":" +
+                       std::to_string(rule.quota.window.count());
     if (!rule.explicit_name.empty()) {
-        tail_ += ":" + rule.explicit_name;
+        name += ":" + rule.explicit_name;
     }
-    shard_tail_ = "/" + std::to_string(rule.shards) + tail_;
+    return name;
 }
+
+bool is_counter_name(std::string_view text) {
+    constexpr size_t longest_algorithm = 24; // other hosts may have one that this version lacks
+    const std::string_view algorithm = text.substr(0, text.find(':'));
+    text.remove_prefix(std::min(algorithm.size() + 1, text.size()));
+    const std::string_view window = text.substr(0, text.find(':'));
+    text.remove_prefix(window.size());
+    const auto longest = static_cast<uint64_t>(longest_window.count());
+    return is_name(algorithm) && algorithm.size() <= longest_algorithm &&
+           parse_whole_number(window, longest) &&
+           (text.empty() || (text.front() == ':' && is_name(text.substr(1))));
+}
+
+KeyFormat::KeyFormat(std::string_view prefix, std::string_view zone, std::string_view counter_name,
+                     uint64_t shards)
+    : head_(std::string(prefix) + "{" + std::string(zone) + ":"),
+      tail_("}:" + std::string(counter_name)),
+      shard_tail_("/" + std::to_string(shards) + tail_) {}
 
 std::string_view KeyFormat::write(std::string_view client_key, RedisKeyBuffer &out) const {
     char *end = write_head(client_key, out);
@@ -97,12 +117,17 @@ std::string_view KeyFormat::write(std::string_view client_key, RedisKeyBuffer &o
 
 std::string_view KeyFormat::write(std::string_view client_key, uint64_t shard,
                                   RedisKeyBuffer &out) const {
-    constexpr std::string_view shard_sign = "%#";
     char *end = write_head(client_key, out);
     end = append(end, shard_sign);
     end = std::to_chars(end, out.data() + out.size(), shard).ptr;
     end = append(end, shard_tail_);
     return {out.data(), static_cast<size_t>(end - out.data())};
+}
+
+std::string_view KeyFormat::encoded_key_of(std::string_view redis_key) const {
+    const std::string_view rest = redis_key.substr(head_.size());
+    const std::string_view in_braces = rest.substr(0, rest.find('}'));
+    return in_braces.substr(0, in_braces.find(shard_sign));
 }
 
 /// Writes what stands before the closing brace, or before the number of a shard, and returns the

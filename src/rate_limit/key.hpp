@@ -22,6 +22,11 @@ namespace rate_limit {
 
 inline constexpr size_t longest_prefix = 64;
 
+/// Returns what stands behind the braces: `<algorithm>:<window in ms>[:<name>]`.
+std::string counter_name(const Rule &rule);
+/// Whether a text may be such a name.
+bool is_counter_name(std::string_view text);
+
 /// Has room for the longest Redis key: a prefix, a zone, an encoded key of 128 bytes, an algorithm,
 /// a window and a name with their separators.
 using RedisKeyBuffer = std::array<char, longest_prefix + longest_name + 128 + longest_name + 64>;
@@ -29,7 +34,11 @@ using RedisKeyBuffer = std::array<char, longest_prefix + longest_name + 128 + lo
 class KeyFormat {
   public:
     /// `prefix` has at most `longest_prefix` bytes and no braces.
-    KeyFormat(std::string_view prefix, const Rule &rule);
+    KeyFormat(std::string_view prefix, const Rule &rule)
+        : KeyFormat(prefix, rule.zone, counter_name(rule), rule.shards) {}
+    /// The same, of a counter that a rule of another host has.
+    KeyFormat(std::string_view prefix, std::string_view zone, std::string_view counter_name,
+              uint64_t shards);
 
     /// Writes the Redis key of a client key, which may have any bytes and any length, and returns
     /// its part of `out`. Two client keys give one Redis key only if their SHA-256 are the same.
@@ -37,6 +46,9 @@ class KeyFormat {
 
     /// Writes the Redis key of one shard, for a rule that has several.
     std::string_view write(std::string_view client_key, uint64_t shard, RedisKeyBuffer &out) const;
+
+    /// Returns the encoded client key in a Redis key that one of these has written.
+    std::string_view encoded_key_of(std::string_view redis_key) const;
 
   private:
     char *write_head(std::string_view client_key, RedisKeyBuffer &out) const;

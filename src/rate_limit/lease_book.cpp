@@ -214,6 +214,10 @@ bool LeaseBook::replace(Entry &entry, const Hash &identity, microseconds now) co
            entry.identity_high.compare_exchange_strong(unknown, identity.high, acquire_release);
 }
 
+microseconds LeaseBook::Taken::end() const {
+    return tick * (name >> number_bits);
+}
+
 size_t LeaseBook::count(microseconds now) const {
     return estimate_count(buckets_.size(), [&](size_t bucket) {
         return static_cast<size_t>(std::ranges::count_if(

@@ -78,6 +78,9 @@ class LeaseBook {
         int64_t receipt;
         size_t slot;   // of the entry
         uint64_t name; // of the lease in its slot
+
+        /// Returns when the lease ends, or a little earlier.
+        std::chrono::microseconds end() const;
     };
 
     /// The leases and the demand of one key and quota. It refers to the book's memory.

@@ -27,12 +27,20 @@ struct TopKeyMetrics {
     uint64_t rejected;
 };
 
+/// What operators have set for a zone while nginx runs.
+struct OverrideMetrics {
+    uint64_t count;      // that hold
+    uint64_t rejections; // requests that bans have rejected
+    uint64_t dropped;    // for want of room
+};
+
 struct ZoneMetrics {
     std::string_view name;
     uint64_t size_bytes;
     uint64_t used_bytes;
     uint64_t entries;
     uint64_t evictions;
+    OverrideMetrics overrides;
     std::span<const TopKeyMetrics> top_rejected; // those with the most rejections come first
     std::span<const RuleMetrics> rules;
 };

@@ -96,7 +96,13 @@ void write(TextWriter &out, const RuleMetrics &rule) {
 void write(TextWriter &out, const ZoneMetrics &zone) {
     out << Quoted{zone.name} << R"(: {"size_bytes": )" << zone.size_bytes << R"(, "used_bytes": )"
         << zone.used_bytes << R"(, "entries": )" << zone.entries << R"(, "evictions": )"
-        << zone.evictions << R"(, "top_rejected": [)";
+        << zone.evictions << R"(, "overrides": {"count": )" << zone.overrides.count
+        << R"(, "rejections": )" << zone.overrides.rejections << R"(, "dropped": )"
+        << zone.overrides.dropped << R"(, "rejected": {)";
+    write_each(out, zone.rules, [&out](const RuleMetrics &rule) {
+        out << Quoted{rule.name} << ": " << rule.counts.rejected_by_override;
+    });
+    out << R"(}}, "top_rejected": [)";
     write_each(out, zone.top_rejected, [&out](const TopKeyMetrics &top) {
         out << R"({"key": )" << Quoted{top.key} << R"(, "rejected": )" << top.rejected << "}";
     });

@@ -136,6 +136,15 @@ void write_zones(TextWriter &out, const Metrics &metrics) {
     write_of_zones(out, metrics, "zone_evictions_total", "counter",
                    "Entries that had to make room for others while they still counted.",
                    [](const ZoneMetrics &zone) { return zone.evictions; });
+    write_of_zones(out, metrics, "overrides", "gauge",
+                   "Overrides of operators that this host obeys.",
+                   [](const ZoneMetrics &zone) { return zone.overrides.count; });
+    write_of_zones(out, metrics, "override_rejections_total", "counter",
+                   "Requests that were rejected by bans of operators.",
+                   [](const ZoneMetrics &zone) { return zone.overrides.rejections; });
+    write_of_zones(out, metrics, "overrides_dropped_total", "counter",
+                   "Overrides for which this host had no room.",
+                   [](const ZoneMetrics &zone) { return zone.overrides.dropped; });
 }
 
 template <typename NumberOf>

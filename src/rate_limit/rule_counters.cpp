@@ -16,6 +16,7 @@ RuleCounts RuleCounters::read() const {
         counts.outcomes[i] = outcomes_[i].load(relaxed);
     }
     counts.rejected_by_deny_cache = rejected_by_deny_cache_.load(relaxed);
+    counts.rejected_by_override = rejected_by_override_.load(relaxed);
     for (size_t i = 0; i < lease_count_kinds; ++i) {
         counts.leases[i] = leases_[i].load(relaxed);
     }
@@ -27,6 +28,7 @@ void RuleCounters::reset() {
         counter.store(0, relaxed);
     }
     rejected_by_deny_cache_.store(0, relaxed);
+    rejected_by_override_.store(0, relaxed);
     for (Counter &counter : leases_) {
         counter.store(0, relaxed);
     }

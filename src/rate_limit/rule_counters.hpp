@@ -26,6 +26,7 @@ inline constexpr size_t lease_count_kinds = 6;
 struct RuleCounts {
     std::array<uint64_t, outcome_count> outcomes{};
     uint64_t rejected_by_deny_cache = 0; // these are among those rejected
+    uint64_t rejected_by_override = 0;   // the same, by bans
     std::array<uint64_t, lease_count_kinds> leases{};
 
     uint64_t of(LeaseCount what) const { return leases[static_cast<size_t>(what)]; }
@@ -36,6 +37,7 @@ class RuleCounters {
   public:
     void count(RuleOutcome outcome) { add(outcomes_[static_cast<size_t>(outcome)], 1); }
     void count_deny_cache_hit() { add(rejected_by_deny_cache_, 1); }
+    void count_ban() { add(rejected_by_override_, 1); }
     void count(LeaseCount what, uint64_t number) {
         add(leases_[static_cast<size_t>(what)], number);
     }
@@ -51,6 +53,7 @@ class RuleCounters {
 
     std::array<Counter, outcome_count> outcomes_;
     Counter rejected_by_deny_cache_;
+    Counter rejected_by_override_;
     std::array<Counter, lease_count_kinds> leases_;
 };
 

@@ -62,20 +62,40 @@ bool holds(const SharedTable::Entry &entry, microseconds now) {
     return since + entry.words[holds_for].load(relaxed) > word_of(now);
 }
 
-/// Returns the entry's record if it is of this hash, is wholly written, and holds at `now`.
-std::optional<Record> read(const SharedTable::Entry &entry, const Hash &hash, microseconds now) {
+Words load(const SharedTable::Entry &entry) {
     Words words;
     for (size_t i = 0; i < word_count; ++i) {
         words[i] = entry.words[i].load(relaxed);
     }
-    if (words[hash_high] != hash.high || (words[seal] ^ sum_of(words)) != hash.low ||
-        word_of(now) >= words[time_stored] + words[holds_for]) {
-        return std::nullopt;
+    return words;
+}
+
+void store_words(SharedTable::Entry &entry, const Words &words) {
+    for (size_t i = 0; i < word_count; ++i) {
+        entry.words[i].store(words[i], relaxed);
     }
+}
+
+/// Returns the hash whose seal fits the words. If they are torn, it is none that anybody has.
+Hash sealed_hash(const Words &words) {
+    return {.low = words[seal] ^ sum_of(words), .high = words[hash_high]};
+}
+
+Record record_of(const Words &words) {
     Record record{
         .time = time_of(words[time_stored]), .holds_for = time_of(words[holds_for]), .values = {}};
     std::copy_n(words.begin() + first_value, record.values.size(), record.values.begin());
     return record;
+}
+
+/// Returns the entry's record if it is of this hash, is wholly written, and holds at `now`.
+std::optional<Record> read(const SharedTable::Entry &entry, const Hash &hash, microseconds now) {
+    const Words words = load(entry);
+    if (words[hash_high] != hash.high || sealed_hash(words).low != hash.low ||
+        word_of(now) >= words[time_stored] + words[holds_for]) {
+        return std::nullopt;
+    }
+    return record_of(words);
 }
 
 } // namespace
@@ -122,15 +142,55 @@ SharedTable::Place SharedTable::place_for(size_t bucket, const Hash &hash, micro
 }
 
 bool SharedTable::store(const Hash &hash, const Record &record) {
-    const Words words = words_of(hash, record);
     const size_t bucket = index_of(hash, tags_.size());
     const Place place = place_for(bucket, hash, record.time);
-    Entry &entry = entries_[bucket][place.index];
-    for (size_t i = 0; i < word_count; ++i) {
-        entry.words[i].store(words[i], relaxed);
-    }
-    tags_[bucket][place.index].store(tag_of(hash), relaxed);
+    write(bucket, place.index, hash, record);
     return !place.is_taken;
+}
+
+bool SharedTable::store_if_free(const Hash &hash, const Record &record, microseconds now) {
+    const size_t bucket = index_of(hash, tags_.size());
+    const Place place = place_for(bucket, hash, now);
+    if (!place.is_taken) {
+        write(bucket, place.index, hash, record);
+    }
+    return !place.is_taken;
+}
+
+bool SharedTable::has_place(const Hash &hash, microseconds now) const {
+    return !place_for(index_of(hash, tags_.size()), hash, now).is_taken;
+}
+
+void SharedTable::erase(const Hash &hash) {
+    const size_t bucket = index_of(hash, tags_.size());
+    for (size_t i = 0; i < entries_of_bucket; ++i) {
+        if (entries_[bucket][i].words[hash_high].load(relaxed) == hash.high &&
+            sealed_hash(load(entries_[bucket][i])) == hash) {
+            clear(bucket, i);
+        }
+    }
+}
+
+void SharedTable::write(size_t bucket, size_t index, const Hash &hash, const Record &record) {
+    store_words(entries_[bucket][index], words_of(hash, record));
+    tags_[bucket][index].store(tag_of(hash), relaxed);
+}
+
+void SharedTable::clear(size_t bucket, size_t index) {
+    store_words(entries_[bucket][index], {});
+    tags_[bucket][index].store(0, relaxed);
+}
+
+/// Returns the record of an entry that is wholly written.
+std::optional<Record> SharedTable::record_at(size_t bucket, size_t index) const {
+    const uint16_t tag = tags_[bucket][index].load(relaxed);
+    if (tag == 0) {
+        return std::nullopt; // mostly never used; its entry is not even mapped, and is not to be
+    }
+    const Words words = load(entries_[bucket][index]);
+    const Hash hash = sealed_hash(words);
+    const bool is_whole = tag_of(hash) == tag && index_of(hash, tags_.size()) == bucket;
+    return is_whole ? std::optional(record_of(words)) : std::nullopt;
 }
 
 size_t SharedTable::count(microseconds now) const {

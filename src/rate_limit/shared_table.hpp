@@ -57,10 +57,30 @@ class SharedTable {
     /// with the oldest time. Returns false if a record that still held was lost.
     bool store(const Hash &hash, const Record &record);
 
+    /// The same, but no other record makes room that still holds at `now`. Returns false if the
+    /// record was not stored for that.
+    bool store_if_free(const Hash &hash, const Record &record, std::chrono::microseconds now);
+    /// Whether store_if_free() would store a record of that hash.
+    bool has_place(const Hash &hash, std::chrono::microseconds now) const;
+
+    /// Removes the record of that hash, whether it holds or not.
+    void erase(const Hash &hash);
+    /// Removes the records of one bucket for which `is_dead(record)` returns true. It sees all that
+    /// are wholly written, whether they hold or not.
+    template <typename IsDead>
+    void erase_if(size_t bucket, const IsDead &is_dead) {
+        for (size_t i = 0; i < entries_of_bucket; ++i) {
+            if (const auto record = record_at(bucket, i); record && is_dead(*record)) {
+                clear(bucket, i);
+            }
+        }
+    }
+
     /// How many records hold at `now`. For a large table this is an estimate.
     size_t count(std::chrono::microseconds now) const;
     /// How many records there may be.
     size_t capacity() const { return entries_.size() * entries_of_bucket; }
+    size_t bucket_count() const { return entries_.size(); }
     /// How many bytes a record takes.
     static constexpr size_t entry_size = 66;
 
@@ -71,6 +91,9 @@ class SharedTable {
     };
 
     Place place_for(size_t bucket, const Hash &hash, std::chrono::microseconds now) const;
+    void write(size_t bucket, size_t index, const Hash &hash, const Record &record);
+    void clear(size_t bucket, size_t index);
+    std::optional<Record> record_at(size_t bucket, size_t index) const;
 
     std::span<Tags> tags_;
     std::span<Entries> entries_;

@@ -11,7 +11,7 @@ constexpr std::string_view role = "ROLE";
 
 } // namespace
 
-Login::Login(const SessionSettings &settings, const ScriptLibrary &scripts) {
+Login::Login(const SessionSettings &settings) {
     if (write_auth(commands_, settings.username, settings.password)) {
         names_.push_back(auth);
     }
@@ -21,6 +21,9 @@ Login::Login(const SessionSettings &settings, const ScriptLibrary &scripts) {
     if (settings.database > 0) {
         add("SELECT", {"SELECT", std::to_string(settings.database)});
     }
+}
+
+Login::Login(const SessionSettings &settings, const ScriptLibrary &scripts) : Login(settings) {
     const auto load = [&](const Script &script) {
         add("SCRIPT LOAD", {"SCRIPT", "LOAD", script.source});
     };
@@ -51,22 +54,15 @@ bool Login::expects_list() const {
     return replies_ < names_.size() && names_[replies_] == role;
 }
 
-Login::Step Login::take(const Reply &reply) {
+Login::Step Login::take(Reply::Type type, std::string_view text) {
     const std::string_view command = names_[replies_++];
-    if (command == role && reply.type() != Reply::Type::error) {
-        return take_role(reply);
+    const Step well{.kind = replies_ == names_.size() ? Step::Kind::done : Step::Kind::more};
+    if (command == role && type != Reply::Type::error) {
+        const bool is_master = type == Reply::Type::list && text == "master";
+        return is_master ? well
+                         : Step{.kind = Step::Kind::broken, .what = role, .redis_said = text};
     }
-    if (reply.type() != Reply::Type::text) {
-        return refuse(command, reply.text());
-    }
-    return {.kind = replies_ == names_.size() ? Step::Kind::done : Step::Kind::more};
-}
-
-/// ROLE is never the last command of a login, because scripts are loaded after it.
-Login::Step Login::take_role(const Reply &reply) {
-    const bool is_master = reply.type() == Reply::Type::list && reply.text() == "master";
-    return is_master ? Step{.kind = Step::Kind::more}
-                     : Step{.kind = Step::Kind::broken, .what = role, .redis_said = reply.text()};
+    return type == Reply::Type::text ? well : refuse(command, text);
 }
 
 Login::Step Login::refuse(std::string_view command, std::string_view redis_said) {

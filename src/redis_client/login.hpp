@@ -14,7 +14,10 @@ namespace redis_client {
 
 class Login {
   public:
+    /// Of a session of checks, which runs these scripts.
     Login(const SessionSettings &settings, const ScriptLibrary &scripts);
+    /// Of a session without scripts. It may have no commands at all.
+    explicit Login(const SessionSettings &settings);
 
     /// Begins with a new connection. Returns the commands in wire form.
     std::string_view begin();
@@ -30,14 +33,15 @@ class Login {
         std::string_view what = {};       // is wrong: our words, static text
         std::string_view redis_said = {}; // valid as long as the reply
     };
-    Step take(const Reply &reply);
+    /// Takes the type and the text of the next reply; the text of a list is that of its first
+    /// element.
+    Step take(Reply::Type type, std::string_view text);
 
     /// Whether the next reply may be a list. Nobody else's may.
     bool expects_list() const;
 
   private:
     void add(std::string_view name, std::initializer_list<std::string_view> words);
-    static Step take_role(const Reply &reply);
     static Step refuse(std::string_view command, std::string_view redis_said);
 
     std::vector<std::string_view> names_; // of the commands, in order

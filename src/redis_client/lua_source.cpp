@@ -3,9 +3,15 @@
 #include "../rate_limit/algorithm_family.hpp"
 #include "../rate_limit/embed.hpp"
 
+#include <algorithm>
+
 EMBED(redis_rate_limit_lua_one_check, "lua/one_check.lua");
 EMBED(redis_rate_limit_lua_batch_of_checks, "lua/batch_of_checks.lua");
 EMBED(redis_rate_limit_lua_any_rules, "lua/any_rules.lua");
+EMBED(redis_rate_limit_lua_live_write, "lua/live_write.lua");
+EMBED(redis_rate_limit_lua_live_changes, "lua/live_changes.lua");
+EMBED(redis_rate_limit_lua_live_records, "lua/live_records.lua");
+EMBED(redis_rate_limit_lua_live_rules, "lua/live_rules.lua");
 
 namespace redis_client {
 
@@ -58,6 +64,39 @@ LuaFrame lua_batch_of_checks() {
 
 LuaFrame lua_any() {
     return cut_frame(embedded(redis_rate_limit_lua_any_rules, redis_rate_limit_lua_any_rules_end));
+}
+
+std::string_view lua_live_write() {
+    return embedded(redis_rate_limit_lua_live_write, redis_rate_limit_lua_live_write_end);
+}
+
+std::string_view lua_live_changes() {
+    return embedded(redis_rate_limit_lua_live_changes, redis_rate_limit_lua_live_changes_end);
+}
+
+std::string_view lua_live_records() {
+    return embedded(redis_rate_limit_lua_live_records, redis_rate_limit_lua_live_records_end);
+}
+
+std::string_view lua_live_rules() {
+    return embedded(redis_rate_limit_lua_live_rules, redis_rate_limit_lua_live_rules_end);
+}
+
+std::string without_comments(std::string_view text) {
+    std::string code;
+    while (!text.empty()) {
+        const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+        const std::string_view line = text.substr(0, end);
+        const size_t begin = line.find_first_not_of(" \n");
+        if (begin != std::string_view::npos && !line.substr(begin).starts_with("--")) {
+            code += line;
+        }
+        text.remove_prefix(end);
+    }
+    if (!code.empty() && code.back() != '\n') {
+        code += '\n';
+    }
+    return code;
 }
 
 bool has_script(rate_limit::Algorithm algorithm) {

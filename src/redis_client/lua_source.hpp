@@ -4,6 +4,7 @@
 
 #include "../rate_limit/rule.hpp"
 
+#include <string>
 #include <string_view>
 
 namespace redis_client {
@@ -28,6 +29,15 @@ struct LuaFrame {
 LuaFrame lua_one_check();       // lua/one_check.lua, of one check
 LuaFrame lua_batch_of_checks(); // lua/batch_of_checks.lua, of many
 LuaFrame lua_any();             // lua/any_rules.lua, of one check of any rules
+
+/// The scripts that write and read what operators have set: lua/live_*.lua. Static text.
+std::string_view lua_live_write();
+std::string_view lua_live_changes();
+std::string_view lua_live_records();
+std::string_view lua_live_rules();
+
+/// Returns the text without the lines that are comments, which Redis need not have.
+std::string without_comments(std::string_view text);
 
 /// Returns false if one of the files that make up the script of a rule has no text. A compiler that
 /// embeds files wrongly gives no error.

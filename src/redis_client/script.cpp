@@ -26,24 +26,6 @@ std::string sha1_hex(std::string_view text) {
     return hex;
 }
 
-/// Removes the lines that are comments, which Redis need not store.
-std::string without_comments(std::string_view text) {
-    std::string code;
-    while (!text.empty()) {
-        const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
-        const std::string_view line = text.substr(0, end);
-        const size_t begin = line.find_first_not_of(" \n");
-        if (begin != std::string_view::npos && !line.substr(begin).starts_with("--")) {
-            code += line;
-        }
-        text.remove_prefix(end);
-    }
-    if (!code.empty() && code.back() != '\n') {
-        code += '\n';
-    }
-    return code;
-}
-
 /// Gives the numbered names of the parts of a script distinct numbers.
 class Renumbering {
   public:

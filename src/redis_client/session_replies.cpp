@@ -44,7 +44,7 @@ Session::Progress Session::received(std::string_view bytes, Time now) {
 }
 
 Session::Progress Session::take_login_reply(const Reply &reply, Time now) {
-    const Login::Step step = login_.take(reply);
+    const Login::Step step = login_.take(reply.type(), reply.text());
     switch (step.kind) {
     case Login::Step::Kind::more:
         reader_.take_lists(login_.expects_list());

@@ -76,6 +76,14 @@ Redis::Answer Redis::command(std::initializer_list<std::string_view> words) {
     return receive();
 }
 
+void Redis::ask(const ByteQueue &command,
+                const std::function<void(redis_client::ReplyView)> &read) {
+    send(command);
+    redisReply *reply = receive_reply();
+    read(redis_client::ReplyView(*reply));
+    freeReplyObject(reply);
+}
+
 std::string Redis::check(std::span<Charge> charges) {
     send_check(charges);
     return receive_check(charges);
@@ -182,13 +190,17 @@ void Redis::send(const redis_client::Script &script, const redis_client::Command
     send(queue);
 }
 
-Redis::Answer Redis::receive() {
+redisReply *Redis::receive_reply() {
     void *received = nullptr;
     if (redisGetReply(context_, &received) != REDIS_OK) {
         ADD_FAILURE() << "Redis is gone: " << context_->errstr;
         std::abort();
     }
-    auto *reply = static_cast<redisReply *>(received);
+    return static_cast<redisReply *>(received);
+}
+
+Redis::Answer Redis::receive() {
+    redisReply *reply = receive_reply();
     Answer answer{.type = reply->type, .text = {}, .number = reply->integer};
     if (reply->str != nullptr) {
         answer.text.assign(reply->str, reply->len);

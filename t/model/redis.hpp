@@ -4,12 +4,14 @@
 #pragma once
 
 #include "redis_client/check.hpp"
+#include "redis_client/reply_tree.hpp"
 #include "redis_client/script.hpp"
 
 #include <hiredis/hiredis.h>
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <set>
@@ -69,6 +71,10 @@ class Redis {
 
     Answer command(std::initializer_list<std::string_view> words);
 
+    /// Sends a command, and lets `read` have the reply.
+    void ask(const redis_client::ByteQueue &command,
+             const std::function<void(redis_client::ReplyView)> &read);
+
     /// Writes the answer into the charges. Returns an error's text, or "".
     std::string check(std::span<redis_client::Charge> charges);
 
@@ -100,6 +106,7 @@ class Redis {
     void send(const redis_client::ByteQueue &command);
     void send_check(std::span<redis_client::Charge> charges);
     void send(const redis_client::Script &script, const redis_client::Command &first);
+    redisReply *receive_reply();
     Answer receive();
     std::string receive_check(std::span<redis_client::Charge> charges);
     void look(std::string_view key, Looking looking);

@@ -24,7 +24,7 @@ class LoginTest : public testing::Test {
         reader_.take_lists(login.expects_list());
         reader_.feed(reply);
         EXPECT_EQ(reader_.next(), ReplyReader::Next::reply);
-        step_ = login.take(reader_.reply());
+        step_ = login.take(reader_.reply().type(), reader_.reply().text());
         return step_.kind;
     }
 

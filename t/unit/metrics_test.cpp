@@ -36,6 +36,7 @@ struct Example {
             rules[0].counts.outcomes[i] = i + 1;
         }
         rules[0].counts.rejected_by_deny_cache = 2;
+        rules[0].counts.rejected_by_override = 1;
         rules[0].counts.leases = {21, 22, 23, 24, 25, 26};
         LatencyHistogram histogram{};
         histogram.add(300us);
@@ -65,6 +66,7 @@ struct Example {
                                     .used_bytes = 20000,
                                     .entries = 12,
                                     .evictions = 3,
+                                    .overrides = {.count = 31, .rejections = 32, .dropped = 33},
                                     .top_rejected = top_rejected,
                                     .rules = rules}};
     std::vector<BackendMetrics> backends{{.name = "default", .mode = "standalone", .counts = {}}};
@@ -85,7 +87,9 @@ TEST(MetricsTest, Json) {
         R"("reconnects": 6, "script_reloads": 7, "pending": 8, )"
         R"("latency_seconds": {"p50": 0.0004, "p90": 0.0004, "p99": 0.0004, "max": 0.0004}}}, )"
         R"("zones": {"per_ip": {"size_bytes": 1048576, "used_bytes": 20000, "entries": 12, )"
-        R"("evictions": 3, "top_rejected": [{"key": "203.0.113.7", "rejected": 12}, )"
+        R"("evictions": 3, "overrides": {"count": 31, "rejections": 32, "dropped": 33, )"
+        R"("rejected": {"per_ip/60s": 1}}, )"
+        R"("top_rejected": [{"key": "203.0.113.7", "rejected": 12}, )"
         R"({"key": "\\x22", "rejected": 1}], "rules": {"per_ip/60s": )"
         R"({"algorithm": "sliding_log", "limit": "100", "window_seconds": 60, "passed": 1, )"
         R"("delayed": 2, "rejected": 3, "rejected_by_deny_cache": 2, "dry_run_delayed": 4, )"
@@ -142,6 +146,9 @@ TEST(MetricsTest, Prometheus) {
             R"(nginx_redis_rate_limit_zone_used_bytes{zone="per_ip"} 20000)",
             R"(nginx_redis_rate_limit_zone_size_bytes{zone="per_ip"} 1048576)",
             R"(nginx_redis_rate_limit_zone_evictions_total{zone="per_ip"} 3)",
+            R"(nginx_redis_rate_limit_overrides{zone="per_ip"} 31)",
+            R"(nginx_redis_rate_limit_override_rejections_total{zone="per_ip"} 32)",
+            R"(nginx_redis_rate_limit_overrides_dropped_total{zone="per_ip"} 33)",
         }) {
         EXPECT_NE(("\n" + text).find("\n" + std::string(line) + "\n"), std::string::npos) << line;
     }

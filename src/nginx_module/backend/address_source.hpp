@@ -3,9 +3,10 @@
 
 #include "../ngx.hpp"
 
-#include "../conf/address.hpp"
+#include "../conf/configuration.hpp"
 
 #include <chrono>
+#include <memory>
 #include <string_view>
 
 namespace nginx_module {
@@ -44,5 +45,10 @@ class AddressSource {
     /// Returns the address, or a name, for logs. May be called at any time.
     virtual std::string_view text() const = 0;
 };
+
+/// Makes the address source of a backend that is no cluster: of its only server, or of the master
+/// that its Sentinels name.
+std::unique_ptr<AddressSource> make_address_source(AddressSource::Callbacks &callbacks,
+                                                   const BackendConf &conf, ngx_log_t *log);
 
 } // namespace nginx_module

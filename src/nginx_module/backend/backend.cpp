@@ -1,9 +1,8 @@
 #include "backend.hpp"
 
+#include "address_source.hpp"
 #include "cluster.hpp"
 #include "node.hpp"
-#include "resolved_address.hpp"
-#include "sentinel_master.hpp"
 
 #include <memory>
 #include <vector>
@@ -17,14 +16,9 @@ class SingleNode final : public Backend {
   public:
     SingleNode(const BackendConf &conf, ngx_log_t *log)
         : Backend(conf),
-          node_(conf, group_, counters_, log,
-                [&](AddressSource::Callbacks &callbacks) -> std::unique_ptr<AddressSource> {
-                    if (conf.mode == Mode::sentinel) {
-                        return std::make_unique<SentinelMaster>(callbacks, conf, log);
-                    }
-                    return std::make_unique<ResolvedAddress>(callbacks, conf.resolver,
-                                                             conf.servers.front());
-                }) {}
+          node_(conf, group_, counters_, log, [&](AddressSource::Callbacks &callbacks) {
+              return make_address_source(callbacks, conf, log);
+          }) {}
 
     std::variant<redis_client::Command *, redis_client::Failure>
     ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &callbacks) override {

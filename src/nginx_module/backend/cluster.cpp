@@ -123,8 +123,6 @@ Node &Cluster::node_of(Master &master) {
     return *master.node;
 }
 
-/// Makes the address of a server. A name has the addresses that the configuration or the cluster
-/// knows for it, unless a resolver finds others.
 ServerAddress Cluster::name_of(std::string_view host, in_port_t port,
                                std::string_view address) const {
     ServerAddress name{

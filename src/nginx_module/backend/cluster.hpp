@@ -40,6 +40,17 @@ class Cluster final : public Backend, Node::Callbacks, SlotMapFetcher::Callbacks
     void send_now() override;
     void release(redis_client::Permit &permit) override;
 
+    /// Returns the name of the master that serves the hash slot, or null if nobody is known to.
+    const ServerAddress *master_of(uint16_t hash_slot) const {
+        return serving_[hash_slot] != nullptr ? &serving_[hash_slot]->name : nullptr;
+    }
+    /// Makes the address of a node. A name has the addresses that the configuration or the cluster
+    /// knows for it, of which `address` may be one, unless a resolver finds others.
+    ServerAddress name_of(std::string_view host, in_port_t port,
+                          std::string_view address = {}) const;
+    /// Fetches the slot map again, because it may be wrong.
+    void want_map();
+
   private:
     /// A master of the cluster. Its node is made, and connects, when it is needed first.
     struct Master {
@@ -57,7 +68,6 @@ class Cluster final : public Backend, Node::Callbacks, SlotMapFetcher::Callbacks
     void on_map(const redis_client::ClusterMap &map, std::string_view host) override;
     void on_no_map(std::string_view what, std::string_view detail) override;
 
-    ServerAddress name_of(std::string_view host, in_port_t port, std::string_view address) const;
     Master *master_at(std::string_view host, in_port_t port, std::string_view address);
     Master *target_of(const redis_client::Redirect &to, const redis_client::Session &from);
     Node &node_of(Master &master);
@@ -72,7 +82,6 @@ class Cluster final : public Backend, Node::Callbacks, SlotMapFetcher::Callbacks
     void ask_waiting();
     bool is_well() const;
 
-    void want_map();
     void on_map_timer();
     void on_deadline();
     void update_waiting();

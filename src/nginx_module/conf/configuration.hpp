@@ -3,6 +3,7 @@
 
 #include "../ngx.hpp"
 
+#include "../../redis_client/live_store.hpp"
 #include "../../redis_client/sentinel.hpp"
 #include "../../redis_client/session.hpp"
 #include "../memory/backend_memory.hpp"
@@ -42,6 +43,7 @@ struct BackendConf {
     std::string prefix = "rl:";
     std::chrono::milliseconds connect_timeout{250};
     uint64_t identity = 0;                                   // a hash that no other Redis has
+    std::optional<redis_client::LiveStore> live_store;       // a zone's backend has one
     bool is_used() const { return !session.shapes.empty(); } // a rule uses it
     BackendMemory memory;
 };

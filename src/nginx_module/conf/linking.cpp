@@ -49,6 +49,9 @@ bool link_zone(ngx_conf_t *cf, MainConf &conf, ZoneConf &zone) {
                               zone.backend_name);
     }
     zone.backend->identity = identity_of(*zone.backend);
+    if (!zone.backend->live_store) {
+        zone.backend->live_store.emplace(zone.backend->prefix);
+    }
     return true;
 }
 

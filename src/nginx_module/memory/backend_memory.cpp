@@ -1,6 +1,5 @@
 #include "backend_memory.hpp"
 
-#include "../util.hpp"
 #include "shared_memory.hpp"
 
 #include <algorithm>
@@ -14,6 +13,10 @@ namespace {
 
 bool is_alive(pid_t process) {
     return kill(process, 0) == 0 || errno == EPERM;
+}
+
+std::chrono::milliseconds claim_clock() {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(precise_now());
 }
 
 } // namespace
@@ -33,12 +36,40 @@ ngx_int_t BackendMemory::attach(ngx_shm_zone_t *shared, const BackendMemory *old
     if (memory == nullptr) {
         return NGX_ERROR;
     }
-    layout_ = new (memory) Layout{.began = precise_now(), .counters = {}};
+    layout_ = new (memory) Layout{.began = precise_now(),
+                                  .redis_clock = {},
+                                  .sync_claim = {},
+                                  .known_epoch = 0,
+                                  .known_version = 0,
+                                  .counters = {}};
     return NGX_OK;
 }
 
 rate_limit::BackendCounts BackendMemory::read(std::chrono::microseconds now) const {
     return layout_->counters.read(is_alive, now);
+}
+
+bool BackendMemory::take_sync_claim() const {
+    return layout_->sync_claim.take(ngx_pid, claim_clock(), is_alive);
+}
+
+bool BackendMemory::keep_sync_claim() const {
+    return layout_->sync_claim.keep(ngx_pid, claim_clock());
+}
+
+void BackendMemory::release_sync_claim() const {
+    layout_->sync_claim.release(ngx_pid);
+}
+
+redis_client::LiveKnown BackendMemory::known() const {
+    return {.epoch = layout_->known_epoch.load(), .version = layout_->known_version.load()};
+}
+
+/// A worker may be killed in between. Then nothing of the epoch counts as known.
+void BackendMemory::set_known(const redis_client::LiveKnown &known) const {
+    layout_->known_version.store(0);
+    layout_->known_epoch.store(known.epoch);
+    layout_->known_version.store(known.version);
 }
 
 WorkerCounters::WorkerCounters(const BackendMemory &memory)

@@ -1,10 +1,15 @@
-// A backend's shared memory: the counters of all workers of this host.
+// A backend's shared memory: the counters of all workers of this host, and what they know together
+// of the live limits that this Redis has.
 #pragma once
 
 #include "../ngx.hpp"
 
 #include "../../rate_limit/backend_counters.hpp"
+#include "../../rate_limit/process_claim.hpp"
+#include "../../redis_client/live_follower.hpp"
+#include "../util.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <optional>
 
@@ -22,11 +27,39 @@ class BackendMemory {
     /// Returns when the counters began, as a time of precise_now().
     std::chrono::microseconds began() const { return layout_->began; }
 
+    /// Returns the time of Redis's clock, as far as this host knows it. Before the first time that
+    /// Redis told it, that is 0 at some time in the past.
+    std::chrono::microseconds redis_now() const {
+        return precise_now() + layout_->redis_clock.load(relaxed);
+    }
+    /// Redis told its time in answer to a question that was asked then, by precise_now().
+    void set_redis_clock(std::chrono::microseconds redis_time,
+                         std::chrono::microseconds asked) const {
+        layout_->redis_clock.store(redis_time - asked, relaxed);
+    }
+
+    // One worker of the host asks Redis for changes of live limits. These functions say whether it
+    // is this one: see ProcessClaim.
+    bool take_sync_claim() const;
+    bool keep_sync_claim() const;
+    void release_sync_claim() const;
+
+    /// How much of Redis's live limits the zones of this host have. Only the worker that has the
+    /// claim sets it.
+    redis_client::LiveKnown known() const;
+    void set_known(const redis_client::LiveKnown &known) const;
+
   private:
     friend class WorkerCounters;
 
+    static constexpr auto relaxed = std::memory_order_relaxed;
+
     struct Layout {
         std::chrono::microseconds began;
+        std::atomic<std::chrono::microseconds> redis_clock; // what it is ahead of precise_now()
+        rate_limit::ProcessClaim sync_claim;
+        std::atomic<uint64_t> known_epoch;
+        std::atomic<uint64_t> known_version;
         rate_limit::BackendCounters counters;
     };
 

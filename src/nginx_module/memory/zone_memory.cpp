@@ -55,14 +55,16 @@ ngx_int_t ZoneMemory::attach(ngx_shm_zone_t *shared, const ZoneMemory *old) {
         rate_limit::RuleCounterTable::memory_for(most_rules(shared->shm.size));
     const size_t tables_size = size - sizeof(Layout) - rule_counters_size - top_keys_size;
     const size_t eighth = whole_lines(tables_size / 8);
+    const size_t live_limits_size = std::max(eighth, rate_limit::LiveLimits::least_memory);
     map(reinterpret_cast<ngx_slab_pool_t *>(shared->shm.addr),
         new (memory) Layout{.seed = {},
                             .began = precise_now(),
                             .evictions = 0,
                             .latest = 0,
                             .rule_counters_size = rule_counters_size,
-                            .deny_cache_size = 5 * eighth,
+                            .deny_cache_size = 5 * eighth - live_limits_size,
                             .lease_book_size = eighth,
+                            .live_limits_size = live_limits_size,
                             .local_table_size = tables_size - 6 * eighth});
     if (RAND_bytes(reinterpret_cast<unsigned char *>(&layout_->seed), sizeof(layout_->seed)) != 1) {
         ngx_log_error(NGX_LOG_EMERG, shared->shm.log, 0,
@@ -84,12 +86,14 @@ void ZoneMemory::map(ngx_slab_pool_t *pool, Layout *layout) {
     top_keys_ = rate_limit::TopKeys(next(top_keys_size));
     deny_cache_ = rate_limit::DenyCache(next(layout->deny_cache_size));
     lease_book_ = rate_limit::LeaseBook(next(layout->lease_book_size), boot_now);
+    live_limits_ = rate_limit::LiveLimits(next(layout->live_limits_size), layout->seed);
     local_table_ = rate_limit::SharedTable(next(layout->local_table_size));
 }
 
 size_t ZoneMemory::entries() const {
     const auto now = precise_now();
-    return deny_cache_.table().count(now) + local_table_.count(now) + lease_book_.count(boot_now());
+    return deny_cache_.table().count(now) + local_table_.count(now) +
+           lease_book_.count(boot_now()) + live_limits_.entries();
 }
 
 size_t ZoneMemory::free_bytes() const {
@@ -99,7 +103,8 @@ size_t ZoneMemory::free_bytes() const {
     };
     return free(deny_cache_.table()) + free(local_table_) +
            (lease_book_.capacity() - lease_book_.count(boot_now())) *
-               sizeof(rate_limit::LeaseBook::Entry);
+               sizeof(rate_limit::LeaseBook::Entry) +
+           (live_limits_.capacity() - live_limits_.entries()) * rate_limit::SharedTable::entry_size;
 }
 
 } // namespace nginx_module

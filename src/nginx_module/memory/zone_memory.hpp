@@ -6,6 +6,7 @@
 #include "../../rate_limit/deny_cache.hpp"
 #include "../../rate_limit/hash.hpp"
 #include "../../rate_limit/lease_book.hpp"
+#include "../../rate_limit/live_limits.hpp"
 #include "../../rate_limit/rule_counters.hpp"
 #include "../../rate_limit/shared_table.hpp"
 #include "../../rate_limit/top_keys.hpp"
@@ -32,6 +33,8 @@ class ZoneMemory {
     rate_limit::DenyCache deny_cache() const { return deny_cache_; }
     /// Its times are those of boot_now().
     const rate_limit::LeaseBook &lease_book() const { return lease_book_; }
+    /// What operators have set while nginx runs.
+    const rate_limit::LiveLimits &live_limits() const { return live_limits_; }
     rate_limit::RuleCounterTable rule_counters() const { return rule_counters_; }
     rate_limit::TopKeys top_keys() const { return top_keys_; }
 
@@ -67,6 +70,7 @@ class ZoneMemory {
         size_t rule_counters_size;
         size_t deny_cache_size;
         size_t lease_book_size;
+        size_t live_limits_size;
         size_t local_table_size;
         alignas(rate_limit::SharedTable::Tags) std::byte tables[];
     };
@@ -80,6 +84,7 @@ class ZoneMemory {
     rate_limit::TopKeys top_keys_;
     rate_limit::DenyCache deny_cache_;
     rate_limit::LeaseBook lease_book_;
+    rate_limit::LiveLimits live_limits_;
     rate_limit::SharedTable local_table_;
 };
 

@@ -69,6 +69,13 @@ bool read_top_keys(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetri
     return true;
 }
 
+rate_limit::OverrideMetrics read_overrides(const ZoneConf &zone) {
+    const rate_limit::LiveLimits &limits = zone.memory.live_limits();
+    return {.count = limits.count(),
+            .rejections = limits.rejections(),
+            .dropped = limits.dropped()};
+}
+
 /// Returns false if memory ran out.
 bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, Detail detail,
                rate_limit::ZoneMetrics &metrics) {
@@ -77,6 +84,7 @@ bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, Detail detail,
                .used_bytes = zone.size - zone.memory.free_bytes(),
                .entries = zone.memory.entries(),
                .evictions = zone.memory.evictions(),
+               .overrides = read_overrides(zone),
                .top_rejected = {},
                .rules = {}};
     return (detail == Detail::rules || read_top_keys(pool, zone, metrics)) &&

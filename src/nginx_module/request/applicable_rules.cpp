@@ -1,16 +1,21 @@
 #include "applicable_rules.hpp"
 
+#include "../../rate_limit/key.hpp"
 #include "../../rate_limit/text.hpp"
 #include "../log_text.hpp"
 #include "../util.hpp"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <span>
 #include <string>
 
 namespace nginx_module {
 
 namespace {
+
+using std::chrono::microseconds;
 
 /// Whether a rule applies to a request, by the values of the request's variables.
 enum class Evaluated {
@@ -45,20 +50,27 @@ void log_invalid(ngx_http_request_t *r, const RuleConf &rule, const char *parame
                   &name);
 }
 
-/// A number of a rule. `variable` is null if the number stands in the configuration.
-struct VariableNumber {
+/// A number of a rule that may be another one than in the configuration: by an override, or else
+/// by a variable, which is null if there is none.
+struct GivenNumber {
     const char *parameter;
+    std::optional<uint64_t> of_override;
     const ngx_http_complex_value_t *variable;
     uint64_t largest;
     uint64_t *number;
     ngx_str_t text{};
+
+    bool is_variable() const { return !of_override && variable != nullptr; }
 };
 
-/// Returns false if the text is no such number; the log says so.
-bool read_number(ngx_http_request_t *r, const RuleConf &rule, const VariableNumber &given) {
-    const auto number = rate_limit::parse_whole_number(view(given.text), given.largest);
+/// Returns false if it is no such number; the log says so.
+bool read_number(ngx_http_request_t *r, const RuleConf &rule, const GivenNumber &given) {
+    rate_limit::NumberBuffer digits;
+    const std::string_view text =
+        given.of_override ? rate_limit::write_number(*given.of_override, digits) : view(given.text);
+    const auto number = rate_limit::parse_whole_number(text, given.largest);
     if (!number) {
-        log_invalid(r, rule, given.parameter, view(given.text), given.largest);
+        log_invalid(r, rule, given.parameter, text, given.largest);
         return false;
     }
     *given.number = *number;
@@ -68,17 +80,17 @@ bool read_number(ngx_http_request_t *r, const RuleConf &rule, const VariableNumb
 /// Evaluates the numbers of a rule. An empty variable exempts the request from the rule, whatever a
 /// client wrote into another variable.
 Evaluated evaluate_numbers(ngx_http_request_t *r, const RuleConf &rule,
-                           std::span<VariableNumber> numbers) {
-    for (VariableNumber &one : numbers) {
-        if (one.variable != nullptr && !evaluate_text(r, *one.variable, one.text)) {
+                           std::span<GivenNumber> numbers) {
+    for (GivenNumber &one : numbers) {
+        if (one.is_variable() && !evaluate_text(r, *one.variable, one.text)) {
             return Evaluated::no_memory;
         }
-        if (one.variable != nullptr && one.text.len == 0) {
+        if (one.is_variable() && one.text.len == 0) {
             return Evaluated::applies_not;
         }
     }
-    const bool are_read = std::ranges::all_of(numbers, [&](const VariableNumber &one) {
-        return one.variable == nullptr || read_number(r, rule, one);
+    const bool are_read = std::ranges::all_of(numbers, [&](const GivenNumber &one) {
+        return (!one.of_override && one.variable == nullptr) || read_number(r, rule, one);
     });
     return are_read ? Evaluated::applies : Evaluated::invalid;
 }
@@ -92,19 +104,23 @@ uint64_t largest_burst(const rate_limit::Quota &quota, uint64_t given) {
     return static_cast<uint64_t>(units) - (quota.capacity() - given);
 }
 
-Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule, rate_limit::Quota &quota) {
+/// Evaluates the rule's numbers. Those of the override, if it has any, stand for the configured
+/// ones. One for all rules of a key may have a burst, and cover rules that take none.
+Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule,
+                         const rate_limit::Override &live, rate_limit::Quota &quota) {
     quota = rule.rule.quota;
+    const auto live_burst = rate_limit::is_bucket(quota.algorithm) ? live.burst : std::nullopt;
     uint64_t burst = 0;
-    VariableNumber numbers[] = {
-        {"limit", rule.limit, rate_limit::largest_limit(quota.algorithm), &quota.limit},
-        {"burst", rule.burst, rate_limit::largest_number, &burst},
-        {"cost", rule.cost, rate_limit::largest_cost(quota.algorithm), &quota.cost},
+    GivenNumber numbers[] = {
+        {"limit", live.limit, rule.limit, rate_limit::largest_limit(quota.algorithm), &quota.limit},
+        {"burst", live_burst, rule.burst, rate_limit::largest_number, &burst},
+        {"cost", {}, rule.cost, rate_limit::largest_cost(quota.algorithm), &quota.cost},
     };
     const Evaluated all = evaluate_numbers(r, rule, numbers);
     if (all != Evaluated::applies) {
         return all;
     }
-    if (rule.burst != nullptr) {
+    if (rule.burst != nullptr || live_burst) {
         quota.burst = burst;
     }
     if (quota.refill() > rate_limit::longest_refill) { // `nginx -t` refuses such literals
@@ -113,6 +129,33 @@ Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule, rate_limit
         return Evaluated::invalid;
     }
     return Evaluated::applies;
+}
+
+/// Returns what an operator has set for the rule's key or for the rule, or an override without
+/// numbers if nothing is set.
+rate_limit::Override find_override(const AppliedRule &applied) {
+    const ZoneConf &zone = *applied.rule->zone;
+    const rate_limit::LiveLimits &limits = zone.memory.live_limits();
+    if (!limits.may_override()) {
+        return {};
+    }
+    std::array<char, 128> buffer;
+    const auto redis_now = [&zone] { return zone.backend->memory.redis_now(); };
+    return limits
+        .find(rate_limit::encode_client_key(applied.key, buffer), applied.rule->name, redis_now)
+        .value_or(rate_limit::Override{});
+}
+
+/// Lets a ban decide. It is stricter than any numbers, and nobody evaluates these.
+void ban(AppliedRule &applied, const rate_limit::Override &live) {
+    const microseconds now = applied.rule->zone->backend->memory.redis_now();
+    const bool ends = live.expires_at.count() > 0;
+    applied.ban = {.ends_in =
+                       ends ? std::max(live.expires_at - now, microseconds{1}) : microseconds{0}};
+    applied.quota = {.algorithm = applied.rule->rule.quota.algorithm,
+                     .window = applied.rule->rule.quota.window,
+                     .limit = 0,
+                     .cost = rate_limit::largest_number};
 }
 
 /// Evaluates the rule's key and its numbers.
@@ -126,8 +169,17 @@ Evaluated evaluate(ngx_http_request_t *r, AppliedRule &applied) {
         return Evaluated::applies_not;
     }
     const RuleConf &rule = *applied.rule;
-    const Evaluated evaluated = evaluate_quota(r, rule, applied.quota);
-    applied.lease.time = rule.may_lease() && rule.has_variables()
+    const rate_limit::Override live = find_override(applied);
+    if (live.action == rate_limit::Override::Action::exempt) {
+        return Evaluated::applies_not;
+    }
+    if (live.action == rate_limit::Override::Action::ban) {
+        ban(applied, live);
+        return Evaluated::applies;
+    }
+    const Evaluated evaluated = evaluate_quota(r, rule, live, applied.quota);
+    applied.has_own_numbers = rule.has_variables() || live.limit || live.burst;
+    applied.lease.time = rule.may_lease() && applied.has_own_numbers
                              ? rate_limit::lease_time(applied.quota, rule.rule.lease)
                              : rule.lease_time;
     return evaluated;
@@ -205,11 +257,14 @@ ngx_int_t ApplicableRules::make_charges(ngx_pool_t *pool) const {
         rules_[i].charge = &charges[i];
     }
     for (AppliedRule &rule : decided()) {
-        if (rule.result != AppliedRule::Result::invalid) {
-            rule.charge->verdict = *rate_limit::verdict_without_counter(rule.quota);
-            rule.result = AppliedRule::Result::verdict;
-            rule.decided = precise_now();
+        if (rule.result == AppliedRule::Result::invalid) {
+            continue;
         }
+        rule.charge->verdict = rule.ban ? rule.ban->verdict()
+                                        : *rate_limit::verdict_without_counter(rule.quota);
+        rule.source = rule.ban ? AppliedRule::Source::override : AppliedRule::Source::none;
+        rule.result = AppliedRule::Result::verdict;
+        rule.decided = precise_now();
     }
     return NGX_OK;
 }

@@ -17,7 +17,8 @@ class ApplicableRules {
     ngx_int_t find(ngx_http_request_t *r, Phase phase, const AppliedRules *applied);
 
     bool empty() const { return count_ == 0; }
-    /// Returns the rules that need no Redis: invalid ones, and those whose own numbers decide.
+    /// Returns the rules that need no Redis: invalid ones, those whose own numbers decide, and
+    /// those that operators decide by a ban.
     std::span<AppliedRule> decided() const { return {rules_, decided_}; }
     /// Returns the rules that Redis has to decide. Rules of one check are next to each other.
     std::span<AppliedRule> open() const { return {rules_ + decided_, count_ - decided_}; }

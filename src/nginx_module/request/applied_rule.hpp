@@ -28,6 +28,7 @@ struct AppliedRule {
         deny_cache, // the zone's memory of what Redis denied
         local,      // this host, because Redis gave no verdict
         lease,      // this host, by units that it has leased from Redis
+        override,   // an operator, by a ban
     };
 
     /// What the rule has to do with leases.
@@ -38,10 +39,23 @@ struct AppliedRule {
         std::optional<rate_limit::LeaseBook::Taken> taken; // where the request's units are from
     };
 
+    /// What an operator has said of the client: it is denied, whatever its numbers are.
+    struct Ban {
+        std::chrono::microseconds ends_in; // 0: never
+
+        rate_limit::Verdict verdict() const {
+            return {.decision = ends_in.count() > 0 ? rate_limit::Decision::denied
+                                                    : rate_limit::Decision::never,
+                    .retry_after = ends_in};
+        }
+    };
+
     const RuleConf *rule = nullptr;
     bool dry_run = false;
     std::string_view key;                   // the client's key
+    std::optional<Ban> ban;                 // it decides alone
     rate_limit::Quota quota;                // the rule's numbers for this request
+    bool has_own_numbers = false;           // they are not those of all requests of the rule
     redis_client::Charge *charge = nullptr; // the rule's, or that of the shard that is asked
     uint64_t shard = 0;                     // the number of the shard that is asked
     bool is_charged = false;                // Redis or this host has charged it
@@ -55,9 +69,13 @@ struct AppliedRule {
     std::chrono::microseconds local_permits_since{0}; // when this host counted them; 0: never
     AppliedRule *next = nullptr;                      // the next one in AppliedRules
 
+    /// Returns the client's key as it stands in the charge's Redis key, which must be set.
+    std::string_view encoded_key() const {
+        return rule->key_format->encoded_key_of(charge->redis_key);
+    }
     /// Whether Redis has to decide.
     bool is_open() const {
-        return result != Result::invalid && !rate_limit::verdict_without_counter(quota);
+        return result != Result::invalid && !ban && !rate_limit::verdict_without_counter(quota);
     }
     /// Returns the verdict, or null if there is none.
     const rate_limit::Verdict *verdict() const {
@@ -71,8 +89,12 @@ struct AppliedRule {
     /// Returns what the request was charged, in the unit of Quota::charged.
     uint64_t charged() const { return is_charged ? charge->quota.to_charge() : 0; }
 
-    /// Whether a client should look at this rule before the other one. Both have a verdict.
+    /// Whether a client should look at this rule before the other one. Both have a verdict. A ban
+    /// comes first.
     bool is_tighter(const AppliedRule &other) const {
+        if (ban.has_value() != other.ban.has_value()) {
+            return ban.has_value();
+        }
         return rate_limit::is_tighter(verdict_quota(), charge->verdict, other.verdict_quota(),
                                       other.charge->verdict);
     }

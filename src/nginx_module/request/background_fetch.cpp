@@ -51,7 +51,7 @@ BackgroundFetch::BackgroundFetch(ngx_pool_t *pool, const AppliedRule &applied, B
 bool BackgroundFetch::prepare(uint64_t wanted) {
     const RuleConf &rule = *applied_.rule;
     charge_.wanted = wanted;
-    if (!rule.has_variables()) {
+    if (!applied_.has_own_numbers) {
         charge_.arguments = &*rule.fetch_arguments;
     } else if (auto *own = pool_array<redis_client::WireWords>(pool_, 1)) {
         *own =

@@ -34,11 +34,21 @@ void store_local(const ZoneMemory &memory, const rate_limit::Hash &hash, const R
     }
 }
 
+/// Returns what is known of the rule's counter, if that is not from before its client was reset.
+std::optional<Record> find_local(const AppliedRule &applied, const rate_limit::Hash &hash,
+                                 std::chrono::microseconds now) {
+    const ZoneMemory &memory = applied.rule->zone->memory;
+    const auto known = memory.local_table().find(hash, now);
+    const bool is_reset =
+        known && memory.live_limits().was_reset_since(applied.encoded_key(), known->time);
+    return is_reset ? std::nullopt : known;
+}
+
 /// Holds the lock of a rule's zone, and reads and writes the record of the rule's counter.
 class ZoneLock {
   public:
     explicit ZoneLock(const AppliedRule &applied)
-        : memory_(applied.rule->zone->memory), hash_(hash_of(applied)) {
+        : applied_(applied), memory_(applied.rule->zone->memory), hash_(hash_of(applied)) {
         memory_.lock();
     }
     ~ZoneLock() { memory_.unlock(); }
@@ -46,7 +56,7 @@ class ZoneLock {
     ZoneLock &operator=(const ZoneLock &) = delete;
 
     std::optional<Record> find(std::chrono::microseconds now) const {
-        return memory_.local_table().find(hash_, now);
+        return find_local(applied_, hash_, now);
     }
     void store(const std::optional<Record> &record) const {
         if (record) {
@@ -55,6 +65,7 @@ class ZoneLock {
     }
 
   private:
+    const AppliedRule &applied_;
     const ZoneMemory &memory_;
     rate_limit::Hash hash_;
 };
@@ -105,7 +116,7 @@ LocalRule decide(AppliedRule &applied, const rate_limit::Now &now) {
     const RuleConf &rule = *applied.rule;
     redis_client::Charge &charge = *applied.charge;
     LocalRule local{.applied = &applied, .hash = hash_of(applied), .known = {}, .after = {}};
-    local.known = rule.zone->memory.local_table().find(local.hash, now.monotonic);
+    local.known = find_local(applied, local.hash, now.monotonic);
     charge.quota = rate_limit::scaled(applied.quota, rule.zone->local_limit_percent);
     const auto decision =
         rate_limit::decide_locally(local.known, charge.quota, rule.rule.aligned, now);
@@ -150,6 +161,10 @@ bool is_refunded(const AppliedRule &applied) {
 }
 
 void remember(AppliedRule &applied, std::chrono::microseconds asked) {
+    const rate_limit::LiveLimits &limits = applied.rule->zone->memory.live_limits();
+    if (limits.was_reset_since(applied.encoded_key(), asked)) {
+        return;
+    }
     rate_limit::Quota quota = applied.quota;
     if (!applied.charge->is_charged) {
         quota.cost = 0;

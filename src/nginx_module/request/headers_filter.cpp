@@ -124,6 +124,9 @@ bool set_headers(ngx_http_request_t *r, const RequestState &state) {
         !set(r, retry_after, rate_limit::seconds_up(verdict.retry_after))) {
         return false;
     }
+    if (tightest->ban) {
+        return true;
+    }
     return ((families & x_headers) == 0 || set_x_headers(r, *tightest)) &&
            ((families & ietf_headers) == 0 ||
             set_ietf_headers(r, state.rules().first(), *tightest));

@@ -12,24 +12,47 @@ using rate_limit::LeaseBook;
 using rate_limit::LeaseCount;
 using std::chrono::microseconds;
 
-void return_units(const AppliedRule &applied, uint64_t units, int64_t receipt) {
+namespace {
+
+/// Whether the client may have been reset since then.
+bool was_reset_since(const AppliedRule &applied, microseconds asked) {
+    // Resets count by a clock that stands still while the machine sleeps. If it did since the
+    // reset, units that were leased after the reset may count as leased before it.
+    const microseconds slept = boot_now() - precise_now();
+    return applied.rule->zone->memory.live_limits().was_reset_since(applied.encoded_key(),
+                                                                    asked - slept);
+}
+
+/// Returns false if Redis cannot be told.
+bool tell_redis(const AppliedRule &applied, const UnusedUnits &rest) {
     redis_client::Charge charge;
     charge.quota = applied.charge->quota;
-    charge.quota.cost = units;
+    charge.quota.cost = rest.units;
     charge.redis_key = applied.charge->redis_key;
     charge.hash_slot = applied.charge->hash_slot;
-    charge.receipt = receipt;
+    charge.receipt = rest.receipt;
     charge.is_charged = true;
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
-                   "redis_rate_limit gives back %uL leased units", units);
-    const bool is_on_its_way = backend_of(*applied.rule->zone->backend).refund({&charge, 1});
+                   "redis_rate_limit gives back %uL leased units", rest.units);
+    return backend_of(*applied.rule->zone->backend).refund({&charge, 1});
+}
+
+} // namespace
+
+UnusedUnits unused(const AppliedRule &applied, const LeaseBook::Taken &taken) {
+    return {
+        .units = taken.units, .receipt = taken.receipt, .asked = taken.end() - applied.lease.time};
+}
+
+void return_units(const AppliedRule &applied, const UnusedUnits &rest) {
+    const bool is_returned = !was_reset_since(applied, rest.asked) && tell_redis(applied, rest);
     applied.rule->first_of_name->counters->count(
-        is_on_its_way ? LeaseCount::returned : LeaseCount::expired, units);
+        is_returned ? LeaseCount::returned : LeaseCount::expired, rest.units);
 }
 
 void return_ended(const AppliedRule &applied, const LeaseBook::Account &account, microseconds now) {
     while (const auto rest = account.take_ended(now)) {
-        return_units(applied, rest->units, rest->receipt);
+        return_units(applied, unused(applied, *rest));
     }
 }
 
@@ -91,7 +114,7 @@ void HeldLease::give_back(const TakeRest &take_rest) {
         if (!rest) {
             break;
         }
-        return_units(applied_, rest->units, rest->receipt);
+        return_units(applied_, unused(applied_, *rest));
     }
     let_go();
 }

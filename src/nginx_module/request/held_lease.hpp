@@ -10,8 +10,18 @@
 
 namespace nginx_module {
 
-/// Gives units of the rule's counter back to Redis, which leased them with that receipt.
-void return_units(const AppliedRule &applied, uint64_t units, int64_t receipt);
+/// Units that Redis leased, at some time after `asked`, by boot_now().
+struct UnusedUnits {
+    uint64_t units;
+    int64_t receipt;
+    std::chrono::microseconds asked;
+};
+/// Returns the units that were taken from a lease of the rule.
+UnusedUnits unused(const AppliedRule &applied, const rate_limit::LeaseBook::Taken &taken);
+
+/// Gives units of the rule's counter back to Redis. If its client was reset since they were leased,
+/// they expire instead: the counter does not have them any more.
+void return_units(const AppliedRule &applied, const UnusedUnits &rest);
 
 /// Gives back what is left of leases of the account that have ended. The worker that fetched them
 /// does so itself, unless it has ended before.

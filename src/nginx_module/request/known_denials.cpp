@@ -4,6 +4,7 @@
 #include "shard_choice.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace nginx_module {
@@ -31,14 +32,30 @@ std::chrono::microseconds longest_denial(const AppliedRule &applied) {
     return applied.lease.time.count() > 0 ? std::min(longest, applied.lease.time) : longest;
 }
 
-/// Gives the rule the denial that is known. Returns false if none is known.
-bool find_denial(AppliedRule &applied, std::chrono::microseconds now) {
+} // namespace
+
+std::optional<rate_limit::Verdict> known_denial(const AppliedRule &applied,
+                                                std::chrono::microseconds now) {
     const ZoneConf &zone = *applied.rule->zone;
     const rate_limit::DenyCache cache = zone.memory.deny_cache();
     if (!cache.may_hold(now) || !is_cacheable(applied)) {
-        return false;
+        return std::nullopt;
     }
-    const auto denied = cache.find(hash_of(applied), now, longest_denial(applied));
+    const rate_limit::Hash hash = hash_of(applied);
+    const std::chrono::microseconds longest = longest_denial(applied);
+    const auto denied = cache.find(hash, now, longest);
+    if (!denied) {
+        return std::nullopt;
+    }
+    const auto reset = zone.memory.live_limits().reset_time(applied.encoded_key());
+    return reset.count() == 0 ? denied : cache.find(hash, now, std::min(longest, now - reset));
+}
+
+namespace {
+
+/// Gives the rule the denial that is known. Returns false if none is known.
+bool find_denial(AppliedRule &applied, std::chrono::microseconds now) {
+    const auto denied = known_denial(applied, now);
     if (!denied) {
         return false;
     }

@@ -7,9 +7,15 @@
 #include "applied_rules.hpp"
 
 #include <chrono>
+#include <optional>
 #include <span>
 
 namespace nginx_module {
+
+/// Returns the denial that is known of the rule, if it was asked for after the last reset of the
+/// client. The charge must have its Redis key and its quota, and `now` is precise_now().
+std::optional<rate_limit::Verdict> known_denial(const AppliedRule &applied,
+                                                std::chrono::microseconds now);
 
 /// Moves the rules that are known to deny to the front, gives them their verdicts and returns them.
 /// If a rule has shards, two of them must be known to deny. The charges must have their Redis keys,

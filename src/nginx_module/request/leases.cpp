@@ -80,7 +80,7 @@ void move(std::span<AppliedRule> rules, size_t from, size_t to) {
 void give_back(AppliedRule &applied, const LeaseBook::Taken &taken) {
     const auto account = book_of(applied).find(applied.lease.account);
     if (!account || !account->give_back(taken, boot_now())) {
-        return_units(applied, taken.units, taken.receipt);
+        return_units(applied, unused(applied, taken));
     }
     redis_client::Charge &charge = *applied.charge;
     charge.verdict = rate_limit::verdict_after_refund(charge.quota, charge.verdict);
@@ -154,7 +154,9 @@ void keep_leases(std::span<AppliedRule> rules, Answered answered) {
         if (is_kept) {
             HeldLease::hold(applied, rate_limit::end_of_lease(applied.lease.claim, leased));
         } else {
-            return_units(applied, leased.units, leased.receipt);
+            return_units(applied, {.units = leased.units,
+                                   .receipt = leased.receipt,
+                                   .asked = applied.lease.claim.asked});
         }
     }
 }

@@ -9,22 +9,41 @@ namespace nginx_module {
 
 namespace {
 
-/// Writes one line: what is done to the request, the rule, the key, and the time if it is not 0.
+/// The end of a line: what follows the key.
+class Detail {
+  public:
+    explicit Detail(std::string_view text) : shown_(to_ngx(text)) {}
+    /// The time, if it is not 0.
+    Detail(const char *time_is, std::chrono::microseconds time) {
+        const auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
+        if (ms > 0) {
+            const u_char *end =
+                ngx_snprintf(text_.data(), text_.size(), ", %s %L.%03Ls", time_is,
+                             static_cast<int64_t>(ms / 1000), static_cast<int64_t>(ms % 1000));
+            shown_ = {static_cast<size_t>(end - text_.data()), text_.data()};
+        }
+    }
+    Detail(const Detail &) = delete;
+    Detail &operator=(const Detail &) = delete;
+
+    /// Returns the text, as an argument for nginx's `%V`.
+    ngx_str_t *shown() { return &shown_; }
+
+  private:
+    std::array<u_char, 64> text_;
+    ngx_str_t shown_{};
+};
+
+/// Writes one line: what is done to the request, the rule, the key, and a detail.
 void log_line(ngx_http_request_t *r, ngx_uint_t level, const char *what, const AppliedRule &applied,
-              const char *time_is, std::chrono::microseconds time) {
+              Detail detail) {
     if (r->connection->log->log_level < level) {
         return;
     }
     KeyPhrase key(*applied.rule->zone, applied.key);
     ngx_str_t name = to_ngx(applied.rule->name);
-    std::array<u_char, 64> time_text;
-    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
-    u_char *end = ngx_snprintf(time_text.data(), time_text.size(), ", %s %L.%03Ls", time_is,
-                               static_cast<int64_t>(ms / 1000), static_cast<int64_t>(ms % 1000));
-    ngx_str_t shown_time{ms > 0 ? static_cast<size_t>(end - time_text.data()) : 0,
-                         time_text.data()};
     ngx_log_error(level, r->connection->log, 0, "%s, rule \"%V\"%V%V%s", what, &name, key.shown(),
-                  &shown_time, applied.dry_run ? ", dry run" : "");
+                  detail.shown(), applied.dry_run ? ", dry run" : "");
 }
 
 } // namespace
@@ -41,14 +60,15 @@ std::string_view describe_rules(std::span<const AppliedRule> rules, std::span<ch
 }
 
 void log_rejection(ngx_http_request_t *r, const AppliedRule &denying) {
-    log_line(r, location_conf(r).log_level, "limiting requests", denying, "retry after",
-             denying.charge->verdict.retry_after);
+    log_line(r, location_conf(r).log_level, "limiting requests", denying,
+             denying.ban ? Detail(", banned")
+                         : Detail("retry after", denying.charge->verdict.retry_after));
 }
 
 void log_delay(ngx_http_request_t *r, const AppliedRule &delaying) {
     const ngx_uint_t level = location_conf(r).log_level;
-    log_line(r, level == NGX_LOG_INFO ? level : level + 1, "delaying request", delaying, "by",
-             delaying.delay());
+    log_line(r, level == NGX_LOG_INFO ? level : level + 1, "delaying request", delaying,
+             Detail("by", delaying.delay()));
 }
 
 void log_dry_run(ngx_http_request_t *r, const AppliedRule &rule) {

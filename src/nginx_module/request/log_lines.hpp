@@ -10,7 +10,8 @@
 
 namespace nginx_module {
 
-/// Logs `limiting requests, rule "per_ip/60s", key "203.0.113.7", retry after 1.250s`.
+/// Logs `limiting requests, rule "per_ip/60s", key "203.0.113.7", retry after 1.250s`, or `banned`
+/// instead of the time.
 void log_rejection(ngx_http_request_t *r, const AppliedRule &denying);
 
 /// Logs `delaying request, rule "per_ip/60s", key "203.0.113.7", by 0.250s`, one level lower.

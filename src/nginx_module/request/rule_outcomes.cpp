@@ -66,15 +66,20 @@ void count_top_key(const ZoneConf &zone, std::string_view key) {
     zone.memory.top_keys().count(zone.memory.seed(), kept, key);
 }
 
-/// Counts one rejection of the key for each zone, however many of its rules deny.
-void count_top_keys(std::span<const AppliedRule> rules) {
+bool is_banned(const AppliedRule &applied) {
+    return applied.ban && !applied.dry_run;
+}
+
+/// Counts by `count(rule)` once for each zone, however many of its rules are such.
+template <typename IsSuch, typename Count>
+void count_once_a_zone(std::span<const AppliedRule> rules, const IsSuch &is_such,
+                       const Count &count) {
     for (auto applied = rules.begin(); applied != rules.end(); ++applied) {
-        const ZoneConf &zone = *applied->rule->zone;
         const auto is_counted = [&](const AppliedRule &earlier) {
-            return earlier.rule->zone == &zone && is_rejection(earlier);
+            return earlier.rule->zone == applied->rule->zone && is_such(earlier);
         };
-        if (is_rejection(*applied) && std::none_of(rules.begin(), applied, is_counted)) {
-            count_top_key(zone, applied->key);
+        if (is_such(*applied) && std::none_of(rules.begin(), applied, is_counted)) {
+            count(*applied);
         }
     }
 }
@@ -89,13 +94,21 @@ void count_outcomes(std::span<const AppliedRule> rules) {
         if (applied.source == AppliedRule::Source::deny_cache) {
             counters.count_deny_cache_hit();
         }
+        if (is_banned(applied)) {
+            counters.count_ban();
+        }
         if (applied.source == AppliedRule::Source::lease && applied.is_charged && !is_rejected) {
             counters.count(rate_limit::LeaseCount::requests, 1);
             counters.count(rate_limit::LeaseCount::used, applied.charge->quota.cost);
         }
     }
     if (is_rejected) {
-        count_top_keys(rules);
+        count_once_a_zone(rules, is_rejection, [](const AppliedRule &applied) {
+            count_top_key(*applied.rule->zone, applied.key);
+        });
+        count_once_a_zone(rules, is_banned, [](const AppliedRule &applied) {
+            applied.rule->zone->memory.live_limits().count_rejection();
+        });
     }
 }
 

@@ -87,7 +87,7 @@ bool choose_other_shard(ngx_http_request_t *r, const AppliedRules &before, Appli
 bool set_arguments(ngx_http_request_t *r, const AppliedRule &applied) {
     const RuleConf &rule = *applied.rule;
     const redis_client::Charge &charge = *applied.charge;
-    if (!rule.has_variables() && charge.quota.charged == 0) {
+    if (!applied.has_own_numbers && charge.quota.charged == 0) {
         applied.charge->arguments = charge.may_lease
                                         ? &*rule.leasing_arguments
                                         : &rule.arguments[rate_limit::first_alike(

@@ -102,6 +102,8 @@ ngx_int_t get_source(ngx_http_request_t * /*r*/, Value &value, const RequestStat
         return set_static(value, "local");
     case AppliedRule::Source::lease:
         return set_static(value, "lease");
+    case AppliedRule::Source::override:
+        return set_static(value, "override");
     case AppliedRule::Source::none:
         break;
     }
@@ -114,20 +116,26 @@ ngx_int_t get_rule(ngx_http_request_t * /*r*/, Value &value, const RequestState 
     return set_static(value, (tightest != nullptr ? tightest : state.rules().first())->rule->name);
 }
 
-ngx_int_t get_limit(ngx_http_request_t *r, Value &value, const RequestState &state) {
+/// Returns the tightest rule, or null if none has a verdict by its numbers: a ban has none.
+const AppliedRule *tightest_with_numbers(const RequestState &state) {
     const AppliedRule *tightest = state.rules().tightest();
+    return tightest != nullptr && !tightest->ban ? tightest : nullptr;
+}
+
+ngx_int_t get_limit(ngx_http_request_t *r, Value &value, const RequestState &state) {
+    const AppliedRule *tightest = tightest_with_numbers(state);
     return tightest != nullptr ? set_number(r, value, tightest->verdict_quota().capacity())
                                : set_not_found(value);
 }
 
 ngx_int_t get_remaining(ngx_http_request_t *r, Value &value, const RequestState &state) {
-    const AppliedRule *tightest = state.rules().tightest();
+    const AppliedRule *tightest = tightest_with_numbers(state);
     return tightest != nullptr ? set_number(r, value, tightest->charge->verdict.remaining)
                                : set_not_found(value);
 }
 
 ngx_int_t get_reset(ngx_http_request_t *r, Value &value, const RequestState &state) {
-    const AppliedRule *tightest = state.rules().tightest();
+    const AppliedRule *tightest = tightest_with_numbers(state);
     return tightest != nullptr
                ? set_number(r, value, rate_limit::seconds_up(tightest->charge->verdict.reset))
                : set_not_found(value);
@@ -172,6 +180,7 @@ ngx_int_t get_decided(ngx_http_request_t *r, Value &value, const RequestState &s
         return set_seconds(r, value, unix_time_of(boot_now, tightest->decided));
     case AppliedRule::Source::deny_cache:
     case AppliedRule::Source::local:
+    case AppliedRule::Source::override:
     case AppliedRule::Source::none:
         break;
     }

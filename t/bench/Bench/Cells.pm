@@ -110,13 +110,13 @@ access_log off;
 keepalive_requests 1000000000;
 limit_req_zone \$arg_client zone=allowing:8m rate=1000000r/s;
 limit_req_zone \$arg_client zone=denying:8m rate=1r/m;
-limit_req_zone \$arg_client zone=flood:32m rate=1r/m;
+limit_req_zone \$arg_client zone=flood:40m rate=1r/m;
 limit_req_status 429;
 limit_req_log_level info;
 map \$host \$million { default 1000000; }
 redis_rate_limit_backend default { $server timeout 10s; }
 redis_rate_limit_zone \$arg_client  zone=per_client:10m on_error=closed;
-redis_rate_limit_zone \$arg_client  zone=flood:32m      on_error=closed;
+redis_rate_limit_zone \$arg_client  zone=flood:40m      on_error=closed;
 redis_rate_limit_zone \$remote_addr zone=per_address:1m on_error=closed;
 redis_rate_limit_log_level info;
 server {

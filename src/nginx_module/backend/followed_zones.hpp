@@ -1,0 +1,45 @@
+// The zones of a backend, into whose shared memory one worker writes what operators have set.
+#pragma once
+
+#include "../ngx.hpp"
+
+#include "../../rate_limit/live_limits_writer.hpp"
+#include "../../redis_client/live_follower.hpp"
+#include "../conf/configuration.hpp"
+
+#include <string_view>
+#include <vector>
+
+namespace nginx_module {
+
+class FollowedZones final : public redis_client::LiveFollower::Callbacks {
+  public:
+    FollowedZones(const MainConf &conf, const BackendConf &backend, ngx_log_t *log);
+    FollowedZones(const FollowedZones &) = delete;
+    FollowedZones &operator=(const FollowedZones &) = delete;
+
+    void on_begin() override;
+    void on_end() override;
+    void on_change(const redis_client::LiveChange &change) override;
+    void on_missed_resets() override;
+    void on_lost_store() override;
+
+    /// Makes room for others where overrides have expired: some of it at each call.
+    void remove_expired();
+    /// Whether a full synchronisation is due, because a worker that was stopped has written late.
+    bool need_all_anew() const;
+
+  private:
+    struct Zone {
+        const ZoneConf *conf;
+        rate_limit::LiveLimitsWriter writer;
+    };
+
+    void set(Zone &zone, const redis_client::LiveChange &change);
+
+    const BackendConf &backend_;
+    ngx_log_t *log_;
+    std::vector<Zone> zones_;
+};
+
+} // namespace nginx_module

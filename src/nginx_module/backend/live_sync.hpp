@@ -1,0 +1,97 @@
+// Brings what operators have set from Redis into the shared memory of this host. One worker of the
+// host asks each backend for all of them; the others look now and then whether it still does.
+#pragma once
+
+#include "../ngx.hpp"
+
+#include "../../redis_client/live_follower.hpp"
+#include "../conf/configuration.hpp"
+#include "control_link.hpp"
+#include "followed_zones.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace nginx_module {
+
+class LiveSync {
+  public:
+    /// Begins with the next turn of the event loop.
+    LiveSync(const MainConf &conf, const BackendConf &backend, ngx_log_t *log);
+    ~LiveSync();
+    LiveSync(const LiveSync &) = delete;
+    LiveSync &operator=(const LiveSync &) = delete;
+
+  private:
+    /// A command that asks for something, or registers the rules.
+    class Question final : public redis_client::ControlCommand {
+      public:
+        using Write = bool (LiveSync::*)(redis_client::ByteQueue &) const;
+        using Take = void (LiveSync::*)(redis_client::ReplyView);
+
+        Question(LiveSync &sync, Write write, Take take);
+        void ask();
+        void cancel();
+        bool is_asked() const { return is_asked_; }
+        /// When it was sent, by precise_now().
+        std::chrono::microseconds sent() const { return sent_; }
+
+        bool write(redis_client::ByteQueue &out) const override;
+        void on_reply(redis_client::ReplyView reply) override;
+        void on_failure(bool was_sent, std::string_view what, std::string_view detail) override;
+
+      private:
+        LiveSync &sync_;
+        const Write write_;
+        const Take take_;
+        bool is_asked_ = false;
+        mutable std::chrono::microseconds sent_{0};
+    };
+
+    bool write_time(redis_client::ByteQueue &out) const;
+    bool write_registration(redis_client::ByteQueue &out) const;
+    bool write_head(redis_client::ByteQueue &out) const;
+    bool write_page(redis_client::ByteQueue &out) const;
+    void take_time(redis_client::ReplyView reply);
+    void take_registration(redis_client::ReplyView reply);
+    void take_head(redis_client::ReplyView reply);
+    void take_page(redis_client::ReplyView reply);
+
+    void on_tick();
+    void on_refusal(const Question &question, std::string_view error);
+    bool keep_claim();
+    void lose_claim();
+    void poll();
+    bool is_asking() const;
+    void go_on(std::optional<uint64_t> since);
+
+    const BackendConf &backend_;
+    ngx_log_t *log_;
+    std::vector<const rate_limit::Rule *> rules_; // one for each counter
+    FollowedZones zones_;
+    redis_client::LiveFollower follower_;
+
+    bool has_claim_ = false;
+    bool has_clock_ = false; // Redis has told its time since the claim
+    std::chrono::milliseconds next_poll_{0};
+    std::chrono::milliseconds next_registration_{0};
+    bool is_refused_ = false; // Redis has refused a command, and the log says so
+    uint64_t connection_ = 0; // the one that answered last
+    uint64_t since_ = 0;      // what the page is asked for
+
+    Question time_;
+    Question registration_;
+    Question head_;
+    Question page_;
+    ngx_event_t timer_{};
+};
+
+/// Begins to follow all backends that rules use.
+void start_live_sync(const MainConf &conf);
+/// Lets other workers follow them, because this one ends.
+void stop_live_sync();
+
+} // namespace nginx_module

@@ -1,0 +1,297 @@
+// A host that follows a store of live limits, whatever happens to the store meanwhile.
+
+#include "redis.hpp"
+#include "traffic.hpp"
+
+#include "redis_client/live_follower.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace model {
+namespace {
+
+using namespace std::chrono_literals;
+using rate_limit::Override;
+using redis_client::ByteQueue;
+using redis_client::LiveChange;
+using redis_client::LiveFollower;
+using redis_client::LiveKnown;
+using redis_client::LiveName;
+using redis_client::LiveStore;
+using redis_client::ReplyView;
+using std::chrono::microseconds;
+
+/// What a host has learned: overrides by the numbers of their names, and the generation of each.
+class Host final : public LiveFollower::Callbacks {
+  public:
+    void on_begin() override { ++generation; }
+    void on_end() override {
+        std::erase_if(overrides, [&](const auto &one) { return one.second.second != generation; });
+    }
+    void on_change(const LiveChange &change) override {
+        ++changes;
+        const std::string key(change.name.encoded_key);
+        if (change.name.is_reset) {
+            resets.insert(change.version);
+        } else if (change.is_tombstone) {
+            overrides.erase(key);
+        } else {
+            overrides[key] = {change.override.what, generation};
+        }
+    }
+    void on_missed_resets() override { ++missed; }
+    void on_lost_store() override { ++lost; }
+
+    int generation = 0;
+    std::map<std::string, std::pair<Override, int>> overrides;
+    std::set<uint64_t> resets;
+    int changes = 0;
+    int missed = 0;
+    int lost = 0;
+};
+
+class LiveFollowerTest : public testing::Test {
+  protected:
+    void ask(const ByteQueue &queue) {
+        redis_.ask(queue, [](ReplyView reply) { EXPECT_FALSE(reply.is_error()); });
+    }
+
+    void put(const std::string &key, std::optional<microseconds> expires_in = std::nullopt) {
+        const Override what{.limit = static_cast<uint64_t>(++writes_)};
+        ByteQueue queue;
+        ASSERT_TRUE(
+            store_.write_put(queue, of_key(key),
+                             {.what = what, .expires_in = expires_in, .by = "test", .note = {}}));
+        ask(queue);
+        overrides_[key] = what;
+        if (expires_in) {
+            overrides_[key].expires_at = microseconds(clock_.now()) + *expires_in;
+        }
+    }
+    void remove(const std::string &key) {
+        ByteQueue queue;
+        ASSERT_TRUE(store_.write_delete(queue, of_key(key), "test"));
+        ask(queue);
+        overrides_.erase(key);
+    }
+    void reset(const std::string &key) {
+        LiveName name = of_key(key);
+        name.is_reset = true;
+        ByteQueue queue;
+        ASSERT_TRUE(store_.write_reset(queue, name, "test"));
+        ask(queue);
+    }
+    void flush() {
+        redis_.command({"FLUSHALL"});
+        overrides_.clear();
+    }
+
+    /// Takes the head, or the next page if there is one to come.
+    void step() {
+        ByteQueue queue;
+        if (since_) {
+            ASSERT_TRUE(store_.write_changes_query(queue, *since_));
+            redis_.ask(queue, [&](ReplyView reply) {
+                const auto page = redis_client::read_changes(reply);
+                ASSERT_TRUE(page) << reply.text().value_or("");
+                since_ = follower_.take_page(*page);
+            });
+        } else {
+            ASSERT_TRUE(store_.write_head_query(queue));
+            redis_.ask(queue, [&](ReplyView reply) {
+                since_ = follower_.take_head(redis_client::read_head(reply));
+            });
+        }
+    }
+    void poll() {
+        do {
+            step();
+        } while (since_);
+    }
+    void begin_anew(LiveKnown known) {
+        since_.reset();
+        follower_.begin_anew(known);
+    }
+
+    /// What holds now, as the test knows and as the host does.
+    std::map<std::string, Override> expected() { return without_expired(overrides_); }
+    std::map<std::string, Override> learned() {
+        std::map<std::string, Override> all;
+        for (const auto &[key, what] : host_.overrides) {
+            all[key] = what.first;
+        }
+        return without_expired(all);
+    }
+    std::map<std::string, Override> without_expired(std::map<std::string, Override> all) {
+        latest_ = std::max(latest_, clock_.now());
+        std::erase_if(all, [&](const auto &one) {
+            const microseconds expires_at = one.second.expires_at;
+            return expires_at != 0us && expires_at.count() <= latest_;
+        });
+        return all;
+    }
+
+    static LiveName of_key(std::string_view key) {
+        return {.zone = "z", .encoded_key = key, .rule = {}};
+    }
+
+    Redis redis_;
+    Clock clock_;
+    Traffic traffic_;
+    LiveStore store_{"rl:"};
+    Host host_;
+    LiveFollower follower_{host_};
+    std::optional<uint64_t> since_;
+    std::map<std::string, Override> overrides_;
+    int writes_ = 0;
+    int64_t latest_ = 0; // what has expired may be purged, and the clock may step back then
+};
+
+TEST_F(LiveFollowerTest, AsksForNothingButChanges) {
+    poll();
+    EXPECT_EQ(follower_.known(), LiveKnown{});
+    for (int i = 0; i < 20; ++i) {
+        put("k" + std::to_string(i));
+    }
+    poll();
+    EXPECT_EQ(host_.changes, 20);
+    EXPECT_EQ(learned(), expected());
+    poll();
+    put("k3");
+    remove("k4");
+    reset("k5");
+    poll();
+    EXPECT_EQ(host_.changes, 23);
+    EXPECT_EQ(learned(), expected());
+    EXPECT_EQ(host_.resets.size(), 1u);
+    EXPECT_EQ(std::tuple(host_.missed, host_.lost), std::tuple(0, 0));
+}
+
+TEST_F(LiveFollowerTest, ReadsAllAnewAfterAnotherConnection) {
+    put("a");
+    put("b");
+    poll();
+    overrides_.erase("b"); // as if a failover had lost it
+    redis_.command({"ZREM", "rl:{live}:log", "K z b"});
+    redis_.command({"HDEL", "rl:{live}:data", "K z b"});
+    poll();
+    EXPECT_NE(learned(), expected());
+    begin_anew(follower_.known());
+    poll();
+    EXPECT_EQ(learned(), expected());
+    EXPECT_EQ(std::tuple(host_.missed, host_.lost), std::tuple(0, 0));
+}
+
+TEST_F(LiveFollowerTest, DropsAllWhenTheStoreIsGone) {
+    put("a");
+    poll();
+    flush();
+    poll();
+    poll();
+    EXPECT_TRUE(host_.overrides.empty());
+    EXPECT_EQ(std::tuple(host_.missed, host_.lost), std::tuple(1, 1));
+    put("b");
+    poll();
+    EXPECT_EQ(learned(), expected());
+    flush(); // and there is another one before the host looks
+    put("c");
+    poll();
+    EXPECT_EQ(learned(), expected());
+    EXPECT_EQ(std::tuple(host_.missed, host_.lost), std::tuple(2, 1));
+}
+
+TEST_F(LiveFollowerTest, KnowsThatItHasMissedResets) {
+    put("a");
+    poll();
+    reset("b");
+    const LiveKnown known = follower_.known();
+    clock_.move(3'600'000'001);
+    put("c"); // purges the reset
+    begin_anew(known);
+    poll();
+    EXPECT_EQ(host_.missed, 1);
+    EXPECT_EQ(learned(), expected());
+    begin_anew(follower_.known());
+    poll();
+    EXPECT_EQ(host_.missed, 1);
+}
+
+TEST_F(LiveFollowerTest, AHostThatKnowsNothingHasMissedNothing) {
+    reset("b");
+    clock_.move(3'600'000'001);
+    put("c");
+    poll();
+    EXPECT_EQ(host_.missed, 0);
+    EXPECT_EQ(learned(), expected());
+}
+
+TEST_F(LiveFollowerTest, ReadsAllAgainIfSomethingWasPurgedMeanwhile) {
+    for (int i = 0; i < 600; ++i) {
+        put("k" + std::to_string(i));
+    }
+    step();
+    step(); // the first page has k0
+    put("k0", 1s);
+    clock_.move(1'000'000);
+    put("other"); // purges k0
+    poll();
+    EXPECT_NE(learned(), expected());
+    poll();
+    EXPECT_EQ(learned(), expected());
+    const int changes = host_.changes;
+    poll();
+    EXPECT_EQ(host_.changes, changes);
+}
+
+TEST_F(LiveFollowerTest, KnowsAllInTheEndWhateverHappens) {
+    for (int i = 0; i < 700; ++i) {
+        put("base" + std::to_string(i));
+    }
+    for (int round = 0; round < 3000; ++round) {
+        const std::string key = "k" + std::to_string(traffic_.between(0, 9));
+        switch (traffic_.between(0, 9)) {
+        case 0:
+        case 1:
+            put(key);
+            break;
+        case 2:
+            put(key, microseconds(traffic_.between(1, 3) * 1'000'000));
+            break;
+        case 3:
+            remove(key);
+            break;
+        case 4:
+            reset(key);
+            break;
+        case 5:
+            clock_.move(traffic_.one_of({0, 1, 1'000'000, -10, 3'600'000'000}));
+            break;
+        case 6:
+            if (traffic_.one_in(40)) {
+                flush();
+            }
+            break;
+        case 7:
+            if (traffic_.one_in(10)) {
+                begin_anew(traffic_.one_in(2) ? follower_.known() : LiveKnown{});
+            }
+            break;
+        default:
+            step();
+        }
+        latest_ = std::max(latest_, clock_.now());
+        if (traffic_.one_in(100)) {
+            poll();
+            poll(); // a synchronisation that has to be repeated
+            ASSERT_EQ(learned(), expected()) << "round " << round;
+        }
+    }
+}
+
+} // namespace
+} // namespace model

@@ -1,0 +1,389 @@
+// What operators set, written to a real Redis and read back.
+
+#include "redis.hpp"
+
+#include "redis_client/hash_slot.hpp"
+#include "redis_client/live_store.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace model {
+namespace {
+
+using namespace std::chrono_literals;
+using rate_limit::Override;
+using redis_client::ByteQueue;
+using redis_client::LiveName;
+using redis_client::LiveOrder;
+using redis_client::LiveOverride;
+using redis_client::LivePage;
+using redis_client::LiveStore;
+using redis_client::LiveWritten;
+using redis_client::ReplyView;
+using std::chrono::microseconds;
+
+constexpr int64_t hour = 3'600'000'000;
+
+class LiveStoreTest : public testing::Test {
+  protected:
+    LiveWritten written(const ByteQueue &command) {
+        LiveWritten written{};
+        redis_.ask(command, [&](ReplyView reply) {
+            const auto read = redis_client::read_written(reply);
+            ASSERT_TRUE(read) << reply.text().value_or("");
+            written = *read;
+        });
+        EXPECT_EQ(written.time.count(), clock_.now());
+        return written;
+    }
+
+    LiveWritten put(const LiveName &name, const LiveOrder &order) {
+        ByteQueue queue;
+        EXPECT_TRUE(store_.write_put(queue, name, order));
+        return written(queue);
+    }
+    LiveWritten put_limit(const LiveName &name, uint64_t limit) {
+        return put(name, {.what = {.limit = limit}, .expires_in = {}, .by = {}, .note = {}});
+    }
+    LiveWritten remove(const LiveName &name) {
+        ByteQueue queue;
+        EXPECT_TRUE(store_.write_delete(queue, name, "me"));
+        return written(queue);
+    }
+    LiveWritten reset(std::string_view key) {
+        ByteQueue queue;
+        EXPECT_TRUE(store_.write_reset(
+            queue, {.zone = "z", .encoded_key = key, .rule = {}, .is_reset = true}, "me"));
+        return written(queue);
+    }
+
+    std::vector<std::optional<LiveOverride>> look_up(std::vector<LiveName> names) {
+        std::vector<std::optional<LiveOverride>> found;
+        ByteQueue queue;
+        EXPECT_TRUE(store_.write_lookup(queue, names));
+        redis_.ask(queue, [&](ReplyView reply) {
+            const auto read = redis_client::read_lookup(reply);
+            ASSERT_TRUE(read) << reply.text().value_or("");
+            found = read->overrides;
+            EXPECT_EQ(read->time.count(), clock_.now());
+        });
+        return found;
+    }
+    std::optional<LiveOverride> look_up(const LiveName &name) {
+        return look_up(std::vector{name}).front();
+    }
+
+    std::optional<redis_client::LiveHead> head() {
+        std::optional<redis_client::LiveHead> head;
+        ByteQueue queue;
+        EXPECT_TRUE(store_.write_head_query(queue));
+        redis_.ask(queue, [&](ReplyView reply) { head = redis_client::read_head(reply); });
+        return head;
+    }
+
+    /// Gives each page to `read`, beginning with that version. Returns how many there were.
+    int read_pages(uint64_t since, std::string_view zone,
+                   const std::function<void(const LivePage &)> &read) {
+        int pages = 0;
+        for (std::optional<uint64_t> next = since; next; ++pages) {
+            ByteQueue queue;
+            EXPECT_TRUE(store_.write_changes_query(queue, *next, zone));
+            redis_.ask(queue, [&](ReplyView reply) {
+                next.reset();
+                const auto page = redis_client::read_changes(reply);
+                ASSERT_TRUE(page) << reply.text().value_or("");
+                read(*page);
+                next = page->next;
+            });
+        }
+        return pages;
+    }
+
+    /// The keys of all changes since that version, in their order.
+    std::string changed(uint64_t since, std::string_view zone = {}) {
+        std::string keys;
+        read_pages(since, zone, [&](const LivePage &page) {
+            for (const auto &change : page.changes) {
+                keys += change.is_tombstone ? "-" : change.name.is_reset ? "!" : "";
+                keys += std::string(change.name.encoded_key) + " ";
+            }
+        });
+        return keys;
+    }
+
+    std::vector<std::string> counters(std::string_view zone) {
+        std::vector<std::string> names;
+        ByteQueue queue;
+        EXPECT_TRUE(store_.write_counters_query(queue, zone));
+        redis_.ask(queue, [&](ReplyView reply) {
+            for (const auto &[name, shards] : redis_client::read_counters(reply)) {
+                names.push_back(std::string(name) + " " + std::to_string(shards));
+            }
+        });
+        std::ranges::sort(names);
+        return names;
+    }
+
+    static LiveName of_key(std::string_view key, std::string_view zone = "z") {
+        return {.zone = zone, .encoded_key = key, .rule = {}};
+    }
+
+    Redis redis_;
+    Clock clock_;
+    LiveStore store_{"rl:"};
+};
+
+TEST_F(LiveStoreTest, KeysAreInOneHashSlotThatNoClientHas) {
+    put_limit(of_key("k"), 1);
+    for (const std::string key : {"head", "log", "data"}) {
+        EXPECT_TRUE(redis_.has("rl:{live}:" + key)) << key;
+    }
+    EXPECT_EQ(store_.hash_slot(), redis_client::hash_slot("live"));
+}
+
+TEST_F(LiveStoreTest, WhatWasPutIsFound) {
+    const LiveName names[] = {of_key("k"),
+                              {.zone = "z", .encoded_key = "k", .rule = "r"},
+                              {.zone = "z", .encoded_key = {}, .rule = "r"},
+                              {.zone = "y", .encoded_key = "k", .rule = {}}};
+    for (uint64_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(look_up(names[i]), std::nullopt) << i;
+        const LiveWritten written = put_limit(names[i], i);
+        EXPECT_TRUE(written.is_written);
+        EXPECT_EQ(written.expires_at, 0us);
+    }
+    const auto found = look_up({names, names + 4});
+    ASSERT_EQ(found.size(), 4u);
+    for (uint64_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(found[i]->what, Override{.limit = i}) << i;
+        EXPECT_EQ(found[i]->updated_at.count(), clock_.now());
+    }
+}
+
+TEST_F(LiveStoreTest, APutReplacesAllOfTheOneBefore) {
+    put(of_key("k"), {.what = {.limit = 1, .burst = 2}, .expires_in = 10s, .by = "a", .note = "b"});
+    clock_.move(7);
+    put(of_key("k"), {.what = {.action = Override::Action::ban},
+                      .expires_in = {},
+                      .by = "127.0.0.1 op",
+                      .note = {}});
+    const auto found = look_up(of_key("k"));
+    EXPECT_EQ(found->what, Override{.action = Override::Action::ban});
+    EXPECT_EQ(found->by, "127.0.0.1 op");
+    EXPECT_EQ(found->note, "");
+    EXPECT_EQ(found->updated_at.count(), clock_.now());
+    clock_.move(2 * hour);
+    EXPECT_TRUE(look_up(of_key("k")));
+    put_limit(of_key("other"), 1); // purges
+    EXPECT_TRUE(look_up(of_key("k")));
+}
+
+TEST_F(LiveStoreTest, AnyTextIsKept) {
+    std::string all;
+    for (int byte = 0; byte < 256; ++byte) {
+        all += static_cast<char>(byte);
+    }
+    const std::string texts[] = {"",
+                                 "-",
+                                 "--",
+                                 "%2D",
+                                 "a b",
+                                 "100%",
+                                 all.substr(0, 128),
+                                 all.substr(128),
+                                 "ticket 4711: \"why?\"\n"};
+    for (const std::string &text : texts) {
+        put(of_key("k"), {.what = {.limit = 1}, .expires_in = {}, .by = text, .note = text});
+        EXPECT_EQ(look_up(of_key("k"))->note, text);
+        EXPECT_EQ(look_up(of_key("k"))->by, text);
+    }
+    put(of_key("k"), {.what = {.limit = 1}, .expires_in = {}, .by = all, .note = all});
+    EXPECT_EQ(look_up(of_key("k"))->note, all.substr(0, redis_client::longest_live_text));
+}
+
+TEST_F(LiveStoreTest, ExpiresToTheMicrosecond) {
+    const LiveWritten written = put(of_key("k"), {.what = {.action = Override::Action::exempt},
+                                                  .expires_in = 31'622'400s,
+                                                  .by = {},
+                                                  .note = {}});
+    EXPECT_EQ(written.expires_at - written.time, 31'622'400s);
+    clock_.set(written.expires_at.count() - 1);
+    EXPECT_EQ(look_up(of_key("k"))->what.expires_at, written.expires_at);
+    clock_.move(1);
+    EXPECT_EQ(look_up(of_key("k")), std::nullopt);
+    EXPECT_FALSE(remove(of_key("k")).is_written);
+}
+
+TEST_F(LiveStoreTest, DeletesOnce) {
+    EXPECT_FALSE(remove(of_key("k")).is_written);
+    EXPECT_EQ(head(), std::nullopt) << "nothing was written";
+    put_limit(of_key("k"), 1);
+    EXPECT_TRUE(remove(of_key("k")).is_written);
+    EXPECT_EQ(look_up(of_key("k")), std::nullopt);
+    const auto before = head();
+    EXPECT_FALSE(remove(of_key("k")).is_written);
+    EXPECT_EQ(head(), before);
+    put_limit(of_key("k"), 2);
+    EXPECT_EQ(look_up(of_key("k"))->what.limit, 2u);
+}
+
+TEST_F(LiveStoreTest, ChangesComeInTheirOrder) {
+    EXPECT_EQ(changed(0), "");
+    put_limit(of_key("a"), 1);
+    put_limit(of_key("b"), 1);
+    const auto seen = head();
+    EXPECT_EQ(changed(0), "a b ");
+    EXPECT_EQ(changed(seen->version), "");
+    put_limit(of_key("a"), 2);
+    reset("c");
+    remove(of_key("b"));
+    EXPECT_EQ(changed(seen->version), "a !c -b ");
+    EXPECT_EQ(changed(0), "a !c -b ");
+    EXPECT_EQ(head()->epoch, seen->epoch);
+}
+
+TEST_F(LiveStoreTest, VersionsRiseWhateverTheClockDoes) {
+    uint64_t last = 0;
+    for (const int64_t step : {0, 0, 5, -1'000'000, 0, 2'000'000}) {
+        clock_.move(step);
+        put_limit(of_key("k"), 1);
+        EXPECT_GT(head()->version, last);
+        last = head()->version;
+        EXPECT_EQ(changed(last - 1), "k ");
+    }
+    EXPECT_EQ(last, static_cast<uint64_t>(clock_.now()));
+}
+
+TEST_F(LiveStoreTest, ALostHeadBeginsAnEpochAboveAllVersions) {
+    clock_.move(1000);
+    put_limit(of_key("a"), 1);
+    const auto before = head();
+    redis_.command({"DEL", "rl:{live}:head"});
+    EXPECT_EQ(head(), std::nullopt);
+    clock_.move(-500);
+    put_limit(of_key("b"), 1);
+    EXPECT_NE(head()->epoch, before->epoch);
+    EXPECT_EQ(head()->version, before->version + 1);
+    EXPECT_EQ(changed(0), "a b ");
+}
+
+TEST_F(LiveStoreTest, WhatHasExpiredIsPurgedAndRaisesTheFloor) {
+    put(of_key("short"), {.what = {.limit = 1}, .expires_in = 1s, .by = {}, .note = {}});
+    const uint64_t of_short = head()->version;
+    put_limit(of_key("long"), 1);
+    put_limit(of_key("gone"), 1);
+    reset("reset");
+    remove(of_key("gone"));
+    const uint64_t of_tombstone = head()->version;
+    EXPECT_EQ(head()->floor, 0u);
+
+    clock_.move(1'000'000);
+    put_limit(of_key("one"), 1);
+    EXPECT_EQ(head()->floor, of_short);
+    EXPECT_EQ(changed(0), "long !reset -gone one ");
+    clock_.move(hour - 1'000'001);
+    put_limit(of_key("two"), 1);
+    EXPECT_EQ(changed(0), "long !reset -gone one two ");
+    clock_.move(1'000'001);
+    put_limit(of_key("three"), 1);
+    EXPECT_EQ(head()->floor, of_tombstone);
+    EXPECT_EQ(changed(0), "long one two three ");
+    EXPECT_EQ(redis_.command({"HLEN", "rl:{live}:data"}).number, 4);
+    EXPECT_FALSE(redis_.has("rl:{live}:expiry"));
+}
+
+TEST_F(LiveStoreTest, AWritePurgesAHundredAtMost) {
+    for (int i = 0; i < 250; ++i) {
+        put(of_key("k" + std::to_string(i)),
+            {.what = {.limit = 1}, .expires_in = 1s, .by = {}, .note = {}});
+    }
+    clock_.move(2'000'000);
+    for (const int64_t left : {151, 52, 3, 4}) {
+        put_limit(of_key("new" + std::to_string(left)), 1);
+        EXPECT_EQ(redis_.command({"HLEN", "rl:{live}:data"}).number, left);
+    }
+}
+
+TEST_F(LiveStoreTest, PagesTellAllOnceAndKeepToAZone) {
+    constexpr int count = 1201;
+    for (int i = 0; i < count; ++i) {
+        put_limit(of_key("k" + std::to_string(i), i % 7 == 0 ? "seventh" : "z"), 1);
+    }
+    std::map<std::string, int, std::less<>> seen;
+    EXPECT_EQ(read_pages(0, {},
+                         [&](const LivePage &page) {
+                             EXPECT_LE(page.changes.size(), LiveStore::records_of_page);
+                             for (const auto &change : page.changes) {
+                                 ++seen[std::string(change.name.encoded_key)];
+                             }
+                         }),
+              3);
+    EXPECT_EQ(seen.size(), static_cast<size_t>(count));
+    size_t in_zone = 0;
+    EXPECT_EQ(read_pages(0, "seventh",
+                         [&](const LivePage &page) {
+                             for (const auto &change : page.changes) {
+                                 EXPECT_EQ(change.name.zone, "seventh");
+                                 ++in_zone;
+                             }
+                         }),
+              3);
+    EXPECT_EQ(in_zone, (count + 6) / 7);
+}
+
+TEST_F(LiveStoreTest, ForeignRecordsAreLeftOut) {
+    put_limit(of_key("a"), 1);
+    put_limit(of_key("b"), 1);
+    put_limit(of_key("c"), 1);
+    redis_.command({"HDEL", "rl:{live}:data", "K z a"});
+    redis_.command({"HSET", "rl:{live}:data", "K z b", "1 - ban"});
+    EXPECT_EQ(changed(0), "c ");
+    EXPECT_EQ(look_up(of_key("b")), std::nullopt);
+    redis_.command({"SET", "rl:{live}:head", "zz"});
+    EXPECT_EQ(head(), std::nullopt);
+}
+
+TEST_F(LiveStoreTest, WritesNothingIfRedisRefusesAnyOfIt) {
+    redis_.command({"SET", "rl:{live}:data", "of another type"});
+    ByteQueue queue;
+    ASSERT_TRUE(store_.write_put(queue, of_key("k"),
+                                 {.what = {.limit = 1}, .expires_in = {}, .by = {}, .note = {}}));
+    redis_.ask(queue, [](ReplyView reply) { EXPECT_TRUE(reply.is_error()); });
+    EXPECT_EQ(head(), std::nullopt);
+}
+
+TEST_F(LiveStoreTest, CountersAreRegisteredUntilNothingOfThemCounts) {
+    EXPECT_TRUE(counters("z").empty());
+    rate_limit::Rule minute;
+    minute.zone = "z";
+    minute.quota.window = 60s;
+    rate_limit::Rule day = minute;
+    day.quota.algorithm = rate_limit::Algorithm::gcra;
+    day.quota.window = 24h;
+    day.explicit_name = "of/day";
+    day.shards = 8;
+    rate_limit::Rule other = minute;
+    other.zone = "zz";
+    const rate_limit::Rule *rules[] = {&minute, &day, &other};
+    ByteQueue queue;
+    ASSERT_TRUE(store_.write_registration(queue, rules, microseconds(clock_.now())));
+    redis_.ask(queue, [](ReplyView reply) { EXPECT_FALSE(reply.is_error()); });
+
+    using Names = std::vector<std::string>;
+    const Names both = {"gcra:86400000:of/day 8", "sliding_log:60000 1"};
+    EXPECT_EQ(counters("z"), both);
+    EXPECT_EQ(counters("zz"), Names{"sliding_log:60000 1"});
+    EXPECT_EQ(counters("zzz"), Names{});
+    clock_.move(2 * hour + 60'000'000);
+    EXPECT_EQ(counters("z"), both);
+    clock_.move(1);
+    EXPECT_EQ(counters("z"), Names{both[0]});
+    EXPECT_EQ(redis_.command({"HLEN", "rl:{live}:rules"}).number, 1);
+    clock_.move(24 * hour);
+    EXPECT_EQ(counters("z"), Names{});
+}
+
+} // namespace
+} // namespace model
