@@ -62,15 +62,20 @@ const grown = (now, before = 0) => (now < before ? now : now - before);
 const growth = (names, now, before) =>
   Object.fromEntries(names.map((name) => [name, grown(now[name], before?.[name])]));
 
-const withLeased = (counts) => counts && { rejected_by_override: 0, ...counts, leased: counts.leases.requests };
+// What a zone has counted for one of its rules, which may be missing.
+function countsOf({ rules, overrides }, rule) {
+  const counts = rules[rule];
+  return counts && { ...counts, rejected_by_override: overrides.rejected[rule] ?? 0, leased: counts.leases.requests };
+}
 
 // A zone that is new or has another size began anew. A rule that is new in its zone need not have:
 // it may have been there before an earlier reload.
 function addZone(grew, name, now, before) {
   const isSame = before?.size_bytes === now.size_bytes;
-  for (const [rule, counts] of Object.entries(now.rules)) {
-    const earlier = isSame ? before.rules[rule] ?? counts : undefined;
-    grew.rules.set(ruleId(name, rule), growth(counters, withLeased(counts), withLeased(earlier)));
+  for (const rule of Object.keys(now.rules)) {
+    const counts = countsOf(now, rule);
+    const earlier = isSame ? countsOf(before, rule) ?? counts : undefined;
+    grew.rules.set(ruleId(name, rule), growth(counters, counts, earlier));
   }
   // A key counts from when it is taken in: one that was not kept before has counted from 0.
   const earlier = new Map(isSame ? before.top_rejected.map(({ key, rejected }) => [key, rejected]) : []);

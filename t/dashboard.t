@@ -136,8 +136,11 @@ sub rule (%counts) { return { algorithm => 'gcra', limit => '10', window_seconds
 
 sub leases ($requests) { return { (map { $_ => 0 } qw(taken units used returned)), requests => $requests } }
 
+# How many requests bans have rejected, for each rule.
+sub overrides (%rejected) { return { (map { $_ => 0 } qw(count rejections dropped)), rejected => \%rejected } }
+
 sub status ($zones, %backend) {
-    my %zone    = (size_bytes => 1 << 20, used_bytes => 0, entries => 0, evictions => 0, top_rejected => [], rules => {});
+    my %zone    = (size_bytes => 1 << 20, used_bytes => 0, entries => 0, evictions => 0, overrides => overrides(), top_rejected => [], rules => {});
     my $default = {
         mode            => 'standalone', state => 'up', checks => 0, reconnects => 0, script_reloads => 0, pending => 0,
         errors          => { map { $_ => 0 } qw(timeout connect reply breaker overload) },
@@ -184,7 +187,8 @@ subtest 'of statuses that are made up' => sub {
         my $denied = sub ($rejected, $known) { rules(r => rule(rejected => $rejected, rejected_by_deny_cache => $known)) };
         give($denied->(1_000_000, 999_000), $denied->(1_001_000, 1_000_001));
         is(text('#sources'), 'Redis 0 % leases 0 % deny cache 100 % bans 0 % this host alone 0 % none 0 %', 'counters that were not read at the same time');
-        give(rules(r => rule), rules(r => rule(passed => 30, delayed => 10, rejected => 40, rejected_by_deny_cache => 20, rejected_by_override => 10, leases => leases(10), local_rejected => 20, invalid => 10, uncharged => 50, dry_run_rejected => 60)));
+        my $from_all = rule(passed => 30, delayed => 10, rejected => 40, rejected_by_deny_cache => 20, leases => leases(10), local_rejected => 20, invalid => 10, uncharged => 50, dry_run_rejected => 60);
+        give(rules(r => rule), status({ z => { rules => { r => $from_all }, overrides => overrides(r => 10) } }));
         is(text('#sources'), 'Redis 36 % leases 9.1 % deny cache 18 % bans 9.1 % this host alone 18 % none 9.1 %', 'where verdicts come from');
         is(text('#verdicts-legend'), 'Redis 40.0 /s leases 10.0 /s deny cache 20.0 /s bans 10.0 /s this host alone 20.0 /s none 10.0 /s', 'and how many');
     };
