@@ -1,8 +1,11 @@
 #include "page_directives.hpp"
 
+#include "../conf/configuration.hpp"
 #include "../conf/parameters.hpp"
 #include "dashboard_page.hpp"
 #include "metrics_page.hpp"
+
+#include <algorithm>
 
 namespace nginx_module {
 
@@ -27,6 +30,27 @@ char *set_content_handler(ngx_conf_t *cf, const char *directive, ngx_http_handle
     return NGX_CONF_OK;
 }
 
+/// Whether a text is a path of this server that ends in a slash. It has no character that means
+/// something in HTML or ends a path in a URL, for the page has it as it is.
+bool is_path_of_api(std::string_view text) {
+    const auto is_allowed = [](char c) {
+        return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+               std::string_view("/._~%-").find(c) != std::string_view::npos;
+    };
+    return text.starts_with('/') && !text.starts_with("//") && text.ends_with('/') &&
+           std::ranges::all_of(text, is_allowed);
+}
+
+constexpr Parameter<LocationConf> dashboard_parameters[] = {
+    {"api",
+     [](ngx_conf_t * /*cf*/, LocationConf &conf, std::string_view value) -> const char * {
+         conf.dashboard_api = value;
+         return is_path_of_api(value) ? nullptr
+                                      : "the path of a location with redis_rate_limit_api: / at "
+                                        "both ends, and A-Za-z0-9._~%/- between them";
+     }},
+};
+
 } // namespace
 
 char *set_metrics(ngx_conf_t *cf, ngx_command_t * /*command*/, void * /*conf*/) noexcept {
@@ -39,8 +63,15 @@ char *set_metrics(ngx_conf_t *cf, ngx_command_t * /*command*/, void * /*conf*/) 
     return set_content_handler(cf, directive, format == "json" ? json_handler : prometheus_handler);
 }
 
-char *set_dashboard(ngx_conf_t *cf, ngx_command_t * /*command*/, void * /*conf*/) noexcept {
+char *set_dashboard(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
     constexpr const char *directive = "redis_rate_limit_dashboard";
+    auto &location_conf = *static_cast<LocationConf *>(conf);
+    location_conf.dashboard_api = "";
+    char *result = set_parameters<LocationConf>(cf, directive, dashboard_parameters,
+                                                words_of(cf).subspan(1), location_conf);
+    if (result != NGX_CONF_OK) {
+        return result;
+    }
     ngx_http_core_loc_conf_t &core = core_location_conf(cf);
     bool is_prefix = !core.exact_match && !core.named && !core.noname;
 #if (NGX_PCRE)
