@@ -43,6 +43,7 @@ void *create_location_conf(ngx_conf_t *cf) noexcept {
                                      .status = NGX_CONF_UNSET_UINT,
                                      .log_level = NGX_CONF_UNSET_UINT,
                                      .headers = NGX_CONF_UNSET_UINT,
+                                     .api = ApiAccess::none,
                                      .dashboard_api = std::nullopt};
 }
 

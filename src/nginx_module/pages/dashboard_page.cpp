@@ -126,7 +126,7 @@ ngx_int_t send_page(ngx_http_request_t *r) {
         chain[i] = {.buf = &buffers[i], .next = next};
         next = &chain[i];
     }
-    return send_content(r, "text/html; charset=utf-8", *next);
+    return send_content(r, NGX_HTTP_OK, "text/html; charset=utf-8", *next);
 }
 
 } // namespace
