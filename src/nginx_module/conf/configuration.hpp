@@ -161,9 +161,9 @@ struct LocationConf {
     ngx_uint_t status;
     ngx_uint_t log_level;
     ngx_uint_t headers; // bits of HeaderFamily
+    ApiAccess api;      // is not inherited, as content handlers are not
     /// The path of the API that the location's dashboard asks. Empty: it asks none.
     std::optional<std::string_view> dashboard_api;
-    ApiAccess api;      // is not inherited, as content handlers are not
 
     bool is_dry_run(const RuleConf &rule) const { return dry_run == 1 || rule.dry_run; }
 };
