@@ -50,12 +50,6 @@ sub obeyed ($hosts, $key, $expected, $what) {
 my $ordinary = qr/^200 100000 redis$/;
 my $banned   = qr/^429 /;
 
-# The connections over which hosts follow a Redis: each asks for the head all the time.
-sub followers ($redis) {
-    my @clients = map { +{ map { split /=/, $_, 2 } split ' ' } } split /\n/, $redis->client->client('list');
-    return grep { $_->{cmd} =~ /^(?:get|time|hset)$/ && $_->{db} == 0 } @clients;
-}
-
 # The worker at the other end of a connection from this host.
 sub worker_of ($nginx, $client) {
     my ($port) = $client->{addr} =~ /:(\d+)$/;
@@ -66,7 +60,7 @@ sub worker_of ($nginx, $client) {
 }
 
 sub follower_of ($nginx, $redis) {
-    return wait_until(sub { first { defined } map { worker_of($nginx, $_) } followers($redis) });
+    return wait_until(sub { first { defined } map { worker_of($nginx, $_) } $redis->followers });
 }
 
 # Commands that Redis runs, from now on: returns code that gives those so far.
@@ -145,7 +139,7 @@ subtest 'what it costs' => sub {
     $store->put_all(map { { zone => 'z', key => "many$_", limit => $_ } } 1 .. 1200);
     my @hosts = map { start_host($redis->address, workers => 3) } 1, 2;
     obeyed(\@hosts, 'many1200', qr/^200 1200 redis/, 'all are known');
-    ok(wait_until(sub { followers($redis) == 2 }), 'one worker of each host asks');
+    ok(wait_until(sub { $redis->followers == 2 }), 'one worker of each host asks');
     my $commands = watch($redis);
     my $records  = sub { sum_of(map { scalar(() = / "KR? z /g) } grep { / lua\] "HMGET" /i } $commands->()) };
     my $polls    = sub { scalar grep { /"GET" "rl:\{live}:head"/i && !/ lua\]/ } $commands->() };
@@ -157,7 +151,7 @@ subtest 'what it costs' => sub {
     obeyed(\@hosts, 'many600', qr/^200 6000 redis/, 'a change');
     is($records->(), 2, 'is one record for each host');
     $_->stop for @hosts;
-    ok(wait_until(sub { followers($redis) == 0 }), 'no connection is left');
+    ok(wait_until(sub { $redis->followers == 0 }), 'no connection is left');
 };
 
 sub sum_of (@numbers) {
@@ -212,13 +206,13 @@ subtest 'the worker that asks' => sub {
     freeze($first);
     $store->put(zone => 'z', key => 'k', ban => 1);
     ok(wait_until(sub { told($host, 'k') =~ $banned }, $soon), 'is frozen: another one asks');
-    my $second = wait_until(sub { first { $_ != $first } grep { defined } map { worker_of($host, $_) } followers($redis) });
+    my $second = wait_until(sub { first { $_ != $first } grep { defined } map { worker_of($host, $_) } $redis->followers });
     ok($second, 'which is the other one');
     $store->remove(zone => 'z', key => 'before');
     ok(wait_until(sub { told($host, 'before') =~ $ordinary }, $soon), 'and knows what the first one knew');
     kill CONT => $first;
     obeyed([$host], $_->@*, 'the first one goes on, and changes nothing') for ['k', $banned], ['before', $ordinary];
-    ok(wait_until(sub { followers($redis) == 1 }, 15), 'its connection is closed');
+    ok(wait_until(sub { $redis->followers == 1 }, 15), 'its connection is closed');
 
     kill KILL => $second;
     $store->put(zone => 'z', key => 'l', ban => 1);
@@ -265,7 +259,7 @@ END
     ok(wait_until(sub { $host->access_log !~ /long/ && $host->accepts }), 'a long response');
     kill HUP => $host->pid;
     ok(wait_until(sub { $host->leaving_workers }), 'the old worker is leaving');
-    my $new = wait_until(sub { my @now = grep { defined } map { worker_of($host, $_) } followers($redis); @now == 1 && $now[0] != $old && $now[0] });
+    my $new = wait_until(sub { my @now = grep { defined } map { worker_of($host, $_) } $redis->followers; @now == 1 && $now[0] != $old && $now[0] });
     ok($new, 'the new one asks');
     $store->put(zone => 'z', key => 'k', ban => 1);
     ok(wait_until(sub { $host->get('/?key=k')->{status} == 429 }, $soon), 'and obeys');
