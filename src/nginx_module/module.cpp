@@ -38,6 +38,8 @@ ngx_command_t commands[] = {
      set_metrics, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("redis_rate_limit_dashboard"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS, set_dashboard,
      NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("redis_rate_limit_api"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS | NGX_CONF_TAKE1,
+     set_api, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     ngx_null_command,
 };
 

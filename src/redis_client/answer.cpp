@@ -94,6 +94,20 @@ AnswerState read_answer(std::string_view answer, std::span<Charge> charges) {
     return AnswerState::good;
 }
 
+std::optional<rate_limit::Verdict> read_peek_answer(std::string_view answer,
+                                                    const rate_limit::Quota &quota) {
+    std::array<int64_t, rate_limit::longest_reply> numbers;
+    const rate_limit::RuleReply reply(numbers.data(), rate_limit::reply_length(quota.algorithm));
+    if (answer.size() != (1 + reply.size()) * number_size) {
+        return std::nullopt;
+    }
+    take_number(answer); // the time
+    for (size_t i = 0; i < reply.size(); ++i) {
+        numbers[i] = take_number(answer);
+    }
+    return rate_limit::verdict_of_reply(quota, reply, false);
+}
+
 bool is_error_of_keys(std::string_view error) {
     constexpr std::string_view script = "user_script:";
     for (size_t at = error.find(script); at != std::string_view::npos;

@@ -42,7 +42,8 @@ void *create_location_conf(ngx_conf_t *cf) noexcept {
                                      .dry_run = NGX_CONF_UNSET,
                                      .status = NGX_CONF_UNSET_UINT,
                                      .log_level = NGX_CONF_UNSET_UINT,
-                                     .headers = NGX_CONF_UNSET_UINT};
+                                     .headers = NGX_CONF_UNSET_UINT,
+                                     .api = ApiAccess::none};
 }
 
 char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept {

@@ -98,7 +98,7 @@ ngx_int_t send_page(ngx_http_request_t *r) {
         buffers[i].memory = 1;
         chain[i] = {.buf = &buffers[i], .next = i + 1 < chain.size() ? &chain[i + 1] : nullptr};
     }
-    return send_content(r, "text/html; charset=utf-8", chain.front());
+    return send_content(r, NGX_HTTP_OK, "text/html; charset=utf-8", chain.front());
 }
 
 } // namespace

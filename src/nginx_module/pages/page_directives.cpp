@@ -1,8 +1,13 @@
 #include "page_directives.hpp"
 
+#include "../conf/configuration.hpp"
 #include "../conf/parameters.hpp"
+#include "api_page.hpp"
 #include "dashboard_page.hpp"
 #include "metrics_page.hpp"
+
+#include <algorithm>
+#include <iterator>
 
 namespace nginx_module {
 
@@ -16,15 +21,33 @@ ngx_http_core_loc_conf_t &core_location_conf(ngx_conf_t *cf) {
 /// Sets the location's content handler. Refuses a second one of this module in the same location.
 char *set_content_handler(ngx_conf_t *cf, const char *directive, ngx_http_handler_pt handler) {
     ngx_http_handler_pt &place = core_location_conf(cf).handler;
-    if (place == prometheus_handler || place == json_handler || place == dashboard_handler) {
+    constexpr ngx_http_handler_pt ours[] = {prometheus_handler, json_handler, dashboard_handler,
+                                            api_handler};
+    if (std::ranges::find(ours, place) != std::end(ours)) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "%s: a location serves one thing, expected a single line of "
-                           "redis_rate_limit_metrics or redis_rate_limit_dashboard",
+                           "redis_rate_limit_metrics, redis_rate_limit_dashboard or "
+                           "redis_rate_limit_api",
                            directive);
         return static_cast<char *>(NGX_CONF_ERROR);
     }
     place = handler;
     return NGX_CONF_OK;
+}
+
+/// Does the same for a handler of all that is below the location. Refuses a location that is no
+/// prefix which ends in a slash.
+char *set_prefix_handler(ngx_conf_t *cf, const char *directive, ngx_http_handler_pt handler) {
+    ngx_http_core_loc_conf_t &core = core_location_conf(cf);
+    bool is_prefix = !core.exact_match && !core.named && !core.noname;
+#if (NGX_PCRE)
+    is_prefix = is_prefix && core.regex == nullptr;
+#endif
+    if (!is_prefix || !view(core.name).ends_with('/')) {
+        return refuse(cf, directive, "location", view(core.name), "a prefix that ends in /");
+    }
+    core.auto_redirect = 1; // nginx redirects the prefix without its slash
+    return set_content_handler(cf, directive, handler);
 }
 
 } // namespace
@@ -39,19 +62,20 @@ char *set_metrics(ngx_conf_t *cf, ngx_command_t * /*command*/, void * /*conf*/) 
     return set_content_handler(cf, directive, format == "json" ? json_handler : prometheus_handler);
 }
 
-char *set_dashboard(ngx_conf_t *cf, ngx_command_t * /*command*/, void * /*conf*/) noexcept {
-    constexpr const char *directive = "redis_rate_limit_dashboard";
-    ngx_http_core_loc_conf_t &core = core_location_conf(cf);
-    bool is_prefix = !core.exact_match && !core.named && !core.noname;
-#if (NGX_PCRE)
-    is_prefix = is_prefix && core.regex == nullptr;
-#endif
-    if (!is_prefix || !view(core.name).ends_with('/')) {
-        return refuse(cf, directive, "location", view(core.name), "a prefix that ends in /");
+char *set_api(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
+    constexpr const char *directive = "redis_rate_limit_api";
+    const auto words = words_of(cf);
+    if (words.size() > 1 && view(words[1]) != "write") {
+        return refuse(cf, directive, "parameter", view(words[1]), "write or nothing");
     }
-    core.auto_redirect = 1; // nginx redirects the prefix without its slash
+    static_cast<LocationConf *>(conf)->api = words.size() > 1 ? ApiAccess::write : ApiAccess::read;
+    prepare_api();
+    return set_prefix_handler(cf, directive, api_handler);
+}
+
+char *set_dashboard(ngx_conf_t *cf, ngx_command_t * /*command*/, void * /*conf*/) noexcept {
     prepare_dashboard();
-    return set_content_handler(cf, directive, dashboard_handler);
+    return set_prefix_handler(cf, "redis_rate_limit_dashboard", dashboard_handler);
 }
 
 } // namespace nginx_module
