@@ -1,5 +1,6 @@
 #include "override_json.hpp"
 
+#include "algorithm.hpp"
 #include "url_text.hpp"
 
 #include <rapidjson/reader.h>

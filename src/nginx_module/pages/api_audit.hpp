@@ -13,7 +13,7 @@ namespace nginx_module {
 std::string_view author_of(ngx_http_request_t *r);
 
 /// Logs a write at the level `notice`. `what` is what was to be done, and `outcome` stands behind
-/// it. Both are valid UTF-8; what cannot be printed is escaped.
+/// it. Both may have any bytes, and are cut at 512.
 void log_write(const ApiRequest &request, std::string_view what, std::string_view outcome);
 
 } // namespace nginx_module

@@ -233,7 +233,7 @@ class ResetKey final : public ApiOperation {
         return command;
     }
 
-    const redis_client::LiveStore &store() const { return request.backend().live_store(); }
+    const redis_client::LiveStore &store() const { return request.live_store(); }
 
     std::string_view author_;
     Stage stage_ = Stage::begin;

@@ -288,33 +288,30 @@ class ShowKey final : public ApiOperation {
     }
 
     /// Whether this host denies without asking Redis, whichever shard it looks at.
-    bool is_denied_here(const RuleState &state) const {
+    static bool is_denied_here(const RuleState &state) {
         const microseconds now = precise_now();
         return !state.counters.empty() &&
                std::ranges::all_of(state.counters, [&](const PeekCounter &counter) {
-                   return with_applied_rule(state, counter, [now](const AppliedRule &applied) {
-                       return known_denial(applied, now).has_value();
-                   });
+                   redis_client::Charge charge;
+                   return known_denial(as_applied(state, counter, charge), now).has_value();
                });
     }
 
     /// Returns how many units this host has leased and not used. Rules with shards have no leases.
-    uint64_t units_leased_here(const RuleState &state) const {
+    static uint64_t units_leased_here(const RuleState &state) {
         if (!state.rule->may_lease() || state.counters.size() != 1) {
             return 0;
         }
-        return with_applied_rule(state, state.counters[0], [](const AppliedRule &applied) {
-            const auto account = applied.rule->zone->memory.lease_book().find(
-                identity_of(applied, static_cast<uint64_t>(applied.lease.time.count())));
-            return account ? account->holding(boot_now()).units : uint64_t{0};
-        });
+        redis_client::Charge charge;
+        const AppliedRule applied = as_applied(state, state.counters[0], charge);
+        const auto account = state.rule->zone->memory.lease_book().find(
+            identity_of(applied, static_cast<uint64_t>(applied.lease.time.count())));
+        return account ? account->holding(boot_now()).units : 0;
     }
 
-    /// Calls back with the rule as it would be applied to a request of this client.
-    template <typename Callback>
-    auto with_applied_rule(const RuleState &state, const PeekCounter &counter,
-                           const Callback &callback) const {
-        redis_client::Charge charge;
+    /// Returns the rule as it would be applied to a request of this client.
+    static AppliedRule as_applied(const RuleState &state, const PeekCounter &counter,
+                                  redis_client::Charge &charge) {
         charge.quota = counter.quota;
         charge.redis_key = counter.redis_key;
         AppliedRule applied;
@@ -322,10 +319,10 @@ class ShowKey final : public ApiOperation {
         applied.quota = *state.quota;
         applied.charge = &charge;
         applied.lease.time = rate_limit::lease_time(*state.quota, state.rule->rule.lease);
-        return callback(applied);
+        return applied;
     }
 
-    const redis_client::LiveStore &store() const { return request.backend().live_store(); }
+    const redis_client::LiveStore &store() const { return request.live_store(); }
 
     Stage stage_ = Stage::begin;
     LookUp look_up_;

@@ -105,7 +105,7 @@ std::string_view summary_of(ngx_pool_t *pool, const OverrideDraft &draft) {
         text << " until deleted";
     }
     if (!draft.note.empty()) {
-        text << ", note '" << rate_limit::Readable{draft.note, 256} << "'";
+        text << ", note '" << draft.note << "'";
     }
     return describe(pool, std::string_view(buffer.data(), text.size()));
 }
@@ -119,7 +119,7 @@ class WriteOverride : public ApiOperation {
     }
     ~WriteOverride() = default;
 
-    const redis_client::LiveStore &store() const { return request.backend().live_store(); }
+    const redis_client::LiveStore &store() const { return request.live_store(); }
     std::string_view author() const { return author_; }
     const redis_client::LiveWritten &written() const { return *command_.written; }
 

@@ -21,7 +21,7 @@ class ListOverrides final : public ApiOperation {
   public:
     ListOverrides(ApiRequest &a_request, uint64_t cursor)
         : ApiOperation(a_request), command_(*this), cursor_(cursor) {
-        command_.hash_slot = request.backend().live_store().hash_slot();
+        command_.hash_slot = request.live_store().hash_slot();
     }
 
   private:
@@ -30,7 +30,7 @@ class ListOverrides final : public ApiOperation {
     struct Command final : ApiCommand {
         explicit Command(ListOverrides &an_owner) : owner(an_owner) {}
         bool write(redis_client::ByteQueue &out) const override {
-            return owner.request.backend().live_store().write_changes_query(
+            return owner.request.live_store().write_changes_query(
                 out, owner.cursor_, owner.request.zone->name);
         }
         bool read(redis_client::ReplyView reply) override { return owner.read_page(reply); }

@@ -1,5 +1,6 @@
 #include "api_page.hpp"
 
+#include "../../rate_limit/url_text.hpp"
 #include "../../redis_client/peek.hpp"
 #include "../util.hpp"
 #include "api_actions.hpp"
