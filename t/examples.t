@@ -58,11 +58,12 @@ subtest 'the first configuration' => sub {
 # A page of another site can make its own name lead to this host, and a browser then lets it read what
 # is answered.
 subtest 'servers for operators' => sub {
-    my @examples = grep { $_->{text} =~ /redis_rate_limit_(?:metrics|dashboard)/ } map { examples_of($_) } $readme, glob 'docs/*.md';
+    my @examples = grep { $_->{text} =~ /127\.0\.0\.1:9145/ } map { examples_of($_) } $readme, glob 'docs/*.md';
     cmp_ok(scalar @examples, '>=', 3, 'there are some');
     for my $example (@examples) {
         my $nginx  = start_nginx(change($example->{text}, '127.0.0.1:9145', '127.0.0.1:%PORT%'));
-        my $path   = (grep { index($example->{text}, "$_ ") >= 0 } '/metrics', '/limits/')[0];
+        my ($path) = grep { index($example->{text}, "location $_ ") >= 0 || index($example->{text}, "location = $_ ") >= 0 } '/metrics', '/limits/', '/limits/api/';
+        $path .= 'zones' if $path eq '/limits/api/';
         my $status = sub ($host) { RateLimit::Client->new($nginx)->send("GET $path HTTP/1.1\r\nHost: $host\r\n\r\n")->response->{status} };
         my $port   = $nginx->port;
         is($status->($_), 200, "$example->{place}: tells who asks for $_") for "127.0.0.1:$port", "localhost:$port";
