@@ -50,17 +50,17 @@ sub obeyed ($hosts, $key, $expected, $what) {
 my $ordinary = qr/^200 100000 redis$/;
 my $banned   = qr/^429 /;
 
-# The worker at the other end of a connection from this host.
-sub worker_of ($nginx, $client) {
+# The worker at the other end of a connection. Other connections may have the same port at one end.
+sub worker_of ($nginx, $redis, $client) {
     my ($port) = $client->{addr} =~ /:(\d+)$/;
-    my $hex    = sprintf ':%04X', $port;
-    my ($line) = grep { (split)[1] =~ /$hex$/ } split /\n/, RateLimit::Nginx::slurp('/proc/net/tcp');
+    my $ends   = sprintf '\w+:%04X \w+:%04X 01', $port, $redis->conf->{port};
+    my ($line) = grep { / $ends / } split /\n/, RateLimit::Nginx::slurp('/proc/net/tcp');
     my $inode  = $line ? (split ' ', $line)[9] : return;
     return first { grep { (readlink // '') eq "socket:[$inode]" } glob "/proc/$_/fd/*" } $nginx->workers;
 }
 
 sub follower_of ($nginx, $redis) {
-    return wait_until(sub { first { defined } map { worker_of($nginx, $_) } $redis->followers });
+    return wait_until(sub { first { defined } map { worker_of($nginx, $redis, $_) } $redis->followers });
 }
 
 # Commands that Redis runs, from now on: returns code that gives those so far.
@@ -206,7 +206,7 @@ subtest 'the worker that asks' => sub {
     freeze($first);
     $store->put(zone => 'z', key => 'k', ban => 1);
     ok(wait_until(sub { told($host, 'k') =~ $banned }, $soon), 'is frozen: another one asks');
-    my $second = wait_until(sub { first { $_ != $first } grep { defined } map { worker_of($host, $_) } $redis->followers });
+    my $second = wait_until(sub { first { $_ != $first } grep { defined } map { worker_of($host, $redis, $_) } $redis->followers });
     ok($second, 'which is the other one');
     $store->remove(zone => 'z', key => 'before');
     ok(wait_until(sub { told($host, 'before') =~ $ordinary }, $soon), 'and knows what the first one knew');
@@ -259,7 +259,7 @@ END
     ok(wait_until(sub { $host->access_log !~ /long/ && $host->accepts }), 'a long response');
     kill HUP => $host->pid;
     ok(wait_until(sub { $host->leaving_workers }), 'the old worker is leaving');
-    my $new = wait_until(sub { my @now = grep { defined } map { worker_of($host, $_) } $redis->followers; @now == 1 && $now[0] != $old && $now[0] });
+    my $new = wait_until(sub { my @now = grep { defined } map { worker_of($host, $redis, $_) } $redis->followers; @now == 1 && $now[0] != $old && $now[0] });
     ok($new, 'the new one asks');
     $store->put(zone => 'z', key => 'k', ban => 1);
     ok(wait_until(sub { $host->get('/?key=k')->{status} == 429 }, $soon), 'and obeys');

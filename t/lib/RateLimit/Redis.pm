@@ -96,7 +96,8 @@ sub states ($self, $key) {
 
 # Lines of CLIENT LIST as hashes, of connections whose last command was such a one.
 sub clients_that ($self, $commands) {
-    my @clients = map { +{ map { split /=/, $_, 2 } split ' ' } } split /\n/, $self->_redis->client('list');
+    my $client  = $self->conf->{requirepass} ? $self->client : $self->_redis;
+    my @clients = map { +{ map { split /=/, $_, 2 } split ' ' } } split /\n/, $client->client('list');
     return grep { $_->{cmd} =~ /^(?:$commands)/ } @clients;
 }
 

@@ -82,15 +82,17 @@ sub turn ($relay) {
 
 sub accept_pair ($relay) {
     my $client = $relay->{listener}->accept or return;
-    my $server = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $relay->{to}) or return;
-    setsockopt $_, IPPROTO_TCP, TCP_NODELAY, 1 for $client, $server;
-    my $pair = { client => $client, server => $server, held => '', replied => 0 };
-    $relay->{pairs}{$_} = $pair for $client, $server;
-    $relay->{select}->add($client, $server);
+    my $server = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $relay->{to});
+    my $pair   = { client => $client, server => $server, held => '', replied => 0 };
+    for (grep { defined } $client, $server) {
+        setsockopt $_, IPPROTO_TCP, TCP_NODELAY, 1;
+        $relay->{pairs}{$_} = $pair;
+        $relay->{select}->add($_);
+    }
 }
 
 sub close_pair ($relay, $pair) {
-    for my $socket ($pair->@{qw(client server)}) {
+    for my $socket (grep { defined } $pair->@{qw(client server)}) {
         $relay->{select}->remove($socket);
         delete $relay->{pairs}{$socket};
         close $socket;
@@ -104,6 +106,7 @@ sub pass ($relay, $pair, $from) {
         $pair->{is_control} = $from == $pair->{client} && is_control($bytes);
         ++$relay->{accepted} if !$pair->{is_control};
     }
+    return close_pair($relay, $pair) if !$pair->{server}; # nobody is there
     return write_all($from == $pair->{client} ? $pair->{server} : $pair->{client}, $bytes) if $pair->{is_control};
     if ($from == $pair->{client}) {
         ++$relay->{reads};
