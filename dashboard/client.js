@@ -95,5 +95,6 @@ function lookAt(key) {
   byId('client').hidden = true;
   lookUpMessage.show('');
   clientMessage.show('');
+  clientForm.clear();
   if (key !== undefined) showInForm(key);
 }

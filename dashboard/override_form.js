@@ -12,6 +12,7 @@ class OverrideForm {
   // `kinds` are what it can do: [value, label]. `submit` takes a rule's name, or null for all rules,
   // and the body of the API's request.
   constructor(form, { kinds, isOfRule, submit }) {
+    this.form = form;
     this.isOfRule = isOfRule;
     this.rule = element('select');
     this.kind = element('select');
@@ -32,7 +33,6 @@ class OverrideForm {
     this.fields.note.className = 'wide';
     offer(this.kind, kinds);
     offer(this.unit, units.map(([length, label]) => [String(length), label]));
-    this.unit.value = '3600';
     this.unit.setAttribute('aria-label', 'Unit of the time');
     form.append(element('fieldset', { class: 'writes fields' }, ...Object.values(this.fields), this.button));
     form.addEventListener('input', () => this.showFields());
@@ -41,7 +41,7 @@ class OverrideForm {
       submit(this.rule.value || null, this.body());
     });
     this.rules = {};
-    this.showFields();
+    this.clear();
   }
 
   // Which rules there are, as GET zones has them.
@@ -78,6 +78,13 @@ class OverrideForm {
     if (!this.time.disabled) body.expires_in = this.time.valueAsNumber * Number(this.unit.value);
     if (this.note.value !== '') body.note = this.note.value;
     return body;
+  }
+
+  // As it was at first.
+  clear() {
+    this.form.reset();
+    this.unit.value = '3600';
+    this.showFields();
   }
 
   // Shows what an override says, to be changed.

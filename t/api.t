@@ -57,8 +57,11 @@ sub statuses ($host, $path, $key, $count) { return $host->statuses("/$path?key=$
 sub policies ($host, $path, $key) { return $host->get("/$path?key=$key")->{headers}{'ratelimit-policy'} }
 
 subtest 'GET zones' => sub {
-    my $zones = api($here, 'GET zones')->{json}{zones};
+    my $answer = api($here, 'GET zones')->{json};
+    my $zones  = $answer->{zones};
+    ok($answer->{write}, 'whether the API writes');
     is_deeply([ sort keys %$zones ], [qw(hash off z)], 'all zones');
+    is(join(' ', map { $zones->{$_}{show_keys} } sort keys %$zones), 'hash off on', 'whether they show keys');
     is($zones->{z}{backend}, 'default', 'with their backends');
     my $told = $zones->{z}{rules};
     is_deeply([ sort keys %$told ], [ sort 'z/60s', qw(bucket sharded varied trial busy flight) ], 'and rules');

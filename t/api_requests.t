@@ -64,7 +64,9 @@ subtest 'methods' => sub {
 
 subtest 'a location without write' => sub {
     my $readers = RateLimit::Nginx->start_new("$rules server { listen %PORT%; $server location /api/ { redis_rate_limit_api; } }");
-    is(api($readers, 'GET zones')->{status}, 200, 'tells');
+    my $zones = api($readers, 'GET zones');
+    is($zones->{status}, 200, 'tells');
+    is($zones->{json}{write}, JSON::PP::false, 'and says that it does not write');
     for my $request ('DELETE key', 'PUT override', 'DELETE override', 'PUT rule', 'DELETE rule', 'PUT zones') {
         my $response = api($readers, $request);
         is("$response->{status} $response->{headers}{allow}", '405 GET, HEAD', $request);

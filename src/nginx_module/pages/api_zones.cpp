@@ -33,9 +33,22 @@ void write_rule(JsonWriter &json, const MainConf &conf, const RuleConf &rule) {
     json.end_object();
 }
 
+std::string_view to_string(ShowKeys show_keys) {
+    switch (show_keys) {
+    case ShowKeys::on:
+        return "on";
+    case ShowKeys::hash:
+        return "hash";
+    case ShowKeys::off:
+        break;
+    }
+    return "off";
+}
+
 void write_zone(JsonWriter &json, const MainConf &conf, const ZoneConf &zone) {
     json.begin_object();
     json.member("backend", std::string_view(zone.backend->name));
+    json.member("show_keys", to_string(zone.show_keys));
     json.member("overrides", zone.memory.live_limits().count());
     json.name("rules");
     json.begin_object();
@@ -53,6 +66,7 @@ ngx_int_t list_zones(ApiRequest &request) {
     const MainConf &conf = main_conf_of(request.r);
     JsonWriter json(request.r->pool);
     json.begin_object();
+    json.member("write", location_conf(request.r).api == ApiAccess::write);
     json.name("zones");
     json.begin_object();
     for (const auto &zone : conf.zones) {
