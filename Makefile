@@ -136,9 +136,10 @@ bench:
 	tools/install-packages bench
 	$(MAKE) all $(EMPTY_SCRIPT)/$(MODULE)
 	cmake -S . -B build/cmake
-	cmake --build build/cmake --parallel $$(nproc) --target print_script
+	cmake --build build/cmake --parallel $$(nproc) --target print_script paced_client
 	@mkdir -p build/bench
 	perl t/bench/requests.pl
+	perl t/bench/leases.pl
 	perl t/bench/scripts.pl >build/bench/scripts.md
 	perl t/bench/report.pl
 
