@@ -32,7 +32,7 @@ help:
 	@echo 'make test-arm64 runs the unit tests, built for arm64, by qemu'
 	@echo 'make fuzz       runs each fuzz target for SECONDS=$(SECONDS)'
 	@echo 'make simulate-leases'
-	@echo '                what hosts with leases grant of what a rule allows, in many cases (ROWS=docs: those of docs/leases.md)'
+	@echo '                what hosts with leases grant of what a rule allows, in many cases (GROUP=docs: those of docs/leases.md)'
 	@echo 'make soak       faults of all kinds under load for MINUTES=$(MINUTES), by chance from SEED=$(SEED)'
 	@echo 'make mutants    puts MUTANTS=$(MUTANTS) small mistakes into the code by chance from SEED=$(SEED), tells which no test'
 	@echo '                notices (FILES= some sources, CHANGE= a commit: only lines changed since, TESTS= some of t/)'
@@ -118,7 +118,7 @@ simulate-leases:
 	tools/install-packages test
 	cmake -S . -B build/simulation -D SANITIZE=OFF -D CMAKE_BUILD_TYPE=Release
 	cmake --build build/simulation --parallel $$(nproc) --target simulate_leases
-	perl t/simulation/run.pl build/simulation/simulate_leases $(ROWS)
+	perl t/simulation/run.pl build/simulation/simulate_leases '$(GROUP)'
 
 soak:
 	tools/install-packages test
@@ -136,9 +136,10 @@ bench:
 	tools/install-packages bench
 	$(MAKE) all $(EMPTY_SCRIPT)/$(MODULE)
 	cmake -S . -B build/cmake
-	cmake --build build/cmake --parallel $$(nproc) --target print_script
+	cmake --build build/cmake --parallel $$(nproc) --target print_script paced_client
 	@mkdir -p build/bench
 	perl t/bench/requests.pl
+	perl t/bench/leases.pl
 	perl t/bench/scripts.pl >build/bench/scripts.md
 	perl t/bench/report.pl
 

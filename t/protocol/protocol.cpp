@@ -156,20 +156,21 @@ class NextSteps {
                            .usable_for = leased.usable_for};
         const Time asked = has(Flaw::end_from_reply) ? Time{0} : fetch.time;
         fetch.stage = Stage::answered;
-        fetch.time = end_of_lease(asked, leased.usable_for);
+        fetch.time = end_of_lease(asked, longest, leased.usable_for);
         fetch.units = units;
         fetch.receipt = leased.receipt;
         add(step, world);
     }
 
     /// In how many ticks the host's clock says that the lease has ended.
-    Time end_of_lease(Time asked, Time usable_for) const {
+    Time end_of_lease(Time asked, Time longest, Time usable_for) const {
         const microseconds length = has(Flaw::slow_clock) ? tick / 2 : slow_tick;
-        microseconds end =
-            rate_limit::end_of_lease({.lease_time{}, .asked = asked * length, .claimed_until{}},
-                                     {.units = 0, .usable_for = usable_for * tick, .receipt = 0});
+        const rate_limit::LeaseClaim claim{
+            .lease_time = longest * tick, .asked = asked * length, .claimed_until{}};
+        microseconds end = rate_limit::end_of_lease(
+            claim, {.units = 0, .usable_for = usable_for * tick, .receipt = 0});
         if (has(Flaw::no_drift)) {
-            end = asked * length + usable_for * tick;
+            end = claim.asked + usable_for * tick;
         }
         const auto ticks = std::max(end, microseconds(0)) / length;
         return static_cast<Time>(ticks * length < end ? ticks + 1 : ticks);

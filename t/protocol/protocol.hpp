@@ -11,6 +11,9 @@
 //   another rule denies, or it is lost, with its worker or because the clock, read afterwards, says
 //   that the lease has ended.
 //
+// That a key expires is no step. It does when nothing of its state counts any more, and returns of
+// an earlier key change nothing: see RefundTest.OfAKeyThatHasGoneMeanwhileChangesNothing.
+//
 // Messages take any time, overtake each other, and get lost. A host may crash at any time, and is
 // there again at once, with an empty book. Its clock is the slowest one that the design allows: a
 // faster one ends a lease earlier, and a host need not use a lease up to its end.
