@@ -17,6 +17,7 @@ my $redis = RateLimit::Redis->start_new;
 my $doubled = join '', map { "map x \$a$_ { default '\${a${\($_ - 1)}}\${a${\($_ - 1)}}'; }\n" } 1 .. 16;
 my $nginx = RateLimit::Nginx->start_new(<<"END");
 redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }
+map_hash_bucket_size 512;
 map x \$a0 { default '0123456789abcdef'; }
 $doubled
 redis_rate_limit_zone \$arg_key zone=raw:1m;
@@ -25,7 +26,6 @@ redis_rate_limit_zone \$http_x_key zone=header:1m;
 redis_rate_limit_zone \$a16 zone=long:1m;
 redis_rate_limit_zone \$binary_remote_addr zone=address:1m;
 redis_rate_limit_zone \$redis_rate_limit_addr zone=network:1m;
-map_hash_bucket_size 512;
 set_real_ip_from 127.0.0.1;
 real_ip_header X-Real-IP;
 server {

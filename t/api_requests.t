@@ -237,8 +237,17 @@ subtest 'HTTP/2' => sub {
     my $url = "'" . $http2->url("/api/override$key") . "'";
     is($curl->("-X PUT --json '{\"limit\": 5}' $url"), 200, 'a body');
     is($curl->("-X PUT -H 'Content-Type: application/json' -T - $url </dev/null"), 400, 'an empty one');
-    is($curl->("-X PUT --json '" . ' ' x 4097 . "' $url"), 413, 'one that is too long');
-    is(qx{head -c 100000 /dev/zero | curl -s --http2-prior-knowledge -o /dev/null -w '%{http_code}' -X PUT -H 'Content-Type: application/json' -T - $url}, 413, 'and that says so only by its bytes');
+    # The stream ends before all of it is sent, which curl may take for an error.
+    my $nghttp = sub (@arguments) {
+        my ($status) = qx{nghttp -v -H ':method: PUT' -H 'Content-Type: application/json' @arguments $url} =~ /:status: (\d+)/;
+        return $status;
+    };
+    my $body = $http2->dir . '/body';
+    RateLimit::Nginx::write_file($body, ' ' x 4097);
+    is($nghttp->('-d', $body), 413, 'one that is too long');
+    is($nghttp->('--no-content-length', '-d', $body), 413, 'and that says so only by its bytes');
+    RateLimit::Nginx::write_file($body, '{"limit": 5}' . ' ' x 4000);
+    is($nghttp->('--no-content-length', '-d', $body), 200, 'one that is not');
     is($curl->("-X DELETE $url"), 200, 'no body');
     is($curl->('-I ' . $http2->url('/api/zones')), 200, 'HEAD');
     $http2->stop;

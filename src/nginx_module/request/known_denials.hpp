@@ -23,11 +23,6 @@ std::optional<rate_limit::Verdict> known_denial(const AppliedRule &applied,
 std::span<AppliedRule> find_denials(ngx_http_request_t *r, const AppliedRules &before,
                                     std::span<AppliedRule> rules, std::chrono::microseconds now);
 
-/// Returns the denial of the rule that is known, if it was asked for after the client was reset. The
-/// charge must have its Redis key and its quota, and `now` is precise_now().
-std::optional<rate_limit::Verdict> known_denial(const AppliedRule &applied,
-                                                std::chrono::microseconds now);
-
 /// Remembers the rule's verdict if it is a denial that may be cached. Times are of precise_now().
 void remember_denial(const AppliedRule &applied, const rate_limit::DenyCache::CheckTimes &times);
 
