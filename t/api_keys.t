@@ -40,29 +40,9 @@ server {
 }
 END
 
-# A client that is counted by `request`, which returns its headers, is the one that the query names.
-sub is_client ($what, $query, $request) {
-    subtest $what => sub {
-        my $limit = sub { $request->()->{'x-ratelimit-limit'} // 'none' };
-        is($limit->(), 3, 'a request');
-        my $state = api($nginx, "GET key$query")->{json};
-        my ($rule) = values $state->{rules}->%*;
-        is($rule->{remaining}, 2, 'is seen');
-        my $put = api($nginx, "PUT override$query", body => { limit => 9 })->{json};
-        is($put->{limit}, 9, 'an override');
-        ok(wait_until(sub { $limit->() == 9 }), 'holds');
-        my ($listed) = grep { ($_->{key_sha256} // $_->{key_encoded}) eq ($put->{key_sha256} // $put->{key_encoded}) }
-            api($nginx, "GET overrides?zone=$state->{zone}")->{json}{overrides}->@*;
-        my $again = "?zone=$state->{zone}&" . (defined $listed->{key_sha256} ? "key_sha256=$listed->{key_sha256}" : "key=$listed->{key_encoded}");
-        is(api($nginx, "GET key$again")->{json}{rules}{"$state->{zone}/60s"}{limit}, 9, 'what the list has goes back into a URL');
-        is_deeply(api($nginx, "DELETE override$again")->{json}, { deleted => 1 }, 'and names the override');
-        ok(wait_until(sub { $limit->() == 3 }), 'which ends');
-        is_deeply(api($nginx, "DELETE key$again")->{json}, { deleted => 1 }, 'and the counter');
-        my ($after) = values api($nginx, "GET key$query")->{json}{rules}->%*;
-        is($after->{remaining}, 3, 'which is gone');
-        return $state;
-    };
-}
+# Clients: what they are, the query that names them, and a request of theirs, which returns its headers.
+my @clients;
+sub is_client ($what, $query, $request) { push @clients, { what => $what, query => $query, request => $request } }
 
 # $uri has the bytes that the path's escapes stand for.
 sub by_path ($path) { return sub { RateLimit::Client->new($nginx)->send("GET $path HTTP/1.1\r\nHost: h\r\n\r\n")->response->{headers} } }
@@ -85,12 +65,31 @@ is_client('of 128 bytes', query(zone => 'raw', key => 'x' x 128), by_argument('x
 is_client('of 129 bytes', query(zone => 'raw', key => 'x' x 129), by_argument('x' x 129));
 is_client('by its digest', query(zone => 'raw', key_sha256 => uc sha256_hex('y' x 200)), by_argument('y' x 200));
 is_client('of 1 MB', query(zone => 'long', key_sha256 => sha256_hex('0123456789abcdef' x 65_536)), by_path('/long'));
-my $like_digest = "\x12" . '0' x 62;
 is_client('that reads like a digest', query(zone => 'header', key => "\xab" . 'c' x 62), by_header("\xab" . 'c' x 62));
 is_client('an address', query(zone => 'address', key => '203.0.113.7'), from('/address', '203.0.113.7'));
 is_client('one of IPv6', query(zone => 'address', key => '2001:db8::7'), from('/address', '2001:db8::7'));
 is_client('a whole one of a network', query(zone => 'network', key => '2001:db8:1:2:3::4'), from('/network', '2001:db8:1:2::5'));
 is_client('one mapped into IPv6', query(zone => 'network', key => '::ffff:203.0.113.9'), from('/network', '203.0.113.9'));
+
+sub limit_of ($client) { return $client->{request}->()->{'x-ratelimit-limit'} // 'none' }
+sub rule_of ($query) { return (values api($nginx, "GET key$query")->{json}{rules}->%*)[0] }
+sub for_each ($what, $condition) {
+    subtest $what => sub { ok($condition->($_), $_->{what}) for @clients };
+}
+
+for_each('a request of the client that a query names', sub ($client) { limit_of($client) == 3 && rule_of($client->{query})->{remaining} == 2 });
+for_each('gets an override', sub ($client) { ($client->{put} = api($nginx, "PUT override$client->{query}", body => { limit => 9 })->{json})->{limit} == 9 });
+for_each('which holds', sub ($client) { wait_until(sub { limit_of($client) == 9 }) });
+for_each('what the list has of it goes back into a URL', sub ($client) {
+    my ($zone, $sha256, $encoded) = $client->{put}->@{qw(zone key_sha256 key_encoded)};
+    my ($listed) = grep { ($_->{key_sha256} // $_->{key_encoded}) eq ($sha256 // $encoded) } api($nginx, "GET overrides?zone=$zone")->{json}{overrides}->@*;
+    $client->{listed} = "?zone=$zone&" . (defined $listed->{key_sha256} ? "key_sha256=$listed->{key_sha256}" : "key=$listed->{key_encoded}");
+    return rule_of($client->{listed})->{limit} == 9;
+});
+for_each('and names the override', sub ($client) { api($nginx, "DELETE override$client->{listed}")->{json}{deleted} == 1 });
+for_each('which ends', sub ($client) { wait_until(sub { limit_of($client) == 3 }) });
+for_each('and the counter', sub ($client) { api($nginx, "DELETE key$client->{listed}")->{json}{deleted} == 1 });
+for_each('which is gone', sub ($client) { rule_of($client->{query})->{remaining} == 3 });
 
 # nginx refuses %00 in a path, but a query may have it.
 subtest 'a null byte' => sub {

@@ -42,6 +42,7 @@ sub works ($nginx, $key) {
     is(api($nginx, 'PUT rule' . query(zone => 'z', rule => 'bucket'), body => { limit => 60, burst => 1 })->{json}{burst}, 1, 'PUT rule');
     ok(wait_until(sub { api($nginx, 'GET zones')->{json}{zones}{z}{rules}{bucket}{capacity} == 2 }), 'which holds');
     is_deeply(api($nginx, 'DELETE rule' . query(zone => 'z', rule => 'bucket'))->{json}, { deleted => 1 }, 'DELETE rule');
+    ok(wait_until(sub { api($nginx, 'GET zones')->{json}{zones}{z}{rules}{bucket}{capacity} == 6 }), 'which ends it');
     $nginx->get("/sharded?key=$key") for 1 .. 32;
     cmp_ok(api($nginx, 'GET key' . of($key))->{json}{rules}{sharded}{remaining}, '<', 20, 'shards are summed up');
     my $deleted = api($nginx, 'DELETE key' . of($key))->{json}{deleted};
@@ -54,21 +55,13 @@ subtest 'Sentinels' => sub {
     my $sentinels = RateLimit::Sentinels->start_new;
     my $nginx     = start("mode sentinel; sentinel_master limits; ${\$sentinels->servers}");
     works($nginx, 'k');
-    api($nginx, 'PUT override' . of('kept'), body => { limit => 2 });
-    my $master = $sentinels->master;
-    my $other  = (grep { $_ != $master } map { $sentinels->redis($_) } 0, 1)[0];
-    ok(wait_until(sub { $other->client->hget('rl:{live}:data', 'K z kept') }), 'the replica has what is written');
-    $master->kill_now;
-    ok(wait_until(sub { api($nginx, 'GET key' . of('kept'))->{status} == 200 }, 30), 'after a failover');
-    is(api($nginx, 'GET key' . of('kept'))->{json}{rules}{'z/60s'}{limit}, 2, 'overrides are still there');
-    is(api($nginx, 'PUT override' . of('kept'), body => { limit => 4 })->{status}, 200, 'and can be written');
     $nginx->stop;
 };
 
 subtest 'a cluster' => sub {
     my $cluster = RateLimit::Cluster->start_new(replicas => 0);
     my $nginx   = start("mode cluster; ${\$cluster->servers}");
-    works($nginx, "k$_") for 1 .. 3;
+    works($nginx, 'k'); # shards and the rules of the zone are on all masters
 
     # of each master one key
     my %key_of;
@@ -88,10 +81,8 @@ subtest 'a cluster' => sub {
 
     my ($down) = grep { $_ != $target } $cluster->masters;
     my $id     = $cluster->id_of($down);
-    my ($up)   = map { $key_of{$_} } grep { $_ ne $id } keys %key_of;
     limit_of($nginx, $_) for values %key_of;
     $down->kill_now;
-    ok(wait_until(sub { api($nginx, 'GET key' . of($up))->{status} == 502 || 1 }), 'a master is down');
     my $refused = api($nginx, 'DELETE key' . of($key_of{$id}));
     is($refused->{status}, 502, 'a client of it cannot be reset');
     like($refused->{json}{description}, qr/^not deleted: .*(?:sliding_log:60000|gcra:60000:bucket|fixed_window:60000:sharded)/, 'and is told what is still there');

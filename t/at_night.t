@@ -52,7 +52,7 @@ sub run_next ($heading) {
     my $of = $blocks{$heading};
     ++$at{$heading} while ($of->[ $at{$heading} //= 0 ] // die "nothing more in $heading")->[0] ne 'sh';
     my $command = $of->[ $at{$heading}++ ][1];
-    open my $said, '-|', 'bash', '-c', here("set -e; api=$api; $command") or die "bash: $!";
+    open my $said, '-|', 'bash', '-c', here("set -e; exec 2>/dev/null; api=$api; $command") or die "bash: $!";
     my $text = do { local $/; <$said> } // '';
     close $said;
     is($?, 0, $command =~ s/\n.*//sr);
