@@ -51,7 +51,7 @@ for my $page (glob '*.md docs/*.md') {
 }
 
 my ($index) = RateLimit::Nginx::slurp('README.md') =~ /^## Where to read on\n(.*)/ms;
-is(join(' ', sort $index =~ m{^\| \[(docs/\w+\.md)\]}mg), join(' ', glob 'docs/*.md'), 'the README has an index of all pages');
+is(join(' ', sort $index =~ m{^\| \[(docs/[\w-]+\.md)\]}mg), join(' ', glob 'docs/*.md'), 'the README has an index of all pages');
 
 # --- the version
 
