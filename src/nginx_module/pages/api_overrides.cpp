@@ -30,8 +30,8 @@ class ListOverrides final : public ApiOperation {
     struct Command final : ApiCommand {
         explicit Command(ListOverrides &an_owner) : owner(an_owner) {}
         bool write(redis_client::ByteQueue &out) const override {
-            return owner.request.live_store().write_changes_query(
-                out, owner.cursor_, owner.request.zone->name);
+            return owner.request.live_store().write_changes_query(out, owner.cursor_,
+                                                                  owner.request.zone->name);
         }
         bool read(redis_client::ReplyView reply) override { return owner.read_page(reply); }
         ListOverrides &owner;
