@@ -29,6 +29,7 @@ server {
     location /reading/api/ { redis_rate_limit_api; }
     location /without/ { redis_rate_limit_dashboard; }
     location /astray/ { redis_rate_limit_dashboard api=/nothing/here/; }
+    location /nothing/ { return 404; }
     location / {
         redis_rate_limit zone=clients algorithm=sliding_log limit=5 window=1h;
         redis_rate_limit zone=clients algorithm=gcra limit=100 window=1h burst=19 name=even;
