@@ -242,7 +242,7 @@ subtest 'HTTP/2' => sub {
         my ($status) = qx{nghttp -v -H ':method: PUT' -H 'Content-Type: application/json' @arguments $url} =~ /:status: (\d+)/;
         return $status;
     };
-    my $body = $http2->dir . '/body';
+    my $body = $http2->dir . '/request';
     RateLimit::Nginx::write_file($body, ' ' x 4097);
     is($nghttp->('-d', $body), 413, 'one that is too long');
     is($nghttp->('--no-content-length', '-d', $body), 413, 'and that says so only by its bytes');

@@ -328,4 +328,5 @@ subtest 'a phone' => sub {
     is_deeply([ grep { !m{^(?:\Q$site\E/|data:)} } $browser->requests ], [], 'no request to another host');
 };
 
+$nginx->stop;
 done_testing;

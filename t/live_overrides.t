@@ -13,6 +13,7 @@ use RateLimit::Metrics qw(metrics_of outcomes);
 use RateLimit::Nginx;
 use RateLimit::Processes;
 use RateLimit::Redis;
+use RateLimit::Wait qw(wait_until);
 use Test::More;
 
 my $redis = RateLimit::Redis->start_new;
