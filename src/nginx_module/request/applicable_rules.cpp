@@ -77,10 +77,9 @@ bool read_number(ngx_http_request_t *r, const RuleConf &rule, const GivenNumber 
     return true;
 }
 
-/// Evaluates the numbers of a rule. An empty variable exempts the request from the rule, whatever a
-/// client wrote into another variable.
-Evaluated evaluate_numbers(ngx_http_request_t *r, const RuleConf &rule,
-                           std::span<GivenNumber> numbers) {
+/// Evaluates the variables of a rule. An empty one exempts the request from the rule, whatever a
+/// client wrote into another one.
+Evaluated evaluate_variables(ngx_http_request_t *r, std::span<GivenNumber> numbers) {
     for (GivenNumber &one : numbers) {
         if (one.is_variable() && !evaluate_text(r, *one.variable, one.text)) {
             return Evaluated::no_memory;
@@ -89,10 +88,15 @@ Evaluated evaluate_numbers(ngx_http_request_t *r, const RuleConf &rule,
             return Evaluated::applies_not;
         }
     }
-    const bool are_read = std::ranges::all_of(numbers, [&](const GivenNumber &one) {
+    return Evaluated::applies;
+}
+
+/// Returns false if one of them is no such number; the log says so.
+bool read_numbers(ngx_http_request_t *r, const RuleConf &rule,
+                  std::span<const GivenNumber> numbers) {
+    return std::ranges::all_of(numbers, [&](const GivenNumber &one) {
         return (!one.of_override && one.variable == nullptr) || read_number(r, rule, one);
     });
-    return are_read ? Evaluated::applies : Evaluated::invalid;
 }
 
 /// Returns the largest burst with which the bucket fills within longest_refill.
@@ -105,7 +109,8 @@ uint64_t largest_burst(const rate_limit::Quota &quota, uint64_t given) {
 }
 
 /// Evaluates the rule's numbers. Those of the override, if it has any, stand for the configured
-/// ones. One for all rules of a key may have a burst, and cover rules that take none.
+/// ones. One for all rules of a key may have a burst, and cover rules that take none. For a ban the
+/// numbers do not matter, but whether the rule applies.
 Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule,
                          const rate_limit::Override &live, rate_limit::Quota &quota) {
     quota = rule.rule.quota;
@@ -116,9 +121,12 @@ Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule,
         {"burst", live_burst, rule.burst, rate_limit::largest_number, &burst},
         {"cost", {}, rule.cost, rate_limit::largest_cost(quota.algorithm), &quota.cost},
     };
-    const Evaluated all = evaluate_numbers(r, rule, numbers);
-    if (all != Evaluated::applies) {
-        return all;
+    const Evaluated variables = evaluate_variables(r, numbers);
+    if (variables != Evaluated::applies || live.action == rate_limit::Override::Action::ban) {
+        return variables;
+    }
+    if (!read_numbers(r, rule, numbers)) {
+        return Evaluated::invalid;
     }
     if (rule.burst != nullptr || live_burst) {
         quota.burst = burst;
@@ -146,7 +154,7 @@ rate_limit::Override find_override(const AppliedRule &applied) {
         .value_or(rate_limit::Override{});
 }
 
-/// Lets a ban decide. It is stricter than any numbers, and nobody evaluates these.
+/// Lets a ban decide. It is stricter than any numbers.
 void ban(AppliedRule &applied, const rate_limit::Override &live) {
     const microseconds now = applied.rule->zone->backend->memory.redis_now();
     const bool ends = live.expires_at.count() > 0;
@@ -173,11 +181,11 @@ Evaluated evaluate(ngx_http_request_t *r, AppliedRule &applied) {
     if (live.action == rate_limit::Override::Action::exempt) {
         return Evaluated::applies_not;
     }
+    const Evaluated evaluated = evaluate_quota(r, rule, live, applied.quota);
     if (live.action == rate_limit::Override::Action::ban) {
         ban(applied, live);
-        return Evaluated::applies;
+        return evaluated;
     }
-    const Evaluated evaluated = evaluate_quota(r, rule, live, applied.quota);
     applied.has_own_numbers = rule.has_variables() || live.limit || live.burst;
     applied.lease.time = rule.may_lease() && applied.has_own_numbers
                              ? rate_limit::lease_time(applied.quota, rule.rule.lease)
@@ -260,8 +268,8 @@ ngx_int_t ApplicableRules::make_charges(ngx_pool_t *pool) const {
         if (rule.result == AppliedRule::Result::invalid) {
             continue;
         }
-        rule.charge->verdict = rule.ban ? rule.ban->verdict()
-                                        : *rate_limit::verdict_without_counter(rule.quota);
+        rule.charge->verdict =
+            rule.ban ? rule.ban->verdict() : *rate_limit::verdict_without_counter(rule.quota);
         rule.source = rule.ban ? AppliedRule::Source::override : AppliedRule::Source::none;
         rule.result = AppliedRule::Result::verdict;
         rule.decided = precise_now();
