@@ -3,6 +3,7 @@
 
 use v5.36;
 use lib 't/lib';
+use RateLimit::LiveStore;
 use RateLimit::Load qw(start_requests);
 use RateLimit::Nginx;
 use RateLimit::Redis;
@@ -67,6 +68,21 @@ kill KILL => $nginx->workers;
 ok(wait_until(sub { ($nginx->get('/long?key=other')->{status} // 0) == 200 }), 'of a worker that is killed');
 sleep 1;
 is($nginx->get('/long?key=dead')->{status}, 200, 'is taken back');
+
+# What the API does: an override that is deleted and purged, a lost head, a look-up and a list of rules.
+my $limiter = $redis{a}->client;
+$limiter->auth('limiter', 'secret');
+my $store = RateLimit::LiveStore->new($limiter);
+$store->put(zone => 'a', key => 'k', ban => 1, expires_in => 0.001);
+$store->remove(zone => 'a', key => 'k');
+$limiter->del('rl:{live}:head');
+$store->put(zone => 'a', key => 'l', ban => 1, expires_in => 0.001);
+sleep 0.01;
+$store->put(zone => 'a', key => 'm', ban => 1);
+ok($store->run('records', 1, 'rl:{live}:data', 'K a m')->[1], 'an override is found');
+$client{a}->hset('rl:{live}:rules', 'a fixed_window:1 1', 0);
+ok(scalar $store->run('rules', 1, 'rl:{live}:rules', 'a', 0)->@*, 'rules are registered');
+ok(wait_until(sub { $nginx->get('/gcra?key=m')->{status} == 429 && $client{a}->exists('rl:{live}:head') }), 'nginx follows');
 $nginx->stop(expect => qr/exited on signal 9/);
 
 my %allowed = map { s/^\+// ? (s/\|/ /r => 1) : () } map { "$_" } @words;

@@ -59,7 +59,7 @@ subtest 'while Redis decides' => sub {
 location /limited { redis_rate_limit zone=z algorithm=sliding_log limit=$limit window=600; empty_gif; }
 location /permits   { redis_rate_limit zone=z algorithm=concurrency limit=5 window=2; proxy_pass ${\$upstream->url}; }
 END
-    ok(wait_until(sub { $redis->nginx_clients == 2 }), 'each worker has its connection');
+    ok(wait_until(sub { $redis->nginx_clients == 2 && $redis->followers == 1 }), 'each worker has its connection, and one asks for live limits');
     my $client  = $redis->client;
     my $clients = sub { $client->info('clients')->{connected_clients} };
     my $before  = $clients->();

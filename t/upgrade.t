@@ -3,7 +3,6 @@
 
 use v5.36;
 use lib 't/lib';
-use List::Util qw(uniq);
 use RateLimit::AccessLog qw($log_times count_statuses requests_of wait_for_requests);
 use RateLimit::Load qw(start_load);
 use RateLimit::Nginx;
@@ -35,13 +34,13 @@ END
 
 sub connections ($count, $when) {
     local $Test::Builder::Level = $Test::Builder::Level + 1;
-    ok(wait_until(sub { $redis->nginx_clients == $count }), "$count connections to Redis $when");
+    ok(wait_until(sub { $redis->nginx_clients == $count && $redis->followers == $count / 2 }), "$count connections to Redis $when");
 }
 
-# Of each of the workers, where all have as many.
+# Of each of the two workers, where both have as many but for the connection for live limits of one.
 sub descriptors_of_each_worker ($nginx) {
-    my @counts = uniq(map { descriptors($_) } $nginx->workers);
-    return @counts == 1 ? $counts[0] : undef;
+    my @counts = sort { $a <=> $b } map { descriptors($_) } $nginx->workers;
+    return @counts == 2 && $counts[1] == $counts[0] + 1 ? $counts[0] : undef;
 }
 
 # The steps under load on / and /limited, and what has to hold then.

@@ -5,7 +5,7 @@ package RateLimit::LiveStore;
 use v5.36;
 use RateLimit::Nginx;
 
-my %script = map { $_ => RateLimit::Nginx::slurp("lua/live_$_.lua") } qw(write);
+my %script = map { $_ => RateLimit::Nginx::slurp("lua/live_$_.lua") } qw(write records rules);
 
 # Under the keys of a backend of this prefix, in that Redis: RateLimit::Redis's client, or code that
 # returns one, as for a cluster.
@@ -27,7 +27,10 @@ sub words (%override) {
     return (name(%override), $action, $numbers, int(1e6 * ($override{expires_in} // 0)), 'test -', '00000000deadbeef');
 }
 
-sub write_record ($self, @words) { return $self->client->eval($script{write}, 4, $self->{keys}->@*, @words) }
+# Runs lua/live_<name>.lua.
+sub run ($self, $name, @words) { return $self->client->eval($script{$name}, @words) }
+
+sub write_record ($self, @words) { return $self->run('write', 4, $self->{keys}->@*, @words) }
 
 # ->put(zone => 'z', key => 'k', limit => 5), or ban => 1, exempt => 1, expires_in => 1.5
 sub put ($self, %override) { return $self->write_record(words(%override)) }

@@ -94,11 +94,18 @@ sub states ($self, $key) {
     return map { [ map { sprintf '%d', $_ } unpack 'd*', $_ ] } @states;
 }
 
-# nginx's connections: lines of CLIENT LIST as hashes.
-sub nginx_clients ($self) {
-    my @clients = map { +{ map { split /=/, $_, 2 } split ' ' } } split /\n/, $self->_redis->client('list');
-    return grep { $_->{cmd} =~ /^(?:eval|script)/ } @clients;
+# Lines of CLIENT LIST as hashes, of connections whose last command was such a one.
+sub clients_that ($self, $commands) {
+    my $client  = $self->conf->{requirepass} ? $self->client : $self->_redis;
+    my @clients = map { +{ map { split /=/, $_, 2 } split ' ' } } split /\n/, $client->client('list');
+    return grep { $_->{cmd} =~ /^(?:$commands)/ } @clients;
 }
+
+# The connections of nginx's workers for checks.
+sub nginx_clients ($self) { return $self->clients_that(qr/eval|script/) }
+
+# The connections over which hosts ask for what operators have changed.
+sub followers ($self) { return $self->clients_that(qr/(?:get|time|hset)\b/) }
 
 # How often scripts were called so far, by command: { eval => 1, evalsha => 2 }.
 sub script_calls ($self) {
@@ -109,7 +116,8 @@ sub script_calls ($self) {
 # The units that a sliding log holds under this key.
 sub taken ($self, $key) { return $self->client->llen($key) }
 
-sub keys ($self) { return sort $self->client->keys('*') }
+# Those of counters. Hosts also register their rules, in a key of the store of live limits.
+sub keys ($self) { return sort grep { !/\{live\}:/ } $self->client->keys('*') }
 
 sub freeze ($self) { RateLimit::Processes::freeze($self->pid) }
 sub thaw ($self)   { kill SIGCONT, $self->pid }

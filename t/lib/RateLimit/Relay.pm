@@ -1,7 +1,8 @@
 package RateLimit::Relay;
 
 # A TCP proxy between nginx and a Redis, that does to the replies what a network or a bad peer would
-# do.
+# do. The connection by which a host follows live limits is passed on as it is, and counts for nothing:
+# it asks when it likes.
 
 use v5.36;
 use parent 'RateLimit::Server';
@@ -67,7 +68,8 @@ sub turn ($relay) {
             obey($relay, $name, pack 'H*', $argument);
             my $held = 0;
             $held += length $_->{held} for values $relay->{pairs}->%*;
-            syswrite $socket, "accepted=$relay->{accepted} open=" . keys($relay->{pairs}->%*) / 2
+            my $open = grep { !$_->{is_control} } values $relay->{pairs}->%*;
+            syswrite $socket, "accepted=$relay->{accepted} open=" . $open / 2
                 . " requested=$relay->{requested} replied=$relay->{replied} reads=$relay->{reads} held=$held\n";
         } elsif ($socket == $relay->{listener}) {
             accept_pair($relay);
@@ -80,16 +82,17 @@ sub turn ($relay) {
 
 sub accept_pair ($relay) {
     my $client = $relay->{listener}->accept or return;
-    ++$relay->{accepted};
-    my $server = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $relay->{to}) or return;
-    setsockopt $_, IPPROTO_TCP, TCP_NODELAY, 1 for $client, $server;
-    my $pair = { client => $client, server => $server, held => '', replied => 0 };
-    $relay->{pairs}{$_} = $pair for $client, $server;
-    $relay->{select}->add($client, $server);
+    my $server = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $relay->{to});
+    my $pair   = { client => $client, server => $server, held => '', replied => 0 };
+    for (grep { defined } $client, $server) {
+        setsockopt $_, IPPROTO_TCP, TCP_NODELAY, 1;
+        $relay->{pairs}{$_} = $pair;
+        $relay->{select}->add($_);
+    }
 }
 
 sub close_pair ($relay, $pair) {
-    for my $socket ($pair->@{qw(client server)}) {
+    for my $socket (grep { defined } $pair->@{qw(client server)}) {
         $relay->{select}->remove($socket);
         delete $relay->{pairs}{$socket};
         close $socket;
@@ -99,6 +102,12 @@ sub close_pair ($relay, $pair) {
 sub pass ($relay, $pair, $from) {
     my $size = sysread $from, my $bytes, 65536;
     return close_pair($relay, $pair) if !$size;
+    if (!defined $pair->{is_control}) {
+        $pair->{is_control} = $from == $pair->{client} && is_control($bytes);
+        ++$relay->{accepted} if !$pair->{is_control};
+    }
+    return close_pair($relay, $pair) if !$pair->{server}; # nobody is there
+    return write_all($from == $pair->{client} ? $pair->{server} : $pair->{client}, $bytes) if $pair->{is_control};
     if ($from == $pair->{client}) {
         ++$relay->{reads};
         $relay->{requested} += $size;
@@ -106,6 +115,12 @@ sub pass ($relay, $pair, $from) {
     } else {
         reply($relay, $pair, $bytes);
     }
+}
+
+# Whether a connection begins with these bytes that is for no checks, but for live limits: it loads no
+# script.
+sub is_control ($bytes) {
+    return $bytes =~ /^\*\d\r\n\$\d\r\n(?:AUTH|ROLE|SELECT|TIME)\r\n/ && $bytes !~ /\r\n(?:SCRIPT|CLUSTER)\r\n/;
 }
 
 sub reply ($relay, $pair, $bytes) {
@@ -136,7 +151,7 @@ sub write_all ($socket, $bytes) {
 }
 
 sub obey ($relay, $name, $argument) {
-    my %pairs = map { $_->{client} => $_ } values $relay->{pairs}->%*;
+    my %pairs = map { $_->{client} => $_ } grep { !$_->{is_control} } values $relay->{pairs}->%*;
     if ($name eq 'hold') {
         $relay->{hold} = 1;
     } elsif ($name eq 'release') {

@@ -1,6 +1,7 @@
 package RateLimit::TlsRelay;
 
-# TLS in front of a plain port, for one connection at a time. Its sessions outlive its certificates,
+# TLS in front of a plain port, for one connection for checks at a time. That for live limits, which begins
+# as RateLimit::Relay says, is closed. Its sessions outlive its certificates,
 # as with servers that share the keys of their session tickets.
 
 use v5.36;
@@ -8,6 +9,7 @@ use IO::Select;
 use IO::Socket::INET;
 use Net::SSLeay;
 use RateLimit::Process;
+use RateLimit::Relay;
 
 # `to` is the port. The names are those of certificates that were issued: each connection is shown
 # another one, until the last one is left.
@@ -43,7 +45,7 @@ sub pass ($tls, $client, $server) {
         my ($from) = Net::SSLeay::pending($tls) ? $client : $select->can_read;
         if ($from == $client) {
             my $bytes = Net::SSLeay::read($tls);
-            return if !length($bytes // '');
+            return if !length($bytes // '') || RateLimit::Relay::is_control($bytes);
             syswrite $server, $bytes or return;
         } else {
             sysread $server, my $bytes, 65536 or return;
