@@ -18,7 +18,7 @@ SECONDS ?= 60
 # For commands that do all there is to do; `make` itself does as it is told by -j.
 ON_ALL_CORES = --jobs=$$(nproc)
 
-.PHONY: all run test test-asan test-tsan test-arm64 fuzz soak mutants bench install lint format clean help FORCE
+.PHONY: all run test test-asan test-tsan test-arm64 fuzz simulate-leases soak mutants bench install lint format clean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(MODULE)
@@ -31,6 +31,8 @@ help:
 	@echo 'make test-tsan  runs the unit tests of what workers share, with ThreadSanitizer'
 	@echo 'make test-arm64 runs the unit tests, built for arm64, by qemu'
 	@echo 'make fuzz       runs each fuzz target for SECONDS=$(SECONDS)'
+	@echo 'make simulate-leases'
+	@echo '                what hosts with leases grant of what a rule allows, in many cases (GROUP=docs: those of docs/leases.md)'
 	@echo 'make soak       faults of all kinds under load for MINUTES=$(MINUTES), by chance from SEED=$(SEED)'
 	@echo 'make mutants    puts MUTANTS=$(MUTANTS) small mistakes into the code by chance from SEED=$(SEED), tells which no test'
 	@echo '                notices (FILES= some sources, CHANGE= a commit: only lines changed since, TESTS= some of t/)'
@@ -69,7 +71,7 @@ test:
 	tools/install-packages test
 	$(MAKE) $(ON_ALL_CORES) all
 	$(MAKE) unit-tests
-	tools/run-tests build/cmake/unit_tests $(TESTS)
+	tools/run-tests build/cmake/unit_tests build/cmake/protocol_tests $(TESTS)
 
 .PHONY: unit-tests
 unit-tests:
@@ -111,11 +113,20 @@ fuzz:
 	cmake --build build/fuzz --parallel $$(nproc) --target fuzzers
 	tools/run-fuzzers $(SECONDS)
 
+# Without a sanitizer: with one it takes several times as long.
+simulate-leases:
+	tools/install-packages test
+	cmake -S . -B build/simulation -D SANITIZE=OFF -D CMAKE_BUILD_TYPE=Release
+	cmake --build build/simulation --parallel $$(nproc) --target simulate_leases
+	perl t/simulation/run.pl build/simulation/simulate_leases '$(GROUP)'
+
 soak:
 	tools/install-packages test
 	$(MAKE) all
 	tools/run-tests t/soak/soak.t
 	LEASES_HOSTS=4 LEASES_SECONDS=$$((4 * MINUTES)) tools/run-tests t/leases_exact.t
+	$(MAKE) unit-tests
+	[ $$MINUTES -lt 10 ] || LEASES_MODEL=long tools/run-tests build/cmake/protocol_tests # takes minutes
 
 mutants:
 	tools/install-packages test
@@ -125,9 +136,10 @@ bench:
 	tools/install-packages bench
 	$(MAKE) all $(EMPTY_SCRIPT)/$(MODULE)
 	cmake -S . -B build/cmake
-	cmake --build build/cmake --parallel $$(nproc) --target print_script
+	cmake --build build/cmake --parallel $$(nproc) --target print_script paced_client
 	@mkdir -p build/bench
 	perl t/bench/requests.pl
+	perl t/bench/leases.pl
 	perl t/bench/scripts.pl >build/bench/scripts.md
 	perl t/bench/report.pl
 

@@ -27,12 +27,22 @@ function tell(node, text) {
 
 // Puts these into a parent, in this order.
 function arrange(parent, children) {
+  const kept = new Set(children);
   for (const child of [...parent.children]) {
-    if (!children.includes(child)) child.remove();
+    if (!kept.has(child)) child.remove();
   }
   children.forEach((child, at) => {
     if (parent.children[at] !== child) parent.insertBefore(child, parent.children[at] ?? null);
   });
+}
+
+// Puts these options into a select; what was selected stays so, where it still can be.
+function offer(select, options) {
+  const { value } = select;
+  const values = options.map((option) => option[0]);
+  if (values.join('\n') === [...select.options].map((option) => option.value).join('\n')) return;
+  select.replaceChildren(...options.map(([each, label = each]) => element('option', { value: each }, label)));
+  if (values.includes(value)) select.value = value;
 }
 
 // Numbers beside their labels, to be told again and again.

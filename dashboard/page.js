@@ -9,29 +9,6 @@ const tellSources = makeLegend(byId('sources'), sources);
 const sourceBars = sources.map(({ name }) => element('i', { class: name }));
 byId('sources-bar').append(...sourceBars);
 
-const tellOutcomes = makeLegend(byId('outcomes-legend'), outcomes);
-const outcomeChart = new Chart(byId('outcomes'), outcomes.map(({ name }) => name), {
-  label: 'Checks per second by outcome, the last two minutes',
-  format: (number) => `${rate(number)} /s`,
-  isStacked: true,
-  onChoice: showOutcomes,
-});
-byId('rule').addEventListener('change', () => drawOutcomes(makeAxis()));
-
-// The numbers of the legend: now, or where the line in the chart is.
-function showOutcomes() {
-  const { back } = outcomeChart;
-  const id = byId('rule').value;
-  const now = ratesOf(id);
-  const numbers = back > 0 ? samples.at(-1 - back)?.outcomes.get(id) : outcomes.map(({ of }) => sum(now, of));
-  tellOutcomes(outcomes.map((outcome, i) => `${rate(numbers?.[i] ?? 0)} /s`));
-}
-
-function drawOutcomes(axis) {
-  outcomeChart.draw(axis, historyOf(byId('rule').value));
-  showOutcomes();
-}
-
 function showTotals(status, rules, total) {
   const rejected = sum(total, refused);
   const inForce = rules.filter((rule) => !rule.isDryRun);
@@ -48,15 +25,6 @@ function showTotals(status, rules, total) {
   rates.forEach((number, i) => {
     sourceBars[i].style.width = `${whole > 0 ? (100 * number) / whole : 0}%`;
   });
-}
-
-function buildSelect(rules) {
-  const select = byId('rule');
-  const selected = select.value;
-  const ids = rules.map(({ id }) => id);
-  select.replaceChildren(element('option', { value: everyRule }, 'all'),
-    ...ids.map((id) => element('option', { value: id }, id)));
-  select.value = ids.includes(selected) ? selected : everyRule;
 }
 
 // What stands for rules, backends and zones is built when the configuration has changed.
@@ -87,7 +55,7 @@ function update() {
     + `counting for ${duration(status.uptime_seconds)}`);
   tellHealth(status, rules, total);
   showTotals(status, rules, total);
-  drawOutcomes(axis);
+  drawRates(axis);
   showRules(rules, axis);
   showBackends(status.backends, axis);
   showZones(status.zones);

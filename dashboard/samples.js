@@ -18,18 +18,19 @@ const all = outcomes.flatMap((outcome) => outcome.of);
 const local = ['local_passed', 'local_delayed', 'local_rejected'];
 const failed = ['error_open', 'error_closed', 'invalid'];
 const refused = ['rejected', 'local_rejected', 'error_closed'];
-const counters = [...all, 'rejected_by_deny_cache', 'leased'];
+const elsewhere = ['rejected_by_deny_cache', 'rejected_by_override', 'leased']; // of these, not by Redis
+const counters = [...all, ...elsewhere];
 
 // Dry runs and grants that were not charged are left out: nothing tells where they come from.
 const sources = [
   {
     name: 'redis',
     label: 'Redis',
-    of: (rates) => Math.max(
-      0, sum(rates, ['passed', 'delayed', 'rejected']) - rates.rejected_by_deny_cache - rates.leased),
+    of: (rates) => Math.max(0, sum(rates, ['passed', 'delayed', 'rejected']) - sum(rates, elsewhere)),
   },
   { name: 'lease', label: 'leases', of: (rates) => rates.leased },
   { name: 'deny_cache', label: 'deny cache', of: (rates) => rates.rejected_by_deny_cache },
+  { name: 'override', label: 'bans', of: (rates) => rates.rejected_by_override },
   { name: 'local', label: 'this host alone', of: (rates) => sum(rates, local) },
   { name: 'none', label: 'none', of: (rates) => sum(rates, failed) },
 ];
@@ -37,9 +38,9 @@ const sources = [
 const percentiles = ['p50', 'p90', 'p99'];
 
 // What happened between two statuses, the oldest first: { time in ms, seconds since the status
-// before, outcomes, latencies, grew }. `outcomes` has numbers a second for a rule's id, `latencies`
-// latency_seconds for a backend's name. `grew` is by how much all counters grew: only the newest
-// samples still have it.
+// before, outcomes, sources, latencies, grew }. `outcomes` and `sources` have numbers a second for a
+// rule's id, `latencies` latency_seconds for a backend's name. `grew` is by how much all counters
+// grew: only the newest samples still have it.
 const samples = [];
 let last; // { time, status }: what the next one is compared with
 
@@ -61,15 +62,20 @@ const grown = (now, before = 0) => (now < before ? now : now - before);
 const growth = (names, now, before) =>
   Object.fromEntries(names.map((name) => [name, grown(now[name], before?.[name])]));
 
-const withLeased = (counts) => counts && { ...counts, leased: counts.leases.requests };
+// What a zone has counted for one of its rules, which may be missing.
+function countsOf({ rules, overrides }, rule) {
+  const counts = rules[rule];
+  return counts && { ...counts, rejected_by_override: overrides.rejected[rule] ?? 0, leased: counts.leases.requests };
+}
 
 // A zone that is new or has another size began anew. A rule that is new in its zone need not have:
 // it may have been there before an earlier reload.
 function addZone(grew, name, now, before) {
   const isSame = before?.size_bytes === now.size_bytes;
-  for (const [rule, counts] of Object.entries(now.rules)) {
-    const earlier = isSame ? before.rules[rule] ?? counts : undefined;
-    grew.rules.set(ruleId(name, rule), growth(counters, withLeased(counts), withLeased(earlier)));
+  for (const rule of Object.keys(now.rules)) {
+    const counts = countsOf(now, rule);
+    const earlier = isSame ? countsOf(before, rule) ?? counts : undefined;
+    grew.rules.set(ruleId(name, rule), growth(counters, counts, earlier));
   }
   // A key counts from when it is taken in: one that was not kept before has counted from 0.
   const earlier = new Map(isSame ? before.top_rejected.map(({ key, rejected }) => [key, rejected]) : []);
@@ -97,11 +103,12 @@ function growthBetween(now, before) {
 function makeSample(time, length, now, before) {
   const grew = growthBetween(now, before);
   const backends = Object.entries(now.backends);
-  const outcomesOf = (counts) => outcomes.map(({ of }) => sum(counts, of) / length);
+  const ofEachRule = (read) => new Map([...grew.rules].map(([id, counts]) => [id, read(counts)]));
   return {
     time,
     seconds: length,
-    outcomes: new Map([...grew.rules].map(([id, counts]) => [id, outcomesOf(counts)])),
+    outcomes: ofEachRule((counts) => outcomes.map(({ of }) => sum(counts, of) / length)),
+    sources: ofEachRule((counts) => sources.map(({ of }) => of(counts) / length)),
     latencies: new Map(backends.map(([name, backend]) => [name, backend.latency_seconds])),
     grew,
   };
@@ -144,10 +151,10 @@ function ratesOf(id) {
   return Object.fromEntries(counters.map((name) => [name, rateOf(name)]));
 }
 
-// Of each outcome of a rule, in each sample: a row for each outcome.
-function historyOf(id) {
-  const rates = samples.map((sample) => sample.outcomes.get(id));
-  return outcomes.map((outcome, i) => rates.map((numbers) => numbers?.[i] ?? 0));
+// The outcomes of a rule, or the sources of its verdicts, in each sample: a row for each of them.
+function historyOf(id, kind, series) {
+  const rates = samples.map((sample) => sample[kind].get(id));
+  return series.map((each, i) => rates.map((numbers) => numbers?.[i] ?? 0));
 }
 
 // Whether a rule is a dry run is not told, and may have changed meanwhile: it is one if it would have
@@ -160,7 +167,7 @@ function isDryRun(history) {
 // All rules as they are now.
 function currentRules() {
   return rulesOf(last.status).map((rule) => {
-    const history = historyOf(rule.id);
+    const history = historyOf(rule.id, 'outcomes', outcomes);
     return { ...rule, rates: ratesOf(rule.id), history, isDryRun: isDryRun(history) };
   });
 }

@@ -36,14 +36,22 @@ function busiestKeys(name, zone) {
 
 function makeKeyRow(key) {
   const [now, total] = [cell(), cell()];
-  const place = element('tr', {}, element('td', { class: 'key' }, key === '' ? '(empty)' : key), now, total);
-  return { now, total, place };
+  const link = element('a', {}, key === '' ? '(empty)' : key);
+  const place = element('tr', {}, element('td', { class: 'key' }, link), now, total);
+  return { link, now, total, place };
 }
 
-function showKeys(card, busiest) {
+// Leads to the client in the inspector, once there is one.
+function showLink(link, href) {
+  if (href === null) link.removeAttribute('href');
+  else if (link.getAttribute('href') !== href) link.setAttribute('href', href);
+}
+
+function showKeys(card, name, busiest) {
   card.rows = new Map(busiest.map(({ key }) => [key, card.rows.get(key) ?? makeKeyRow(key)]));
   for (const { key, now, total } of busiest) {
     const row = card.rows.get(key);
+    showLink(row.link, linkTo(name, key));
     tell(row.now, now > 0 ? rate(now) : '·');
     tell(row.total, count(total));
   }
@@ -58,7 +66,7 @@ function showZone(name, zone) {
   card.used.style.width = `${(100 * held) / size}%`;
   tell(card.note, zone.evictions > 0
     ? `${count(zone.evictions)} entries had to make room: a larger zone would keep them.` : '');
-  showKeys(card, busiestKeys(name, zone));
+  showKeys(card, name, busiestKeys(name, zone));
 }
 
 function showZones(zones) {

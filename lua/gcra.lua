@@ -8,7 +8,8 @@
 --
 -- KEYS[1]     five numbers, 8 bytes each: the time, its fraction, the D of that, how far refunds
 --             ever moved the time back, modulo 2^51, and up to which time the key's expiry will do.
---             Once units were leased, a sixth: when the last lease ends
+--             Once units were leased, a sixth: when the last lease ends. The fourth number begins
+--             anywhere, so that refunds which come after the key has gone do not fit to a new one
 -- ARGV[1..2]  cost times the interval: microseconds, fraction
 -- ARGV[3..4]  capacity times the interval: microseconds, fraction
 -- ARGV[5]     D
@@ -18,7 +19,7 @@
 -- REPLY[2]  its fraction
 -- REPLY[3]  the state's fourth number
 
-local arrival, fraction, moved_back, expiry_serves = now, 0, 0, 0
+local arrival, fraction, moved_back, expiry_serves = now, 0, now % 1048576 * 2147483648, 0
 local state = call('GET', KEYS[1])
 if state and (#state == 40 or #state == 48) then -- anything else is not ours: it counts as none
     local whole, part, parts
@@ -101,12 +102,12 @@ REPLY[4], REPLY[5], REPLY[6] = leased, tonumber(ARGV[7]), arrival - now + moved_
 local state = call('GET', KEYS[1])
 if state and (#state == 40 or #state == 48) then
     local arrival, fraction, parts, moved_back = unpack_state('<dddd', state)
-    local lease_end = #state == 48 and unpack_state('<d', state, 41) or 0
-    local still_taken = ARGV[4] - moved_back - math.max(now, lease_end)
+    local earliest = #state == 48 and math.max(now, (unpack_state('<d', state, 41))) or now
+    local still_taken = ARGV[4] - moved_back - earliest
     if still_taken >= 1125899906842624 then
         still_taken = still_taken - 2251799813685248 -- the fourth number began anew
     end
-    if still_taken > 0 then
+    if still_taken > 0 and still_taken <= arrival - earliest then -- else of a key that has gone
         local back = math.min(still_taken, ARGV[1])
         arrival, moved_back = arrival - back, moved_back + back
         if ARGV[2] ~= '0' and still_taken > back and parts == tonumber(ARGV[3]) then

@@ -36,6 +36,12 @@ subtest 'hiredis' => sub {
     like($makefile, qr/ -lhiredis /, 'and takes the shared one');
 };
 
+subtest 'RapidJSON' => sub {
+    my ($code, $said) = configure('for file; do case $file in *.c) grep -qs rapidjson "$file" && exit 1 ;; esac; done');
+    is($code, 1, 'where it is missing, the build is refused');
+    like($said, qr/error: redis_rate_limit needs the headers of RapidJSON 1\.1 or newer\.\nDebian has them in rapidjson-dev/, 'in words');
+};
+
 # The code of configure with another add-on beside, which has this source, and what configure said.
 sub configure_beside ($file) {
     my $addon = "$dir/neighbour";

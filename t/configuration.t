@@ -63,7 +63,9 @@ refuse_all(
 );
 refuse_all(
     location => (
-        'redis_rate_limit_dashboard on;'                             => qr/invalid number of arguments in "redis_rate_limit_dashboard"/,
+        'redis_rate_limit_dashboard on;'                             => invalid('redis_rate_limit_dashboard', 'parameter', 'on', 'one of api'),
+        'redis_rate_limit_dashboard api;'                            => invalid('redis_rate_limit_dashboard', 'parameter', 'api', 'name=value'),
+        'redis_rate_limit_dashboard api=/a/ api=/b/;'                => qr/invalid number of arguments in "redis_rate_limit_dashboard"/,
         'redis_rate_limit_dashboard; redis_rate_limit_dashboard;'    => qr/redis_rate_limit_dashboard: a location serves one thing/,
         'redis_rate_limit_metrics json; redis_rate_limit_dashboard;' => qr/redis_rate_limit_dashboard: a location serves one thing/,
         'redis_rate_limit_dashboard; redis_rate_limit_metrics;'      => qr/redis_rate_limit_metrics: a location serves one thing/,
@@ -75,6 +77,11 @@ for my $location ('/a', '= /a/', '~ /a/', '@a/') {
     refuses('http', "server { location $location { redis_rate_limit_dashboard; } }", invalid('redis_rate_limit_dashboard', 'location', $shown, 'a prefix that ends in /'));
 }
 accepts('http', "server { location $_ { redis_rate_limit_dashboard; } }") for '/', '/a/', '^~ /a/';
+for my $path ('', 'a/', '/a', '//a/', 'http://a/', '/a?b/', '/a#/', '/<a>/', "/'a/", '/&amp;/', '/a b/', '/$a/', "/\xe9/") {
+    my $expected = 'the path of a location with redis_rate_limit_api: / at both ends, and A-Za-z0-9._~%/- between them';
+    refuses('http', qq(server { location / { redis_rate_limit_dashboard "api=$path"; } }), invalid('redis_rate_limit_dashboard', 'api', $path, $expected));
+}
+accepts('http', "server { location / { redis_rate_limit_dashboard api=$_; } }") for '/', '/limits/api/', '/A-z0_9.~%20/';
 refuses('http', 'redis_rate_limit_dashboard;', qr/"redis_rate_limit_dashboard" directive is not allowed here/);
 refuses('http', 'redis_rate_limit_metrics;', qr/"redis_rate_limit_metrics" directive is not allowed here/);
 refuses('http', 'server { redis_rate_limit_metrics; }', qr/"redis_rate_limit_metrics" directive is not allowed here/);

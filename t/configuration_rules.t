@@ -61,6 +61,9 @@ for my $value ('', qw(0 0s on 10001ms 11s -1 abc $arg_lease)) {
     refuses('rule', "$lease lease=$value", invalid('redis_rate_limit', 'lease', $value, 'off, auto or a time from 1ms to 10s'));
 }
 refuses('rule', "$lease lease=2501ms", invalid('redis_rate_limit', 'lease', '2501ms', 'at most 2500ms, a quarter of'));
+refuses('rule', 'zone=z algorithm=fixed_window limit=$arg_limit window=10 lease=2501ms', invalid('redis_rate_limit', 'lease', '2501ms', 'at most 2500ms, a quarter of'));
+accepts('rule', 'zone=z algorithm=gcra limit=$arg_limit window=10 lease=2501ms');
+refuses('rule', 'zone=z algorithm=gcra limit=1000 window=1 lease=1ms', invalid('redis_rate_limit', 'lease', '1ms', 'off, for leases hold for at most a quarter of'));
 refuses('rule', "$lease lease=auto lease=off", invalid('redis_rate_limit', 'lease', 'off', 'it only once'));
 refuses('rule', "$lease lease=auto shards=2", invalid('redis_rate_limit', 'lease', 'auto', 'off with shards'));
 refuses('rule', 'zone=z algorithm=concurrency limit=100 lease=auto', invalid('redis_rate_limit', 'parameter lease with algorithm', 'concurrency', 'fixed_window, sliding_log, sliding_window, token_bucket, gcra or leaky_bucket'));

@@ -114,6 +114,7 @@ subtest 'in a browser' => sub {
     ok(shows('#health', qr/^Redis .default. (?:is down|does not answer)/, 3), 'an outage of Redis within 3 s');
     ok(shows('#health',  qr/this host alone decides [1-9]/), 'and that this host decides alone');
     ok(shows('#sources', qr/this host alone [1-9]/),         'how often');
+    ok(shows('#verdicts-legend', qr{this host alone [1-9][\d.]* /s}), 'and how many a second');
     screenshots(outage => [ 1280, 900, 'dark' ]);
     is_deeply([ $browser->errors ], [], 'no error on its console');
     is_deeply([ grep { !m{^(?:\Q$site\E/limits/|data:)} } $browser->requests ], [], 'no request to another host');
@@ -135,8 +136,11 @@ sub rule (%counts) { return { algorithm => 'gcra', limit => '10', window_seconds
 
 sub leases ($requests) { return { (map { $_ => 0 } qw(taken units used returned)), requests => $requests } }
 
+# How many requests bans have rejected, for each rule.
+sub overrides (%rejected) { return { (map { $_ => 0 } qw(count rejections dropped)), rejected => \%rejected } }
+
 sub status ($zones, %backend) {
-    my %zone    = (size_bytes => 1 << 20, used_bytes => 0, entries => 0, evictions => 0, top_rejected => [], rules => {});
+    my %zone    = (size_bytes => 1 << 20, used_bytes => 0, entries => 0, evictions => 0, overrides => overrides(), top_rejected => [], rules => {});
     my $default = {
         mode            => 'standalone', state => 'up', checks => 0, reconnects => 0, script_reloads => 0, pending => 0,
         errors          => { map { $_ => 0 } qw(timeout connect reply breaker overload) },
@@ -182,9 +186,11 @@ subtest 'of statuses that are made up' => sub {
         is(text('#checked'), '190', 'an average of the last five seconds');
         my $denied = sub ($rejected, $known) { rules(r => rule(rejected => $rejected, rejected_by_deny_cache => $known)) };
         give($denied->(1_000_000, 999_000), $denied->(1_001_000, 1_000_001));
-        is(text('#sources'), 'Redis 0 % leases 0 % deny cache 100 % this host alone 0 % none 0 %', 'counters that were not read at the same time');
-        give(rules(r => rule), rules(r => rule(passed => 30, delayed => 10, rejected => 30, rejected_by_deny_cache => 20, leases => leases(10), local_rejected => 20, invalid => 10, uncharged => 50, dry_run_rejected => 60)));
-        is(text('#sources'), 'Redis 40 % leases 10 % deny cache 20 % this host alone 20 % none 10 %', 'where verdicts come from');
+        is(text('#sources'), 'Redis 0 % leases 0 % deny cache 100 % bans 0 % this host alone 0 % none 0 %', 'counters that were not read at the same time');
+        my $from_all = rule(passed => 30, delayed => 10, rejected => 40, rejected_by_deny_cache => 20, leases => leases(10), local_rejected => 20, invalid => 10, uncharged => 50, dry_run_rejected => 60);
+        give(rules(r => rule), status({ z => { rules => { r => $from_all }, overrides => overrides(r => 10) } }));
+        is(text('#sources'), 'Redis 36 % leases 9.1 % deny cache 18 % bans 9.1 % this host alone 18 % none 9.1 %', 'where verdicts come from');
+        is(text('#verdicts-legend'), 'Redis 40.0 /s leases 10.0 /s deny cache 20.0 /s bans 10.0 /s this host alone 20.0 /s none 10.0 /s', 'and how many');
     };
 
     subtest 'time' => sub {
@@ -192,6 +198,12 @@ subtest 'of statuses that are made up' => sub {
         my $path     = sub { $browser->value('document.querySelector("#outcomes .passed").getAttribute("d")') };
         give(@statuses);
         is($path->(), 'M1170,1000L1170,0L1180,0L1190,0L1200,0L1200,1000Z', 'its axis');
+        my $leased = sub ($requests) { rules(r => rule(passed => 100, leases => leases($requests))) };
+        give(map { $leased->($_) } 0, 20, 50);
+        my $sources = sub ($which) { $browser->value(qq{document.querySelector("#verdicts .$which").getAttribute("d")}) };
+        is_deeply([ map { $sources->($_) } qw(lease redis) ], [ 'M1190,1000L1190,600L1200,400L1200,1000Z', '' ], 'verdicts by source');
+        $browser->value('document.querySelector("#verdicts svg").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft" }))');
+        like(text('#verdicts-legend'), qr/leases 20\.0/, 'at the line, too');
         give(@statuses[ 0 .. 2 ], 59, @statuses[ 3, 4 ]);
         is($path->(), 'M580,1000L580,0L590,0L590,1000ZM1190,1000L1190,983L1200,0L1200,1000Z', 'without samples for a minute');
         give(@statuses[ 0 .. 2 ], 3600, $statuses[3]);

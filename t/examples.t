@@ -58,11 +58,12 @@ subtest 'the first configuration' => sub {
 # A page of another site can make its own name lead to this host, and a browser then lets it read what
 # is answered.
 subtest 'servers for operators' => sub {
-    my @examples = grep { $_->{text} =~ /redis_rate_limit_(?:metrics|dashboard)/ } map { examples_of($_) } $readme, glob 'docs/*.md';
+    my @examples = grep { $_->{text} =~ /127\.0\.0\.1:9145/ } map { examples_of($_) } $readme, glob 'docs/*.md';
     cmp_ok(scalar @examples, '>=', 3, 'there are some');
     for my $example (@examples) {
         my $nginx  = start_nginx(change($example->{text}, '127.0.0.1:9145', '127.0.0.1:%PORT%'));
-        my $path   = (grep { index($example->{text}, "$_ ") >= 0 } '/metrics', '/limits/')[0];
+        my ($path) = grep { index($example->{text}, "location $_ ") >= 0 || index($example->{text}, "location = $_ ") >= 0 } '/metrics', '/limits/', '/limits/api/';
+        $path .= 'zones' if $path eq '/limits/api/';
         my $status = sub ($host) { RateLimit::Client->new($nginx)->send("GET $path HTTP/1.1\r\nHost: $host\r\n\r\n")->response->{status} };
         my $port   = $nginx->port;
         is($status->($_), 200, "$example->{place}: tells who asks for $_") for "127.0.0.1:$port", "localhost:$port";
@@ -78,6 +79,18 @@ subtest 'exceptions by address' => sub {
     my $nginx = start_nginx("$zones server { listen %PORT%; location / { ${\sprintf $limited, 'per_ip'} } }");
     is(statuses_of($nginx, $_, 2), '200 429', "$_ is limited") for qw(127.0.0.1 127.0.0.3);
     is(statuses_of($nginx, '127.0.0.2', 3), '200 200 200', 'our own host is not');
+    $nginx->stop;
+};
+
+subtest 'hot keys' => sub {
+    my $example = change(example_with($recipes, 'lease=auto'), 'redis_rate_limit_zone $server_name', 'redis_rate_limit_zone $scheme', 'server {', 'server { listen %PORT%; location /json { redis_rate_limit off; redis_rate_limit_metrics json; } location / { empty_gif; }');
+    my $nginx = start_nginx($example);
+    my $busy  = RateLimit::Client->new($nginx);
+    $busy->send(map { "GET / HTTP/1.1\r\nHost: a\r\nX-Api-Key: k\r\n\r\n" } 1 .. 900);
+    is(scalar(grep { $busy->response->{status} == 200 } 1 .. 900), 900, 'all pass');
+    my $zones = decode_json($nginx->get('/json')->{content})->{zones};
+    my %saved = map { %{ $zones->{$_}{rules} } } keys %$zones;
+    cmp_ok($saved{$_}{leases}{requests}, '>', 450, "$_: $saved{$_}{leases}{requests} of 900 requests by leases") for sort keys %saved;
     $nginx->stop;
 };
 

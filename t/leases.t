@@ -2,6 +2,7 @@
 
 use v5.36;
 use lib 't/lib';
+use IO::Socket::INET;
 use List::Util qw(sum0);
 use RateLimit::Client;
 use RateLimit::DenyCache qw(calls location told);
@@ -11,6 +12,7 @@ use RateLimit::Redis;
 use RateLimit::Relay;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
+use Time::HiRes qw(time);
 
 my $redis  = RateLimit::Redis->start_new;
 my $client = $redis->client;
@@ -118,6 +120,25 @@ subtest 'what is not used comes back at the end of the lease' => sub {
     $nginx->stop;
 };
 
+subtest 'a Redis that is 20 ms away' => sub {
+    my $relay = RateLimit::Relay->start_new($redis->conf->{port});
+    $relay->delay(0.01);
+    my $nginx = start_nginx(location('/', "$fixed limit=10000000 lease=100ms"), server => $relay->address);
+
+    # How many leases are taken in a second, and how many requests have none and wait for Redis.
+    my $second = sub {
+        my ($before, $until, $waiting) = (leases($nginx)->{taken}, time + 1, 0);
+        $waiting += flood($nginx, '/?key=far', 20)->{'200 redis'} // 0 while time < $until;
+        return (leases($nginx)->{taken} - $before, $waiting);
+    };
+    my (undef, $first) = $second->();
+    cmp_ok($first, '>', 0, 'the first requests of a key wait for it');
+    my ($taken, $waiting);
+    wait_until(sub { ($taken, $waiting) = $second->(); $taken > 7 && $waiting < $taken / 2 }, 20); # on a busy machine some do
+    cmp_ok($waiting, '<', $taken / 2, "the $taken leases of a second follow each other");
+    $nginx->stop;
+};
+
 subtest 'a reload keeps leases' => sub {
     my $nginx = start_nginx(location('/', "$fixed limit=100000 lease=10s"));
     flood($nginx, '/?key=reload', 100);
@@ -127,6 +148,18 @@ subtest 'a reload keeps leases' => sub {
     is(calls($redis), 0, 'without a call');
     $nginx->stop;
     cmp_ok(charged('reload'), '>=', 101, 'what is left stays charged');
+};
+
+subtest 'a reload that fails' => sub {
+    my $taken = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 1) or die "listen: $!";
+    my $rules = location('/', "$fixed limit=100000 lease=10s");
+    my $nginx = start_nginx($rules);
+    flood($nginx, '/?key=failed', 100);
+    $nginx->configure(configuration($rules . ' listen 127.0.0.1:' . $taken->sockport . ';'));
+    kill HUP => $nginx->pid;
+    $nginx->wait_for_log(qr/still could not bind/);
+    $nginx->stop(expect => qr/\[emerg\].*(?:bind|listen)/);
+    is(charged('failed'), 100, 'leaves the workers that go on with their leases, and they give them back');
 };
 
 subtest 'a limit that changes' => sub {
@@ -182,6 +215,7 @@ redis_rate_limit_backend held { server 127.0.0.1:${\$relay->port}; connect_timeo
 redis_rate_limit_zone \$arg_key zone=z:1m on_error=closed;
 redis_rate_limit_zone \$arg_key zone=held:1m on_error=closed backend=held;
 log_format times '\$request_uri \$status';
+keepalive_requests 1000000;
 server {
     listen %PORT%;
     access_log access.log times;
@@ -210,6 +244,67 @@ sub flood_of_statuses ($nginx, $path, $count) {
     $connection->send(map { "GET $path HTTP/1.1\r\nHost: a\r\n\r\n" } 1 .. $count);
     return map { $connection->response->{status} } 1 .. $count;
 }
+
+# All leases have ended once the zone has no valid entries.
+sub no_lease_holds ($nginx) { return metrics_of($nginx)->{zones}{z}{entries} == 0 }
+
+subtest 'a lease that has ended when its request is rejected' => sub {
+    my $relay = RateLimit::Relay->start_new($redis->conf->{port});
+    my $nginx = RateLimit::Nginx->start_new(<<"END");
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
+redis_rate_limit_backend held { server 127.0.0.1:${\$relay->port}; connect_timeout 10s; timeout 10s; }
+redis_rate_limit_zone \$arg_key zone=z:1m on_error=closed;
+redis_rate_limit_zone \$arg_key zone=held:1m on_error=closed backend=held deny_cache=off;
+server {
+    listen %PORT%;
+    location = /json { redis_rate_limit_metrics json; }
+    location /lease { redis_rate_limit $fixed limit=100000 lease=1s; empty_gif; }
+    location /both  { redis_rate_limit $fixed limit=100000 lease=1s; redis_rate_limit zone=held algorithm=fixed_window window=1h limit=1 name=held; empty_gif; }
+}
+END
+    $nginx->get('/both?key=late');
+    flood_of_statuses($nginx, '/lease?key=late', 50);
+    $relay->hold;
+    my $late = $nginx->get_later('/both?key=late');
+    wait_until(sub { metrics_of($nginx)->{backends}{held}{pending} == 1 }) or die 'it is not asked';
+    wait_until(sub { no_lease_holds($nginx) }) or die 'the lease does not end';
+    $relay->release;
+    my $response = $late->();
+    is($response->{status}, 429, 'the other rule rejects it');
+    like($response->{headers}{ratelimit}, qr{"z/3600s";r=999\d\d;t=}, 'headers tell what is left of the leased rule');
+    ok(wait_until(sub { charged('late') == 51 }), 'its unit goes back to Redis');
+    $nginx->stop;
+};
+
+subtest 'a lease whose place is taken by the next one' => sub {
+    my $relay  = RateLimit::Relay->start_new($redis->conf->{port});
+    my $server = '127.0.0.1:' . $relay->port;
+    my $nginx  = start_nginx(location('/', "$fixed limit=100000 lease=1s"), server => $server);
+    flood($nginx, '/?key=place', 100);
+    $nginx->reload; # so that nobody waits for the end of that lease
+    my $count = 100;
+    my $ask   = sub { ++$count; return told($nginx, '/?key=place') };
+    $ask->();
+    $relay->hold;
+    wait_until(sub { metrics_of($nginx)->{backends}{default}{pending} == 1 || $ask->() eq 'never' }) or die 'it is not asked';
+    wait_until(sub { no_lease_holds($nginx) }) or die 'the lease does not end';
+    $relay->release;
+    ok(wait_until(sub { charged('place') == $count }), 'gives back what is left of it');
+    $nginx->stop;
+};
+
+subtest 'headers of a bucket' => sub {
+    my $nginx = start_nginx(location('/', 'zone=z algorithm=token_bucket limit=1000 window=1s burst=40000 lease=10s'));
+    flood($nginx, '/?key=bucket', 20);
+    my $headers = $nginx->get('/?key=bucket')->{headers};
+    is($headers->{'x-source'}, 'lease', 'by a lease');
+    # Redis has charged its units as if at its end, in ten seconds
+    my ($left, $next) = $headers->{ratelimit} =~ /r=(\d+);t=(\d+)/ or diag $headers->{ratelimit};
+    cmp_ok($left, '<', 31_000, "no more is left than Redis has: $left");
+    cmp_ok($left, '>', 29_000, 'and no less');
+    is($next, 1, 'the next unit is on its way');
+    $nginx->stop;
+};
 
 subtest 'an outage' => sub {
     my $own   = RateLimit::Redis->start_new;

@@ -9,7 +9,9 @@ use RateLimit::Documentation qw(examples_of http_level);
 use RateLimit::Nginx;
 use Test::More;
 
-my $authority = RateLimit::Nginx::slurp(RateLimit::Certificates->new->certificate('authority'));
+my $certificates = RateLimit::Certificates->new;
+my $authority    = RateLimit::Nginx::slurp($certificates->certificate('authority'));
+$certificates->issue('limits', 'DNS:limits.example.internal');
 my $otel      = '/usr/lib/nginx/modules/ngx_otel_module.so'; # is not in Debian
 
 for my $example (map { examples_of($_) } 'README.md', glob 'docs/*.md') {
@@ -18,7 +20,9 @@ for my $example (map { examples_of($_) } 'README.md', glob 'docs/*.md') {
         skip "$example->{place}: no nginx-otel here", 1 if $needs_otel && !-f $otel;
         my $nginx = RateLimit::Nginx->new(http_level($example->{text}), $needs_otel ? (before => "load_module $otel;\n") : ());
         RateLimit::Nginx::write_file($nginx->dir . '/redis.password', "secret\n");
-        RateLimit::Nginx::write_file($nginx->dir . '/redis-ca.pem', $authority);
+        RateLimit::Nginx::write_file($nginx->dir . "/$_", $authority) for 'redis-ca.pem', 'operators.pem';
+        RateLimit::Nginx::write_file($nginx->dir . '/limits.pem', RateLimit::Nginx::slurp($certificates->certificate('limits')));
+        RateLimit::Nginx::write_file($nginx->dir . '/limits.key', RateLimit::Nginx::slurp($certificates->key('limits')));
         my ($said, $accepted) = $nginx->test_configuration;
         ok($accepted, $example->{place}) or diag($said);
     }

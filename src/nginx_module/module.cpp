@@ -37,8 +37,10 @@ ngx_command_t commands[] = {
      NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("redis_rate_limit_metrics"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS | NGX_CONF_TAKE1,
      set_metrics, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
-    {ngx_string("redis_rate_limit_dashboard"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS, set_dashboard,
-     NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("redis_rate_limit_dashboard"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS | NGX_CONF_TAKE1,
+     set_dashboard, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("redis_rate_limit_api"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS | NGX_CONF_TAKE1,
+     set_api, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     ngx_null_command,
 };
 
@@ -69,6 +71,16 @@ ngx_int_t postconfiguration(ngx_conf_t *cf) noexcept {
 const MainConf *main_conf_of(ngx_cycle_t *cycle) {
     return static_cast<const MainConf *>(
         ngx_http_cycle_get_module_main_conf(cycle, ngx_http_redis_rate_limit_module));
+}
+
+/// nginx calls this when nothing can fail any more that would keep the configuration before.
+ngx_int_t init_module(ngx_cycle_t *cycle) noexcept {
+    if (const MainConf *conf = main_conf_of(cycle)) {
+        for (const auto &zone : conf->zones) {
+            zone->memory.set_latest();
+        }
+    }
+    return NGX_OK;
 }
 
 ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
@@ -114,7 +126,7 @@ ngx_module_t ngx_http_redis_rate_limit_module = {
     nginx_module::commands,
     NGX_HTTP_MODULE,
     nullptr,                    // init master
-    nullptr,                    // init module
+    nginx_module::init_module,  //
     nginx_module::init_process, //
     nullptr,                    // init thread
     nullptr,                    // exit thread

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace rate_limit {
@@ -59,6 +60,10 @@ struct AlgorithmFamily {
     /// numbers as the table says, none of them beyond 2^53.
     std::optional<Verdict> (*verdict_of_reply)(const Quota &quota, RuleReply reply, bool charged);
     int64_t (*receipt_of_reply)(const Quota &quota, RuleReply reply, int64_t now);
+
+    /// Makes of a reply what the script would have replied after it leased units, too: `lease` are
+    /// the numbers that follow. Null if the script cannot lease.
+    void (*add_lease)(const Quota &quota, std::span<int64_t> reply, RuleReply lease) = nullptr;
 
     /// These two do the work of the functions of these names in local.hpp. The quota has a
     /// capacity.

@@ -101,6 +101,8 @@ constinit const AlgorithmFamily fixed_window_family = {
     .verdict_of_reply = verdict_of,
     // the window's end
     .receipt_of_reply = [](const Quota &, RuleReply reply, int64_t now) { return now + reply[1]; },
+    .add_lease = [](const Quota &, std::span<int64_t> reply,
+                    RuleReply lease) { reply[0] -= lease[0]; },
     .decide_locally = decide,
     .record_verdict = record,
 };

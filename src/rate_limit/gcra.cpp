@@ -59,6 +59,16 @@ std::optional<Verdict> verdict_of(const Quota &quota, RuleReply reply, bool char
     return verdict;
 }
 
+/// The script does not reply with the fraction that a lease leads to. It follows from the others:
+/// the leased units move the state on from the lease's end, or from where it was if that is later.
+void add_lease(const Quota &quota, std::span<int64_t> reply, RuleReply lease) {
+    const Interval interval(quota);
+    const Wide before = lease[1] > reply[0] ? 0 : reply[1];
+    const Wide fraction = before + Wide{lease[0]} * static_cast<Wide>(interval.length);
+    reply[0] = lease[2] - reply[2];
+    reply[1] = static_cast<int64_t>(fraction % static_cast<Wide>(interval.parts));
+}
+
 /// How far the time of a record lies ahead, in so small parts of a microsecond.
 Wide ahead_of(const Record &known, microseconds now, uint64_t parts) {
     Wide ahead = Wide{(time_of(known.values[0]) - now).count()} * parts;
@@ -127,6 +137,7 @@ constinit const AlgorithmFamily gcra_family = {
     // the time to which the charge leads if refunds do not move it
     .receipt_of_reply = [](const Quota &, RuleReply reply,
                            int64_t now) { return now + reply[0] + reply[2]; },
+    .add_lease = add_lease,
     .decide_locally = decide,
     .record_verdict = record,
 };

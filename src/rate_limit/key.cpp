@@ -1,6 +1,7 @@
 #include "key.hpp"
 
 #include "text.hpp"
+#include "url_text.hpp"
 
 #include <openssl/sha.h>
 
@@ -46,15 +47,6 @@ std::optional<std::string_view> percent_encode(std::string_view client_key,
     return std::string_view(out.data(), size);
 }
 
-/// Whether an encoded key reads like `%` and a digest. Such a key is replaced by its own digest:
-/// otherwise a client that sends the byte 0x12 and 62 hex digits would get the counter of a long
-/// key whose digest begins with 12.
-bool reads_like_a_digest(std::string_view encoded) {
-    const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-    return encoded.size() == digest_size && encoded.front() == '%' &&
-           std::ranges::all_of(encoded.substr(1), is_digit);
-}
-
 std::string_view write_digest(std::string_view client_key, std::span<char, 128> out) {
     out[0] = '%';
     std::ranges::copy(digest_of(client_key), out.data() + 1);
@@ -79,7 +71,27 @@ KeyDigest digest_of(std::string_view client_key) {
 
 std::string_view encode_client_key(std::string_view client_key, std::span<char, 128> out) {
     const auto encoded = percent_encode(client_key, out);
-    return encoded && !reads_like_a_digest(*encoded) ? *encoded : write_digest(client_key, out);
+    // A key that reads like a digest is replaced by its own: otherwise a client that sends the byte
+    // 0x12 and 62 hex digits would get the counter of a long key whose digest begins with 12.
+    return encoded && !digest_in(*encoded) ? *encoded : write_digest(client_key, out);
+}
+
+std::optional<std::string_view> digest_in(std::string_view encoded_key) {
+    const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+    const bool is_digest = encoded_key.size() == digest_size && encoded_key.front() == '%' &&
+                           std::ranges::all_of(encoded_key.substr(1), is_digit);
+    return is_digest ? std::optional(encoded_key.substr(1)) : std::nullopt;
+}
+
+std::optional<std::string_view> decode_client_key(std::string_view encoded_key,
+                                                  std::span<char, 128> out) {
+    if (encoded_key.size() > out.size()) {
+        return std::nullopt;
+    }
+    const auto decoded = decode_percent(encoded_key, out);
+    std::array<char, 128> again;
+    const bool is_ours = decoded && encode_client_key(*decoded, again) == encoded_key;
+    return is_ours ? decoded : std::nullopt;
 }
 
 std::string counter_name(const Rule &rule) {
@@ -110,18 +122,25 @@ KeyFormat::KeyFormat(std::string_view prefix, std::string_view zone, std::string
       shard_tail_("/" + std::to_string(shards) + tail_) {}
 
 std::string_view KeyFormat::write(std::string_view client_key, RedisKeyBuffer &out) const {
-    char *end = write_head(client_key, out);
-    end = append(end, tail_);
-    return {out.data(), static_cast<size_t>(end - out.data())};
+    char *const key = append(out.data(), head_);
+    return write_tail(key + encode_client_key(client_key, std::span<char, 128>(key, 128)).size(),
+                      out);
 }
 
 std::string_view KeyFormat::write(std::string_view client_key, uint64_t shard,
                                   RedisKeyBuffer &out) const {
-    char *end = write_head(client_key, out);
-    end = append(end, shard_sign);
-    end = std::to_chars(end, out.data() + out.size(), shard).ptr;
-    end = append(end, shard_tail_);
-    return {out.data(), static_cast<size_t>(end - out.data())};
+    char *const key = append(out.data(), head_);
+    return write_shard(key + encode_client_key(client_key, std::span<char, 128>(key, 128)).size(),
+                       shard, out);
+}
+
+std::string_view KeyFormat::write_encoded(std::string_view encoded_key, RedisKeyBuffer &out) const {
+    return write_tail(append(append(out.data(), head_), encoded_key), out);
+}
+
+std::string_view KeyFormat::write_encoded(std::string_view encoded_key, uint64_t shard,
+                                          RedisKeyBuffer &out) const {
+    return write_shard(append(append(out.data(), head_), encoded_key), shard, out);
 }
 
 std::string_view KeyFormat::encoded_key_of(std::string_view redis_key) const {
@@ -130,11 +149,17 @@ std::string_view KeyFormat::encoded_key_of(std::string_view redis_key) const {
     return in_braces.substr(0, in_braces.find(shard_sign));
 }
 
-/// Writes what stands before the closing brace, or before the number of a shard, and returns the
-/// end of that.
-char *KeyFormat::write_head(std::string_view client_key, RedisKeyBuffer &out) const {
-    char *end = append(out.data(), head_);
-    return end + encode_client_key(client_key, std::span<char, 128>(end, 128)).size();
+/// Writes what follows the client key, which ends at `end`, and returns the whole.
+std::string_view KeyFormat::write_tail(char *end, RedisKeyBuffer &out) const {
+    end = append(end, tail_);
+    return {out.data(), static_cast<size_t>(end - out.data())};
+}
+
+std::string_view KeyFormat::write_shard(char *end, uint64_t shard, RedisKeyBuffer &out) const {
+    end = append(end, shard_sign);
+    end = std::to_chars(end, out.data() + out.size(), shard).ptr;
+    end = append(end, shard_tail_);
+    return {out.data(), static_cast<size_t>(end - out.data())};
 }
 
 } // namespace rate_limit

@@ -14,6 +14,7 @@
 #include "rule.hpp"
 
 #include <array>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,11 +48,17 @@ class KeyFormat {
     /// Writes the Redis key of one shard, for a rule that has several.
     std::string_view write(std::string_view client_key, uint64_t shard, RedisKeyBuffer &out) const;
 
+    /// Do the same for a key as encode_client_key() writes it.
+    std::string_view write_encoded(std::string_view encoded_key, RedisKeyBuffer &out) const;
+    std::string_view write_encoded(std::string_view encoded_key, uint64_t shard,
+                                   RedisKeyBuffer &out) const;
+
     /// Returns the encoded client key in a Redis key that one of these has written.
     std::string_view encoded_key_of(std::string_view redis_key) const;
 
   private:
-    char *write_head(std::string_view client_key, RedisKeyBuffer &out) const;
+    std::string_view write_tail(char *end, RedisKeyBuffer &out) const;
+    std::string_view write_shard(char *end, uint64_t shard, RedisKeyBuffer &out) const;
 
     std::string head_;       // what stands before the client key
     std::string tail_;       // the closing brace and what follows it
@@ -67,5 +74,13 @@ KeyDigest digest_of(std::string_view client_key);
 /// reads like a digest, `%` and the 64 lower-case hex digits of the key's SHA-256 are written
 /// instead.
 std::string_view encode_client_key(std::string_view client_key, std::span<char, 128> out);
+
+/// Writes the client key that is encoded so, and returns its part of `out`. Returns nothing for a
+/// digest, and for a text that encode_client_key() does not write.
+std::optional<std::string_view> decode_client_key(std::string_view encoded_key,
+                                                  std::span<char, 128> out);
+
+/// Returns the 64 hex digits if the encoded key is a digest, or nothing.
+std::optional<std::string_view> digest_in(std::string_view encoded_key);
 
 } // namespace rate_limit

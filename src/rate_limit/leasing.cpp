@@ -38,6 +38,20 @@ bool is_running_out(const LeaseBook::Account::Holding &holding, const Demand &de
                demand.units * static_cast<uint64_t>(lead.count());
 }
 
+/// What the requests of the lease's time will ask for, without what the lease before it will grant
+/// of that until it ends, and a little less: it is better to fetch somewhat sooner than to have a
+/// few units left at the end, for these cost a call to return. Requests that cost as much as this
+/// one leave none either.
+uint64_t units_to_lease(const LeaseBook::Account::Holding &holding, const Demand &demand,
+                        uint64_t cost, const LeaseTerms &terms, microseconds now) {
+    const auto left = static_cast<uint64_t>(std::max(holding.end - now, microseconds{0}).count());
+    const uint64_t until_end =
+        demand.units * left / static_cast<uint64_t>(terms.lease_time.count());
+    const uint64_t uncovered = demand.units - std::min({demand.units, holding.units, until_end});
+    const uint64_t wanted = std::min(uncovered - uncovered / 16, LeaseBook::most_units);
+    return wanted > cost ? wanted - wanted % cost : wanted;
+}
+
 } // namespace
 
 microseconds lease_time(const Quota &quota, const LeaseSetting &setting) {
@@ -77,24 +91,15 @@ LeaseStep take_step(const LeaseBook::Account &account, uint64_t units, const Lea
     step.claim = {
         .lease_time = terms.lease_time, .asked = now, .claimed_until = now + terms.timeout};
     if (account.claim_fetch(step.claim.claimed_until, now)) {
-        step.wanted = std::min(demand.units, LeaseBook::most_units);
+        step.wanted = units_to_lease(holding, demand, units, terms, now);
     }
     return step;
 }
 
 microseconds end_of_lease(const LeaseClaim &claim, const LeasedUnits &leased) {
     constexpr int drift = 1000;
-    return claim.asked + leased.usable_for - leased.usable_for / drift;
-}
-
-Verdict verdict_after_lease(const Quota &quota, Verdict verdict, const LeasedUnits &leased) {
-    verdict.remaining -= std::min(verdict.remaining, leased.units);
-    if (is_bucket(quota.algorithm) && leased.units > 0) { // they come back after the lease's end
-        const BucketTime time = time_of_units(Interval(quota), leased.units);
-        verdict.reset = std::max(verdict.reset, leased.usable_for) +
-                        microseconds(static_cast<int64_t>(time.us));
-    }
-    return verdict;
+    const microseconds usable_for = std::min(leased.usable_for, claim.lease_time);
+    return claim.asked + usable_for - usable_for / drift;
 }
 
 bool finish_fetch(const LeaseBook::Account &account, const LeaseClaim &claim,
@@ -114,10 +119,14 @@ bool finish_fetch(const LeaseBook::Account &account, const LeaseClaim &claim,
 
 Verdict verdict_of_lease(const Quota &quota, const LeaseBook::Account &account, microseconds now) {
     const LeaseBook::Account::Holding holding = account.holding(now);
-    const auto wait_until = [now](microseconds time) {
-        return std::max(time - now, microseconds{0});
+    const uint64_t remaining = std::min(holding.remaining + holding.units, quota.capacity());
+    // A unit that has come back meanwhile is not counted before Redis is asked again. Until then it
+    // is told that the next one is about to come.
+    const auto wait_until = [&](microseconds time) {
+        return remaining < quota.capacity() ? std::max(time - now, microseconds{1})
+                                            : microseconds{0};
     };
-    return {.remaining = std::min(holding.remaining + holding.units, quota.capacity()),
+    return {.remaining = remaining,
             .next_unit = wait_until(holding.next_unit),
             .reset = wait_until(holding.reset)};
 }

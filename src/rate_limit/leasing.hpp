@@ -58,9 +58,6 @@ struct LeasedUnits {
 /// Returns when units end that were leased so, by a clock that may be slow by a thousandth.
 std::chrono::microseconds end_of_lease(const LeaseClaim &claim, const LeasedUnits &leased);
 
-/// Returns the verdict of a check after its units were leased, too.
-Verdict verdict_after_lease(const Quota &quota, Verdict verdict, const LeasedUnits &leased);
-
 /// Puts leased units into the account, and ends the claim. `after` is what Redis has left;
 /// without an answer nothing is leased. Returns false if there are units that the account did not
 /// take: they may be returned to Redis.

@@ -36,6 +36,15 @@ std::optional<Verdict> verdict_of(const Quota &quota, RuleReply reply, bool char
                    .reset = microseconds(reply[2])};
 }
 
+/// The newest entries are those of the lease then. They are the oldest ones, too, if there were
+/// none.
+void add_lease(const Quota &quota, std::span<int64_t> reply, RuleReply lease) {
+    const bool was_empty = reply[2] == 0;
+    reply[0] -= lease[0];
+    reply[2] = lease[2] + microseconds(quota.window).count();
+    reply[1] = was_empty ? reply[2] : reply[1];
+}
+
 constexpr size_t steps_of_window = 8;
 constexpr size_t counters_of_word = 3;
 constexpr unsigned counter_bits = 21;
@@ -194,6 +203,7 @@ constinit const AlgorithmFamily sliding_log_family = {
         [](const Quota &quota, RuleReply reply, int64_t now) {
             return now - microseconds(quota.window).count() + reply[2];
         },
+    .add_lease = add_lease,
     .decide_locally = decide,
     .record_verdict = record,
 };

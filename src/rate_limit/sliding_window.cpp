@@ -194,6 +194,8 @@ constinit const AlgorithmFamily sliding_window_family = {
     .verdict_of_reply = verdict_of,
     // the start of the current window
     .receipt_of_reply = [](const Quota &, RuleReply reply, int64_t now) { return now - reply[2]; },
+    .add_lease = [](const Quota &, std::span<int64_t> reply,
+                    RuleReply lease) { reply[1] += lease[0]; },
     .decide_locally = decide,
     .record_verdict = record,
 };

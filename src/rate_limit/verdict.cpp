@@ -41,6 +41,14 @@ std::optional<Verdict> verdict_of_reply(const Quota &quota, RuleReply reply, boo
     return verdict;
 }
 
+std::optional<Verdict> verdict_after_lease(const Quota &quota, RuleReply reply, RuleReply lease) {
+    std::array<int64_t, longest_reply> numbers{};
+    const std::span after = std::span(numbers).first(reply.size());
+    std::ranges::copy(reply, after.begin());
+    traits_of(quota.algorithm).family.add_lease(quota, after, lease);
+    return is_granted(after) ? verdict_of_reply(quota, after, true) : std::nullopt;
+}
+
 Verdict verdict_after_refund(const Quota &quota, Verdict verdict) {
     verdict.remaining = std::min(verdict.remaining + units_to_charge(quota), quota.capacity());
     if (verdict.remaining == quota.capacity()) {

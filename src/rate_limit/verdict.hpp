@@ -58,6 +58,10 @@ bool is_granted(RuleReply reply);
 /// another rule of the same check denies.
 std::optional<Verdict> verdict_of_reply(const Quota &quota, RuleReply reply, bool charged);
 
+/// Returns the verdict after units were leased with the check, too. `lease` are the last REPLY
+/// numbers of lua/<algorithm>.lua. Returns nothing if no state of the rule leads to such numbers.
+std::optional<Verdict> verdict_after_lease(const Quota &quota, RuleReply reply, RuleReply lease);
+
 /// Returns the verdict after its charge was refunded. If units are still missing, the times are
 /// those until the refunded units would have come back, too. `delay` stays as it was: a refund is
 /// made for a request that is rejected, and nobody holds that back.

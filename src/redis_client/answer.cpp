@@ -22,16 +22,29 @@ size_t reply_length(const Charge &charge) {
            (charge.may_lease ? rate_limit::lease_reply_length : 0);
 }
 
-/// Reads the last numbers of a rule's reply. Returns nothing if no script of ours leases that.
-std::optional<rate_limit::LeasedUnits> read_lease(rate_limit::RuleReply reply, const Charge &charge,
-                                                  int64_t time) {
-    if (reply[0] < 0 || static_cast<uint64_t>(reply[0]) > charge.wanted ||
-        (reply[0] > 0 && !charge.is_charged)) {
-        return std::nullopt;
+/// Whether no script of ours leases that.
+bool is_impossible(rate_limit::RuleReply lease, const Charge &charge) {
+    return lease[0] < 0 || static_cast<uint64_t>(lease[0]) > charge.wanted ||
+           (lease[0] > 0 && !charge.is_charged) || lease[1] < 0 || lease[1] > latest_time ||
+           lease[2] < -latest_time || lease[2] > latest_time;
+}
+
+/// Reads the last numbers of a rule's reply, which follow those of its verdict. Returns false if no
+/// script of ours replies so.
+bool read_lease(rate_limit::RuleReply reply, rate_limit::RuleReply lease, int64_t time,
+                Charge &charge) {
+    if (is_impossible(lease, charge)) {
+        return false;
     }
-    return rate_limit::LeasedUnits{.units = static_cast<uint64_t>(reply[0]),
-                                   .usable_for = std::chrono::microseconds(reply[1]),
-                                   .receipt = time + reply[2]};
+    charge.leased = {.units = static_cast<uint64_t>(lease[0]),
+                     .usable_for = std::chrono::microseconds(lease[1]),
+                     .receipt = time + lease[2]};
+    if (charge.leased.units == 0) {
+        return true;
+    }
+    const auto after = rate_limit::verdict_after_lease(charge.quota, reply, lease);
+    charge.after_lease = after.value_or(rate_limit::Verdict{});
+    return after.has_value();
 }
 
 /// Takes a number, its lowest byte first.
@@ -76,22 +89,35 @@ AnswerState read_answer(std::string_view answer, std::span<Charge> charges) {
             all.first(rate_limit::reply_length(charge.quota.algorithm));
         charge.is_charged = all_grant && rate_limit::is_granted(reply);
         const auto verdict = rate_limit::verdict_of_reply(charge.quota, reply, charge.is_charged);
-        const auto leased =
-            charge.may_lease ? read_lease(all.last<rate_limit::lease_reply_length>(), charge, time)
-                             : rate_limit::LeasedUnits{};
-        if (!verdict || !leased) {
+        const bool is_read =
+            !charge.may_lease ||
+            read_lease(reply, all.last<rate_limit::lease_reply_length>(), time, charge);
+        if (!verdict || !is_read) {
             for (Charge &one : charges) {
                 one.is_charged = false;
                 one.leased = {};
             }
             return AnswerState::impossible;
         }
-        charge.leased = *leased;
         charge.verdict = *verdict;
         charge.decided = std::chrono::microseconds(time);
         charge.receipt = rate_limit::receipt_of_reply(charge.quota, reply, time);
     }
     return AnswerState::good;
+}
+
+std::optional<rate_limit::Verdict> read_peek_answer(std::string_view answer,
+                                                    const rate_limit::Quota &quota) {
+    std::array<int64_t, rate_limit::longest_reply> numbers;
+    const rate_limit::RuleReply reply(numbers.data(), rate_limit::reply_length(quota.algorithm));
+    if (answer.size() != (1 + reply.size()) * number_size) {
+        return std::nullopt;
+    }
+    take_number(answer); // the time
+    for (size_t i = 0; i < reply.size(); ++i) {
+        numbers[i] = take_number(answer);
+    }
+    return rate_limit::verdict_of_reply(quota, reply, false);
 }
 
 bool is_error_of_keys(std::string_view error) {

@@ -3,6 +3,7 @@
 
 #include "check.hpp"
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -23,6 +24,10 @@ enum class AnswerState {
 /// Reads an answer of that size into the charges: the verdict of each, and whether it was made. If
 /// the answer is not good, none was made.
 AnswerState read_answer(std::string_view answer, std::span<Charge> charges);
+
+/// Reads the answer of peek_script(). Returns nothing if it is none.
+std::optional<rate_limit::Verdict> read_peek_answer(std::string_view answer,
+                                                    const rate_limit::Quota &quota);
 
 /// Whether an error is about the keys of its check and says nothing of Redis: a key holds another
 /// type, or the script failed on what a key holds. Lua says `user_script:12: attempt to...` then.

@@ -43,10 +43,11 @@ struct Charge {
     int64_t receipt = 0;      // names the charge in a refund
     Permit *permit = nullptr; // what a `concurrency` rule was charged, to be given back
     rate_limit::LeasedUnits leased;
+    rate_limit::Verdict after_lease; // if there are any: the verdict with them
 
-    /// What Redis has left after it has leased units, too.
-    rate_limit::Verdict verdict_after_lease() const {
-        return rate_limit::verdict_after_lease(quota, verdict, leased);
+    /// Returns the verdict that tells what Redis has left in the end.
+    const rate_limit::Verdict &last_verdict() const {
+        return leased.units > 0 ? after_lease : verdict;
     }
 };
 
@@ -54,7 +55,7 @@ struct Charge {
 class CheckCallbacks {
   public:
     /// The check is answered and gone. Without a failure the charges hold the answer. This is
-    /// called once, or never if the check was abandoned, and must not call back into the session.
+    /// called once, or never if the check was abandoned. Of the session it may call refund() only.
     virtual void on_answer(std::optional<Failure> failure) = 0;
 
     /// Writes to `out` for the log which rules and keys the check is about, ready to be shown, and

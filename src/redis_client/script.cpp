@@ -111,8 +111,13 @@ constexpr Renumbering::NewText as_local_reply{"reply_", ""};
 /// How many checks one call of a script decides.
 enum class ChecksOfCall { one, many };
 
+/// Whether a script charges what all rules grant. One that does not is told that another rule
+/// denies.
+enum class Charging { yes, never };
+
 /// Puts all rules of the shape into the frame of lua/one_check.lua or lua/batch_of_checks.lua.
-Script assemble(const ScriptShape &shape, ChecksOfCall checks_of_call) {
+Script assemble(const ScriptShape &shape, ChecksOfCall checks_of_call,
+                Charging charging = Charging::yes) {
     const bool is_batch = checks_of_call == ChecksOfCall::many;
     const LuaFrame frame = is_batch ? lua_batch_of_checks() : lua_one_check();
     Renumbering renumbering(is_batch ? Renumbering::NewText{"key_", ""}
@@ -150,6 +155,9 @@ Script assemble(const ScriptShape &shape, ChecksOfCall checks_of_call) {
     }
     std::string text = without_comments(frame.head) + (is_batch ? "" : wanted) + "local " +
                        replies + "\n" + checks + charges + without_comments(frame.tail);
+    if (charging == Charging::never) {
+        replace(text, "local granted = true", "local granted = false");
+    }
     std::string format = "'<i8";
     for (size_t i = 0; i < renumbering.replies(); ++i) {
         format += "i8";
@@ -238,6 +246,12 @@ Script any_rules_script() {
 Script refund_script(const Algorithm &algorithm) {
     return Script(without_comments(lua_one_check().head) +
                   without_comments(lua_source(algorithm).refund));
+}
+
+Script peek_script(Algorithm algorithm) {
+    ScriptShape alone;
+    alone.add({.algorithm = algorithm});
+    return assemble(alone, ChecksOfCall::one, Charging::never);
 }
 
 Script renew_script() {

@@ -66,6 +66,10 @@ Script batch_script(const ScriptShape &shape);
 /// Gives the units of one charge back.
 Script refund_script(const rate_limit::Algorithm &algorithm);
 
+/// Decides as the check of one rule does, and writes nothing. KEYS and ARGV are those of the check,
+/// but for the permit of a `concurrency` rule.
+Script peek_script(rate_limit::Algorithm algorithm);
+
 /// Renews the permits of long requests: lua/concurrency.lua.
 Script renew_script();
 

@@ -1,5 +1,5 @@
-# Writes docs/benchmark.md, docs/benchmark.svg and the README's section from what requests.pl and
-# scripts.pl have left in build/bench, and prints the tables. After a run of some cells only, or with
+# Writes docs/benchmark.md, docs/benchmark.svg and the README's section from what requests.pl, leases.pl
+# and scripts.pl have left in build/bench, and prints the tables. After a run of some cells only, or with
 # DRAFT set, all of it goes to build/bench.
 
 use v5.36;
@@ -7,21 +7,19 @@ use lib qw(t/lib t/bench);
 use Bench::Cells qw(cell_name loads);
 use Bench::Figures;
 use Bench::Goals qw(goals);
+use Bench::LeaseTables qw(lease_tables);
 use Bench::Picture qw(draw);
+use Bench::Text qw(number percent plural short_number);
+use JSON::PP;
 use List::Util qw(max);
 use RateLimit::Measure qw(median table);
 use RateLimit::Nginx;
 
 my $figures = Bench::Figures->load('build/bench/requests.json');
+my $leases  = JSON::PP->new->decode(RateLimit::Nginx::slurp('build/bench/leases.json'));
 my $scripts = RateLimit::Nginx::slurp('build/bench/scripts.md');
 my $is_real = $figures->{is_full} && !$ENV{DRAFT};
 my $docs    = $is_real ? 'docs' : 'build/bench';
-
-sub number ($number) { return $number =~ s/(?<=\d)(?=(?:\d{3})+$)/,/gr }
-
-sub plural ($number, $what) { return number($number) . " $what" . ($number == 1 ? '' : 's') }
-
-sub percent ($share) { return sprintf '%.0f %%', 100 * $share }
 
 # What limit_req does of the same kind: the cell of the load that it is compared with.
 sub limit_req_of ($cell, $measured) {
@@ -38,14 +36,14 @@ sub row ($cell, $measured) {
     my %of = map { $_ => $figures->median_of($cell->{name}, $_) } qw(rate nginx redis calls p50 p99 p999);
     return [
         $cell->{variant}{label},
-        number(sprintf '%.0f', $of{rate}),
+        number($of{rate}),
         ratio($cell, $bare, 'rate'),
         ratio($cell, limit_req_of($cell, $measured), 'rate'),
         (map { sprintf '%.0f', $of{$_} } qw(p50 p99 p999)),
         sprintf('%.2f', $of{nginx}),
         ratio($cell, $bare, 'nginx'),
         sprintf('%.2f', $of{redis}),
-        sprintf('%.4f', $of{calls}) =~ s/\.?0+$//r,
+        short_number($of{calls}, 4),
     ];
 }
 
@@ -89,7 +87,7 @@ sub document () {
     return <<"END";
 # What it costs
 
-Written by `make bench`; no number here was entered by hand.
+Written by `make bench`; no number here was entered by hand, but what others publish of themselves.
 
 ![Requests per second beside nginx alone, and 99th percentiles](benchmark.svg)
 
@@ -97,7 +95,7 @@ One worker, 50,000 clients, headers off.
 
 ## Goals
 
-${\table(goals($figures))}
+${\table(goals($figures, $leases))}
 One worker, and 64 connections unless it says otherwise. A round trip of a PING took $ping{free} us at
 p50. The empty EVALSHA is sent by this module, one for each request, with the same keys and
 arguments.
@@ -128,7 +126,10 @@ share a call.
 
 ## Requests
 
-${\load_tables()}## Scripts
+${\load_tables()}## Leases
+
+${\lease_tables($figures, $leases)}
+## Scripts
 
 Redis alone: CPU of one pipelined check, beside a script that takes the same keys and arguments and
 returns one integer, beside the sorted-set log of the textbooks, and of three rules beside one. `live
@@ -162,7 +163,7 @@ How it was measured, other loads, all algorithms and the scripts alone: [docs/be
 END
 }
 
-print 'Goals', "\n\n", table(goals($figures)), "\n", load_tables(), $scripts;
+print 'Goals', "\n\n", table(goals($figures, $leases)), "\n", load_tables(), lease_tables($figures, $leases), $scripts;
 mkdir $docs;
 draw($figures, "$docs/benchmark.svg") or say 'No picture: its cells were not measured.';
 RateLimit::Nginx::write_file("$docs/benchmark.md", document() =~ s/\n+\z/\n/r);

@@ -8,8 +8,9 @@
 
 use v5.36;
 use lib qw(t/lib t/bench);
-use Bench::Cells qw(cells start_servers);
+use Bench::Cells qw(cells);
 use Bench::Machine qw(cores machine);
+use Bench::Variants qw(start_servers);
 use Cwd qw(abs_path);
 use JSON::PP;
 use List::Util qw(sum0);
@@ -76,8 +77,12 @@ sub measure ($cell, $run, $time) {
     my ($server, $path) = ($servers{$served_by}, "/$name?client=");
     prepare($cell, $server, $path, $run);
     hold_together($cell->{is_held});
+    my $load = sub ($seconds) {
+        return wrk($server->url($path), $cell->%{qw(connections clients choice)}, run => $run, seconds => $seconds);
+    };
+    $load->($cell->{warm_up}) if $cell->{warm_up};
     my $spent    = counters($served_by);
-    my $result   = wrk($server->url($path), connections => $cell->{connections}, seconds => $time, clients => $cell->{clients}, run => $run);
+    my $result   = $load->($time);
     my $now      = counters($served_by);
     my $requests = $result->{requests};
     $result->{refused} == ($denies ? $requests : 0) or die "$cell->{name}: $result->{refused} of $requests refused\n";
@@ -89,6 +94,7 @@ sub measure ($cell, $run, $time) {
         redis  => $spent->{redis} / $requests * 1_000_000,
         wrk    => $result->{cpu} / $requests * 1_000_000,
         calls  => $spent->{calls} / $requests,
+        reads  => $spent->{reads} / $requests,
         others => ($spent->{machine} - $spent->{nginx} - $spent->{redis} - $result->{cpu}) / $spent->{time} / $cores,
         map { $_ => 0 + $result->{$_} } qw(p50 p99 p999),
     };
@@ -100,11 +106,12 @@ sub check_calls ($cell, $calls) {
     die "$cell->{name}: $calls calls for each request, expected $expected\n" if abs($calls - $expected) > 0.02;
 }
 
-# Seconds, and calls of scripts.
+# Seconds, calls of scripts, and how often those have read a counter.
 sub counters ($served_by) {
-    my $calls = script_calls;
+    my ($calls, $reads) = (script_calls, $redis->counter_reads);
     return {
         calls   => $calls,
+        reads   => $reads,
         nginx   => sum0(map { cpu_ns($_) } $workers{$served_by}->@*) / 1e9,
         redis   => cpu_ns($redis->pid) / 1e9,
         machine => machine_seconds,

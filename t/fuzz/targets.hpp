@@ -14,6 +14,7 @@ void clusters(Input input);      // keys that move from node to node
 void keys(Input input);          // of Redis, for clients' keys
 void local(Input input);         // verdicts of this host alone
 void numbers(Input input);       // what users write, and what scripts are sent
+void operators(Input input);     // what they send to the API
 void replies(Input input);       // cut out of a stream
 void sentinels(Input input);     // what they say of masters
 void sessions(Input input);      // from asking to verdict, whatever Redis and the network do
@@ -31,6 +32,7 @@ inline constexpr Target targets[] = {
     {"keys", keys},
     {"local", local},
     {"numbers", numbers},
+    {"operators", operators},
     {"replies", replies},
     {"sentinels", sentinels},
     {"sessions", sessions},

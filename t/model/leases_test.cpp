@@ -1,7 +1,7 @@
 // Units leased in advance: whatever hosts do with them until the lease ends, no client gets more
 // than the rule allows.
 
-#include "models.hpp"
+#include "granted.hpp"
 #include "redis.hpp"
 #include "traffic.hpp"
 #include "unit/algorithms.hpp"
@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <vector>
 
 namespace model {
@@ -80,29 +79,6 @@ class BucketLeasesTest : public LeasesTest {};
 /// Only a log has an entry for each unit.
 class LogLeasesTest : public LeasesTest {};
 
-/// Counts what is granted, and finds the first that is too much.
-class Granted {
-  public:
-    Granted(const Quota &quota, bool aligned)
-        : quota_(quota), model_(model_of(quota.algorithm, aligned)) {}
-
-    bool take(uint64_t units, int64_t now, int64_t window_end) {
-        Quota quota = quota_;
-        quota.cost = units;
-        if (quota.algorithm == Algorithm::fixed_window) { // its windows may begin earlier
-            return (of_window_[window_end] += units) <= quota.limit && now < window_end;
-        }
-        const bool fits = model_->fits(quota, now);
-        model_->take(quota, now);
-        return fits;
-    }
-
-  private:
-    Quota quota_;
-    std::unique_ptr<Model> model_;
-    std::map<int64_t, uint64_t> of_window_;
-};
-
 TEST_P(LeasesTest, NeverGiveMoreThanTheRule) {
     int leased = 0;
     int used = 0;
@@ -164,6 +140,9 @@ TEST_P(LeasesTest, NeverGiveMoreThanTheRule) {
                     ASSERT_TRUE(granted.take(cost, clock_.now(), window_end(charge)));
                 }
                 if (charge.leased.units > 0) {
+                    rate_limit::Verdict left = ask(quota, 0, key).verdict;
+                    left.delay = charge.after_lease.delay; // of the request's own cost
+                    ASSERT_EQ(left, charge.after_lease);
                     leases.push_back({charge, clock_.now() + charge.leased.usable_for.count(),
                                       charge.leased.units, charge.leased.receipt});
                     ++leased;

@@ -1,6 +1,8 @@
 #include "models.hpp"
 
 #include <algorithm>
+#include <deque>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -68,21 +70,26 @@ class SlidingLog final : public Model {
         // a clock that steps back does not bring back what a grant found to be over
         const Wide horizon = now - window_of(quota);
         forgotten_ = total_until(horizon);
-        log_.erase(log_.begin(), log_.upper_bound(horizon));
-
+        while (!log_.empty() && log_.front().time <= horizon) {
+            log_.pop_front();
+        }
         total_ += quota.cost;
-        log_[log_.empty() ? now : std::max(now, log_.rbegin()->first)] = total_;
+        log_.push_back({log_.empty() ? now : std::max(now, log_.back().time), total_});
     }
     Wide end(const Quota &quota) const override {
-        return log_.empty() ? 0 : log_.rbegin()->first + window_of(quota);
+        return log_.empty() ? 0 : log_.back().time + window_of(quota);
     }
 
     Wide total_until(Wide time) const {
-        const auto after = log_.upper_bound(time);
-        return after == log_.begin() ? forgotten_ : std::prev(after)->second;
+        const auto after = std::ranges::upper_bound(log_, time, {}, &Entry::time);
+        return after == log_.begin() ? forgotten_ : std::prev(after)->total;
     }
 
-    std::map<Wide, Wide> log_; // the units taken until that time, with those forgotten
+    struct Entry {
+        Wide time;
+        Wide total; // taken until then, with what is forgotten
+    };
+    std::deque<Entry> log_; // oldest first
     Wide total_ = 0;
     Wide forgotten_ = 0;
 };

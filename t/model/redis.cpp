@@ -3,6 +3,7 @@
 #include "redis_client/answer.hpp"
 #include "redis_client/arguments.hpp"
 #include "redis_client/commands.hpp"
+#include "redis_client/peek.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -133,6 +134,15 @@ Redis::Seen Redis::check_and_look(std::span<Charge> charges, Looking looking) {
         seen_there.after.push_back(seen(looking));
     }
     return seen_there;
+}
+
+std::optional<rate_limit::Verdict> Redis::peek(const rate_limit::Quota &quota, bool aligned,
+                                               std::string_view key) {
+    ByteQueue queue;
+    redis_client::write_peek(queue, quota, aligned, key);
+    send(queue);
+    const Answer answer = receive();
+    return answer.is_error() ? std::nullopt : redis_client::read_peek_answer(answer.text, quota);
 }
 
 std::string Redis::refund(const Charge &charge) {

@@ -14,6 +14,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -91,6 +92,10 @@ class Redis {
     };
     enum class Looking { at_all, at_time_to_live };
     Seen check_and_look(std::span<redis_client::Charge> charges, Looking looking);
+
+    /// What a check would find, as a peek tells; nothing where it does not.
+    std::optional<rate_limit::Verdict> peek(const rate_limit::Quota &quota, bool aligned,
+                                            std::string_view key);
 
     /// Each returns an error's text, or "".
     std::string refund(const redis_client::Charge &charge);

@@ -286,6 +286,32 @@ TEST_P(RefundTest, OfABucketGoOnWhereTheirCountBeginsAnew) {
     }
 }
 
+// A bucket counts what refunds move from when its key is made. So the receipt of an earlier key may
+// look like one of units that are still taken.
+TEST_P(RefundTest, OfAKeyThatHasGoneMeanwhileChangesNothing) {
+    Quota quota;
+    quota.algorithm = GetParam();
+    quota.limit = 64;
+    quota.window = milliseconds(6'400);
+    quota.set_capacity(64);
+    clock_.set(1'700'000'000'000'000);
+    for (const int refunds : {5, 100}) { // they move by about as long as the key is away, or longer
+        for (const int64_t away_us : {30'000'000, 30'300'000, 30'600'000, 30'900'000}) {
+            for (int i = 0; i < refunds; ++i) {
+                refund(ask(quota, 64, "k"));
+            }
+            const Charge charge = ask(quota, 8, "k");
+            clock_.move(away_us);
+            ASSERT_FALSE(redis_.has("k"));
+            ask(quota, 64, "k");
+            refund(charge);
+            EXPECT_EQ(ask(quota, 1, "k").verdict.decision, Decision::denied)
+                << refunds << " refunds, then " << away_us << " us";
+            redis_.command({"DEL", "k"});
+        }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Each, RefundTest, testing::ValuesIn(rate_limit::all_but_concurrency),
                          [](const auto &info) {
                              return std::string(rate_limit::to_string(info.param));

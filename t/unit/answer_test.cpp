@@ -68,13 +68,19 @@ TEST(Answer, TellsWhatWasLeased) {
     EXPECT_EQ(charges[0].leased.units, 4u);
     EXPECT_EQ(charges[0].leased.usable_for, 250ms);
     EXPECT_EQ(charges[0].leased.receipt, now - 3);
+    EXPECT_EQ(charges[0].last_verdict().remaining, 36u);
     EXPECT_EQ(charges[1].leased.units, 0u);
 }
 
-TEST(Answer, LeasesNoMoreThanWasWantedAndNothingWhereItDenies) {
+TEST(Answer, LeasesWhatAScriptOfOursCanLease) {
     for (const auto &reply : {std::vector<int64_t>{40, 7'000'000, 6, 250'000, 0},
                               {40, 7'000'000, -1, 250'000, 0},
-                              {-1, 7'000'000, 1, 250'000, 0}}) {
+                              {-1, 7'000'000, 1, 250'000, 0},
+                              {40, 7'000'000, 1, -1, 0},
+                              {40, 7'000'000, 1, INT64_MAX, 0},
+                              {40, 7'000'000, 1, 250'000, INT64_MAX},
+                              {40, 7'000'000, 1, 250'000, INT64_MIN},
+                              {0, 7'000'000, 5, 250'000, 0}}) {
         std::vector<Charge> charges = {leasing_charge(3), leasing_charge(5)};
         EXPECT_EQ(read(charges, {{40, 7'000'000, 3, 250'000, 0}, reply}), AnswerState::impossible);
         EXPECT_FALSE(charges[0].is_charged);

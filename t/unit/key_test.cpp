@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -222,6 +223,50 @@ TEST(Key, IsNoShardThatAClientCanSpell) {
         EXPECT_NE(redis_key(format, spelled, 0), shard) << spelled;
     }
     EXPECT_NE(redis_key(format, "a", 10), redis_key(format, "a1", 0));
+}
+
+std::optional<std::string> decoded_key(std::string_view encoded_key) {
+    std::array<char, 128> out;
+    const auto key = decode_client_key(encoded_key, out);
+    return key ? std::optional(std::string(*key)) : std::nullopt;
+}
+
+TEST(EncodedKey, IsReadBack) {
+    for (const std::string_view key : {"203.0.113.7", "a b{c}%d", "\xff\x01", "+", ""}) {
+        EXPECT_EQ(decoded_key(encoded(key)), key);
+    }
+    EXPECT_EQ(decoded_key(encoded("\0/%"s)), "\0/%"s);
+    EXPECT_EQ(decoded_key(encoded(std::string(128, 'x'))), std::string(128, 'x'));
+}
+
+TEST(EncodedKey, IsNotReadBackIfItIsADigestOrOfSomebodyElse) {
+    const std::string digest = encoded(std::string(129, 'x'));
+    EXPECT_EQ(decoded_key(digest), std::nullopt);
+    EXPECT_EQ(digest_in(digest), std::string_view(digest).substr(1));
+    for (const std::string_view foreign : {"%", "%4", "%41", "%ab", "a b", "{", "%zz"}) {
+        EXPECT_EQ(decoded_key(foreign), std::nullopt) << foreign;
+    }
+    EXPECT_EQ(decoded_key(std::string(129, 'x')), std::nullopt);
+}
+
+TEST(EncodedKey, IsADigestOnlyInFull) {
+    const std::string hex(64, 'a');
+    EXPECT_EQ(digest_in("%" + hex), hex);
+    for (const std::string &other : {hex, "%" + hex + "a", "%" + hex.substr(1),
+                                     "%A" + hex.substr(1), "%g" + hex.substr(1), ""s}) {
+        EXPECT_EQ(digest_in(other), std::nullopt) << other;
+    }
+}
+
+TEST(EncodedKey, GivesTheRedisKeyOfItsClientKey) {
+    Rule rule = per_ip();
+    rule.shards = 4;
+    const KeyFormat format("rl:", rule);
+    for (const std::string &key : {"a"s, "{\0}"s, std::string(1000, 'x')}) {
+        RedisKeyBuffer out;
+        EXPECT_EQ(format.write_encoded(encoded(key), out), redis_key(format, key));
+        EXPECT_EQ(format.write_encoded(encoded(key), 3, out), redis_key(format, key, 3));
+    }
 }
 
 } // namespace

@@ -97,8 +97,9 @@ class LeasingTest : public testing::Test {
 };
 
 TEST_F(LeasingTest, TheFourthRequestLeasesWhatWasAskedFor) {
-    EXPECT_EQ(steps(3).wanted, 0);
-    const LeaseStep fourth = step(5);
+    EXPECT_EQ(step(5).wanted, 0);
+    EXPECT_EQ(steps(2).wanted, 0);
+    const LeaseStep fourth = step();
     EXPECT_FALSE(fourth.taken);
     EXPECT_EQ(fourth.wanted, 8);
     EXPECT_EQ(fourth.claim.asked, now_);
@@ -137,6 +138,12 @@ TEST_F(LeasingTest, ALeaseIsUsedUntilItsEndLessTheDrift) {
     EXPECT_FALSE(step().taken);
 }
 
+TEST_F(LeasingTest, NoLeaseHoldsForLongerThanWasAskedFor) {
+    const LeaseStep fourth = steps(4);
+    EXPECT_EQ(end_of_lease(fourth.claim, {.units = 1, .usable_for = 24h * 3650, .receipt = 7}),
+              end_of_lease(fourth.claim, {.units = 1, .usable_for = 100ms, .receipt = 7}));
+}
+
 TEST_F(LeasingTest, TheNextOneIsFetchedBeforeTheEnd) {
     EXPECT_TRUE(answer(steps(4), 1000));
     now_ += 80ms;
@@ -162,6 +169,53 @@ TEST_F(LeasingTest, TheNextOneIsFetchedBeforeTheUnitsAreUsedUp) {
     EXPECT_LT(taken, 40);
 }
 
+TEST_F(LeasingTest, TheNextOneIsForWhatTheLastOneWillNotGrant) {
+    EXPECT_TRUE(answer(steps(4), 1000));
+    for (int i = 0; i < 87; ++i) {
+        now_ += 1ms;
+        EXPECT_EQ(step().wanted, 0);
+    }
+    now_ += 1ms;
+    const uint64_t demand = 4 + 88;
+    const uint64_t uncovered = demand - 10; // the last one ends in a little less than 12 ms
+    EXPECT_EQ(step().wanted, uncovered - uncovered / 16);
+}
+
+TEST_F(LeasingTest, NoRestIsLeasedThatIsTooSmallForARequest) {
+    for (int i = 0; i < 20; ++i) {
+        step(7);
+    }
+    now_ += terms_.timeout;
+    const uint64_t a_little_less = 21 * 7 - 21 * 7 / 16;
+    EXPECT_EQ(step(7).wanted, a_little_less - a_little_less % 7);
+}
+
+TEST_F(LeasingTest, OneDearRequestLeasesForTheOthers) {
+    steps(3);
+    EXPECT_EQ(step(100).wanted, 103 - 103 / 16);
+}
+
+TEST_F(LeasingTest, UnderSteadyDemandHardlyAnythingIsLeftOver) {
+    int fetches = 0;
+    uint64_t leased = 0;
+    uint64_t left_over = 0;
+    for (int i = 0; i < 10'000; ++i) {
+        now_ += 1ms;
+        while (const auto rest = account().take_ended(now_)) {
+            left_over += rest->units;
+        }
+        const LeaseStep next = step();
+        if (next.wanted > 0) {
+            ++fetches;
+            leased += next.wanted;
+            EXPECT_TRUE(answer(next, next.wanted));
+        }
+    }
+    EXPECT_LT(fetches, 130); // in 100 times that of a lease
+    EXPECT_GT(leased, 9'500);
+    EXPECT_LT(left_over, leased / 100);
+}
+
 TEST_F(LeasingTest, AnAnswerWithoutUnitsPutsTheNextTryOff) {
     EXPECT_TRUE(answer(steps(4), 0));
     now_ += 99ms;
@@ -180,10 +234,8 @@ TEST_F(LeasingTest, UnitsWithoutRoomAreToBeReturned) {
 TEST_F(LeasingTest, TheVerdictTellsWhatRedisHadAndWhatThisHostHolds) {
     const Quota quota = quota_of(Algorithm::fixed_window, 1000, 10s);
     const LeaseStep fourth = steps(4);
-    const Verdict before{.remaining = 900, .next_unit = 3s, .reset = 3s};
     const LeasedUnits leased{.units = 100, .usable_for = 100ms, .receipt = 7};
-    const Verdict after = verdict_after_lease(quota, before, leased);
-    EXPECT_EQ(after.remaining, 800);
+    const Verdict after{.remaining = 800, .next_unit = 3s, .reset = 3s};
     EXPECT_TRUE(finish_fetch(account(), fourth.claim, leased, after, now_));
     EXPECT_TRUE(step().taken);
     now_ += 10ms;
@@ -191,11 +243,17 @@ TEST_F(LeasingTest, TheVerdictTellsWhatRedisHadAndWhatThisHostHolds) {
               (Verdict{.remaining = 899, .next_unit = 2'990ms, .reset = 2'990ms}));
 }
 
-TEST(LeasingVerdictTest, ABucketIsFullOnceItsLeasedUnitsAreBack) {
-    const Quota quota = quota_of(Algorithm::token_bucket, 100, 10s); // a unit in 100 ms
-    const LeasedUnits leased{.units = 10, .usable_for = 500ms, .receipt = 0};
-    EXPECT_EQ(verdict_after_lease(quota, {.remaining = 98, .reset = 200ms}, leased).reset, 1500ms);
-    EXPECT_EQ(verdict_after_lease(quota, {.remaining = 50, .reset = 5s}, leased).reset, 6s);
+TEST_F(LeasingTest, TheVerdictNamesTheNextUnitUntilAllAreThere) {
+    const Quota quota = quota_of(Algorithm::token_bucket, 1000, 1s); // a unit in 1 ms
+    const LeaseStep fourth = steps(4);
+    const LeasedUnits leased{.units = 100, .usable_for = 100ms, .receipt = 7};
+    const Verdict after{.remaining = 800, .next_unit = 1ms, .reset = 200ms};
+    EXPECT_TRUE(finish_fetch(account(), fourth.claim, leased, after, now_));
+    now_ += 10ms;
+    EXPECT_EQ(verdict_of_lease(quota, account(), now_),
+              (Verdict{.remaining = 900, .next_unit = 1us, .reset = 190ms}));
+    EXPECT_EQ(verdict_of_lease(quota_of(Algorithm::token_bucket, 900, 900ms), account(), now_),
+              Verdict{.remaining = 900});
 }
 
 } // namespace

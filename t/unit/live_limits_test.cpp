@@ -202,7 +202,7 @@ TEST_F(LiveLimitsTest, FillsTheWholeTableWithEachGeneration) {
 TEST_F(LiveLimitsTest, HasRoomForFiveHundredOverridesInAMegabyte) {
     // An eighth of what the counters of rules leave.
     constexpr size_t megabyte = 1024 * 1024;
-    for (const size_t size : {megabyte, 10 * megabyte, 64 * megabyte}) {
+    for (const size_t size : {megabyte, 10 * megabyte, 32 * megabyte}) {
         std::vector<OneBucket> memory(size / 9 / bucket_size);
         const LiveLimits limits(std::as_writable_bytes(std::span(memory)), seed_);
         LiveLimitsWriter writer(limits);
@@ -218,7 +218,7 @@ TEST_F(LiveLimitsTest, HasRoomForFiveHundredOverridesInAMegabyte) {
 }
 
 TEST_F(LiveLimitsTest, RemovesWhatHasExpiredInPartsOfALargeTable) {
-    std::vector<OneBucket> memory(3000);
+    std::vector<OneBucket> memory(1500);
     const LiveLimits limits(std::as_writable_bytes(std::span(memory)), seed_);
     LiveLimitsWriter writer(limits);
     writer.begin_generation();

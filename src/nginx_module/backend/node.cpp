@@ -66,7 +66,7 @@ void Node::hand_over(redis_client::Command &check, std::span<redis_client::Charg
 
 bool Node::refund(std::span<redis_client::Charge> charges) {
     const bool is_on_its_way = session_.refund(charges, now());
-    update_after_event();
+    update_unless_receiving();
     return is_on_its_way;
 }
 
@@ -99,8 +99,8 @@ void Node::retire() {
     key_faults_.leave(address_source_->text());
 }
 
-/// Does nothing while the session takes replies, and may call this for a redirect in the middle of
-/// them: on_bytes() does it then.
+/// Does nothing while the session takes replies, and may call this in the middle of them, for a
+/// redirect or for a lease that is returned at once: on_bytes() does it then.
 void Node::update_unless_receiving() {
     if (!is_receiving_) {
         update_after_event();

@@ -73,6 +73,7 @@ struct ZoneConf {
     size_t size = 0; // the size of its shared memory, in bytes
     ngx_http_complex_value_t key{};
     bool key_is_binary_address = false; // it is $binary_remote_addr; logs show it as text
+    bool key_is_network = false;        // it is $redis_rate_limit_addr
     std::string backend_name = "default";
     BackendConf *backend = nullptr;        // set by link_configuration()
     std::vector<RuleConf *> named_rules{}; // the first of each name; set like `backend`
@@ -151,12 +152,18 @@ struct MainConf {
 /// The header families that a response can get. The values are bits of a set.
 enum HeaderFamily : ngx_uint_t { no_headers = 0, x_headers = 1, ietf_headers = 2 };
 
+/// What a location's `redis_rate_limit_api` lets operators do.
+enum class ApiAccess : uint8_t { none, read, write };
+
 struct LocationConf {
     RuleList *rules; // its own or inherited; null: no rule was given, empty: `off`
     ngx_flag_t dry_run;
     ngx_uint_t status;
     ngx_uint_t log_level;
     ngx_uint_t headers; // bits of HeaderFamily
+    ApiAccess api;      // is not inherited, as content handlers are not
+    /// The path of the API that the location's dashboard asks. Empty: it asks none.
+    std::optional<std::string_view> dashboard_api;
 
     bool is_dry_run(const RuleConf &rule) const { return dry_run == 1 || rule.dry_run; }
 };

@@ -17,14 +17,10 @@ std::string_view address_text(std::string_view bytes, KeyTextBuffer &out) {
     return text != nullptr ? std::string_view(text) : bytes;
 }
 
-std::string_view readable(const ZoneConf &zone, std::string_view key, KeyTextBuffer &out) {
-    return zone.key_is_binary_address ? address_text(key, out) : key;
-}
-
 std::string_view as_shown(const ZoneConf &zone, std::string_view key, KeyTextBuffer &out) {
     switch (zone.show_keys) {
     case ShowKeys::on:
-        return readable(zone, key, out);
+        return readable_key(zone, key, out);
     case ShowKeys::hash:
         return hash_of_key(zone, key, out);
     case ShowKeys::off:
@@ -35,11 +31,14 @@ std::string_view as_shown(const ZoneConf &zone, std::string_view key, KeyTextBuf
 
 } // namespace
 
+std::string_view readable_key(const ZoneConf &zone, std::string_view key, KeyTextBuffer &out) {
+    return zone.key_is_binary_address ? address_text(key, out) : key;
+}
+
 std::string_view hash_of_key(const ZoneConf &zone, std::string_view key, KeyTextBuffer &out) {
-    constexpr size_t shown_digits = 12;
-    const rate_limit::KeyDigest digest = rate_limit::digest_of(readable(zone, key, out));
-    std::copy_n(digest.begin(), shown_digits, out.begin());
-    return {out.data(), shown_digits};
+    const rate_limit::KeyDigest digest = rate_limit::digest_of(readable_key(zone, key, out));
+    std::copy_n(digest.begin(), shown_digits_of_hash, out.begin());
+    return {out.data(), shown_digits_of_hash};
 }
 
 KeyText::KeyText(const ZoneConf &zone, std::string_view key)

@@ -42,7 +42,9 @@ void *create_location_conf(ngx_conf_t *cf) noexcept {
                                      .dry_run = NGX_CONF_UNSET,
                                      .status = NGX_CONF_UNSET_UINT,
                                      .log_level = NGX_CONF_UNSET_UINT,
-                                     .headers = NGX_CONF_UNSET_UINT};
+                                     .headers = NGX_CONF_UNSET_UINT,
+                                     .api = ApiAccess::none,
+                                     .dashboard_api = std::nullopt};
 }
 
 char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept {
@@ -55,6 +57,9 @@ char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept {
     ngx_conf_merge_uint_value(to.status, from.status, NGX_HTTP_TOO_MANY_REQUESTS);
     ngx_conf_merge_uint_value(to.log_level, from.log_level, NGX_LOG_ERR);
     ngx_conf_merge_uint_value(to.headers, from.headers, x_headers | ietf_headers);
+    if (!to.dashboard_api) { // an `if` block has its location's handler
+        to.dashboard_api = from.dashboard_api;
+    }
     if (to.rules != nullptr) {
         main_conf(cf).locations.push_back(&to);
     }

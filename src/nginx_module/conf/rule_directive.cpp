@@ -7,6 +7,7 @@
 #include "directives.hpp"
 #include "parameters.hpp"
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@ namespace nginx_module {
 namespace {
 
 using rate_limit::AlgorithmTraits;
+using std::chrono::milliseconds;
 
 constexpr const char *directive = "redis_rate_limit";
 constexpr const char *expected_number = "a whole number from 0 to 1000000000";
@@ -94,7 +96,7 @@ const Parameter<RuleConf> rule_parameters[] = {
      [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
          ngx_str_t text = to_ngx(value);
          auto &window = conf.rule.quota.window;
-         window = std::chrono::milliseconds(ngx_parse_time(&text, 0));
+         window = milliseconds(ngx_parse_time(&text, 0));
          const bool in_range =
              window >= rate_limit::shortest_window && window <= rate_limit::longest_window;
          return in_range ? nullptr : "a time from 1ms to 366d, such as 60s";
@@ -121,7 +123,7 @@ const Parameter<RuleConf> rule_parameters[] = {
          }
          ngx_str_t text = to_ngx(value);
          lease = {.kind = LeaseSetting::Kind::given,
-                  .given = std::chrono::milliseconds(ngx_parse_time(&text, 0))};
+                  .given = milliseconds(ngx_parse_time(&text, 0))};
          const bool in_range =
              lease.given >= rate_limit::shortest_lease && lease.given <= rate_limit::longest_lease;
          return in_range ? nullptr : "off, auto or a time from 1ms to 10s";
@@ -242,16 +244,21 @@ char *check_lease(ngx_conf_t *cf, const RuleConf &conf) {
                       "off, or a delay of at least the burst, for requests that are held back "
                       "cannot be granted in advance");
     }
-    if (conf.limit != nullptr || conf.burst != nullptr || quota.capacity() == 0 ||
-        rate_limit::lease_time(quota, lease).count() > 0) {
+    const bool is_variable = conf.limit != nullptr || conf.burst != nullptr;
+    if (quota.capacity() == 0 && !is_variable) {
         return NGX_CONF_OK;
     }
-    if (is_given) {
-        const auto most = rate_limit::longest_lease_time(quota).count();
+    const auto most = std::chrono::floor<milliseconds>(rate_limit::longest_lease_time(quota));
+    if (is_given && lease.given > most && !(is_variable && is_bucket(quota.algorithm))) {
+        const std::string quarter = "a quarter of the time in which the whole capacity comes back";
         const std::string expected =
-            "at most " + std::to_string(most / 1000) +
-            "ms, a quarter of the time in which the whole capacity comes back";
+            most < rate_limit::shortest_lease
+                ? "off, for leases hold for at most " + quarter
+                : "at most " + std::to_string(most.count()) + "ms, " + quarter;
         return refuse(cf, directive, "lease", text, expected.c_str());
+    }
+    if (is_variable || rate_limit::lease_time(quota, lease).count() > 0) {
+        return NGX_CONF_OK;
     }
     ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
                        "%s: lease \"auto\" leases nothing, expected a capacity of at least 16 that "

@@ -92,6 +92,8 @@ const Parameter<ZoneConf> zone_parameters[] = {
 bool compile_key(ngx_conf_t *cf, ZoneConf &zone, const ngx_str_t &text) {
     zone.key_is_binary_address =
         view(text) == "$binary_remote_addr" || view(text) == "${binary_remote_addr}";
+    zone.key_is_network =
+        view(text) == "$redis_rate_limit_addr" || view(text) == "${redis_rate_limit_addr}";
     if (!compile_value(cf, text, zone.key)) {
         return false;
     }

@@ -43,7 +43,7 @@ size_t ZoneMemory::size_for(size_t rules) {
 ngx_int_t ZoneMemory::attach(ngx_shm_zone_t *shared, const ZoneMemory *old) {
     if (old != nullptr) {
         map(old->pool_, old->layout_);
-        number_ = layout_->attachments.fetch_add(1, std::memory_order_relaxed) + 1;
+        number_ = old->number_ + 1;
         return NGX_OK;
     }
     size_t size = 0;
@@ -60,7 +60,7 @@ ngx_int_t ZoneMemory::attach(ngx_shm_zone_t *shared, const ZoneMemory *old) {
         new (memory) Layout{.seed = {},
                             .began = precise_now(),
                             .evictions = 0,
-                            .attachments = 1,
+                            .latest = 0,
                             .rule_counters_size = rule_counters_size,
                             .deny_cache_size = 5 * eighth - live_limits_size,
                             .lease_book_size = eighth,

@@ -53,10 +53,10 @@ class ZoneMemory {
     /// How many records of all tables are valid now, roughly; and how many bytes are unused.
     size_t entries() const;
     size_t free_bytes() const;
+    /// Called when the configuration has come into force: a reload may fail after attach().
+    void set_latest() const { layout_->latest.store(number_, std::memory_order_relaxed); }
     /// Whether no newer configuration uses the memory.
-    bool is_latest() const {
-        return layout_->attachments.load(std::memory_order_relaxed) == number_;
-    }
+    bool is_latest() const { return layout_->latest.load(std::memory_order_relaxed) == number_; }
     /// Returns when the counters began, as a time of precise_now().
     std::chrono::microseconds began() const { return layout_->began; }
 
@@ -66,7 +66,7 @@ class ZoneMemory {
         rate_limit::HashSeed seed;
         std::chrono::microseconds began;
         std::atomic<uint64_t> evictions;
-        std::atomic<uint64_t> attachments; // how many configurations have used the memory
+        std::atomic<uint64_t> latest; // the number of the configuration that is in force
         size_t rule_counters_size;
         size_t deny_cache_size;
         size_t lease_book_size;
@@ -79,7 +79,7 @@ class ZoneMemory {
 
     ngx_slab_pool_t *pool_ = nullptr;
     Layout *layout_ = nullptr;
-    uint64_t number_ = 1; // of this configuration among them
+    uint64_t number_ = 1; // of this configuration among those that have used the memory
     rate_limit::RuleCounterTable rule_counters_;
     rate_limit::TopKeys top_keys_;
     rate_limit::DenyCache deny_cache_;

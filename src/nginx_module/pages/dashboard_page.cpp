@@ -1,6 +1,7 @@
 #include "dashboard_page.hpp"
 
 #include "../../rate_limit/embed.hpp"
+#include "../conf/configuration.hpp"
 #include "../util.hpp"
 #include "metrics_page.hpp"
 #include "page_response.hpp"
@@ -19,10 +20,20 @@ EMBED_ALL(redis_rate_limit_page_js,
     CONTENTS("dashboard/samples.js")
     CONTENTS("dashboard/elements.js")
     CONTENTS("dashboard/chart.js")
+    CONTENTS("dashboard/rate_charts.js")
     CONTENTS("dashboard/rules.js")
     CONTENTS("dashboard/backends.js")
     CONTENTS("dashboard/zones.js")
     CONTENTS("dashboard/health.js")
+    CONTENTS("dashboard/keys.js")
+    CONTENTS("dashboard/api.js")
+    CONTENTS("dashboard/overrides.js")
+    CONTENTS("dashboard/override_form.js")
+    CONTENTS("dashboard/client_rules.js")
+    CONTENTS("dashboard/live_limits.js")
+    CONTENTS("dashboard/client.js")
+    CONTENTS("dashboard/zone_overrides.js")
+    CONTENTS("dashboard/inspector.js")
     CONTENTS("dashboard/page.js"));
 // clang-format on
 
@@ -36,17 +47,28 @@ const std::string_view html = embedded(redis_rate_limit_page_html, redis_rate_li
 const std::string_view style = embedded(redis_rate_limit_page_css, redis_rate_limit_page_css_end);
 const std::string_view script = embedded(redis_rate_limit_page_js, redis_rate_limit_page_js_end);
 
-/// The page in pieces: the HTML, with the style and the script in place of its comments for them.
-using Pieces = std::array<std::string_view, 5>;
+/// The page in pieces: the HTML, with the style, the path of the API and the script in place of its
+/// comments for them. Each location has a path of its own, or none.
+using Pieces = std::array<std::string_view, 7>;
+constexpr size_t api_piece = 3;
 
 Pieces make_page() {
-    constexpr std::string_view style_mark = "/* style */";
-    constexpr std::string_view script_mark = "/* script */";
-    const size_t style_at = html.find(style_mark);
-    const size_t script_at = html.find(script_mark);
-    const size_t between = style_at + style_mark.size();
-    return {html.substr(0, style_at), style, html.substr(between, script_at - between), script,
-            html.substr(script_at + script_mark.size())};
+    struct Filled {
+        std::string_view comment;
+        std::string_view with;
+    };
+    const Filled comments[] = {{"/* style */", style}, {"/* api */", {}}, {"/* script */", script}};
+    Pieces pieces;
+    auto *piece = pieces.begin();
+    std::string_view rest = html;
+    for (const auto &[comment, with] : comments) {
+        const size_t at = rest.find(comment);
+        *piece++ = rest.substr(0, at);
+        *piece++ = with;
+        rest.remove_prefix(at + comment.size());
+    }
+    *piece = rest;
+    return pieces;
 }
 
 /// Returns the hash of a text in the form of https://www.w3.org/TR/CSP3/#grammardef-hash-source.
@@ -83,22 +105,28 @@ ngx_int_t send_page(ngx_http_request_t *r) {
     if (accepted != NGX_OK) {
         return accepted;
     }
-    const auto &[pieces, policy] = page();
+    Pieces pieces = page().pieces;
+    pieces[api_piece] = location_conf(r).dashboard_api.value_or("");
     auto *buffers = pool_array<ngx_buf_t>(r->pool, pieces.size());
-    if (buffers == nullptr || !add_header(r, "Content-Security-Policy", policy) ||
+    if (buffers == nullptr || !add_header(r, "Content-Security-Policy", page().policy) ||
         !add_header(r, "Referrer-Policy", "no-referrer")) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     std::array<ngx_chain_t, std::tuple_size_v<Pieces>> chain;
-    for (size_t i = 0; i < chain.size(); ++i) {
+    ngx_chain_t *next = nullptr;
+    for (size_t i = pieces.size(); i-- > 0;) {
+        if (pieces[i].empty()) { // nginx sends no empty buffers
+            continue;
+        }
         const ngx_str_t piece = to_ngx(pieces[i]);
         buffers[i] = ngx_buf_t{};
         buffers[i].pos = piece.data;
         buffers[i].last = piece.data + piece.len;
         buffers[i].memory = 1;
-        chain[i] = {.buf = &buffers[i], .next = i + 1 < chain.size() ? &chain[i + 1] : nullptr};
+        chain[i] = {.buf = &buffers[i], .next = next};
+        next = &chain[i];
     }
-    return send_content(r, "text/html; charset=utf-8", chain.front());
+    return send_content(r, NGX_HTTP_OK, "text/html; charset=utf-8", *next);
 }
 
 } // namespace

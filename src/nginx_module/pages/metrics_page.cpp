@@ -171,7 +171,7 @@ ngx_int_t respond(ngx_http_request_t *r, const Format &format) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     ngx_chain_t content{.buf = text, .next = nullptr};
-    return send_content(r, format.type, content);
+    return send_content(r, NGX_HTTP_OK, format.type, content);
 }
 
 } // namespace

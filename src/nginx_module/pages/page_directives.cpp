@@ -1,8 +1,13 @@
 #include "page_directives.hpp"
 
+#include "../conf/configuration.hpp"
 #include "../conf/parameters.hpp"
+#include "api_page.hpp"
 #include "dashboard_page.hpp"
 #include "metrics_page.hpp"
+
+#include <algorithm>
+#include <iterator>
 
 namespace nginx_module {
 
@@ -16,16 +21,55 @@ ngx_http_core_loc_conf_t &core_location_conf(ngx_conf_t *cf) {
 /// Sets the location's content handler. Refuses a second one of this module in the same location.
 char *set_content_handler(ngx_conf_t *cf, const char *directive, ngx_http_handler_pt handler) {
     ngx_http_handler_pt &place = core_location_conf(cf).handler;
-    if (place == prometheus_handler || place == json_handler || place == dashboard_handler) {
+    constexpr ngx_http_handler_pt ours[] = {prometheus_handler, json_handler, dashboard_handler,
+                                            api_handler};
+    if (std::ranges::find(ours, place) != std::end(ours)) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "%s: a location serves one thing, expected a single line of "
-                           "redis_rate_limit_metrics or redis_rate_limit_dashboard",
+                           "redis_rate_limit_metrics, redis_rate_limit_dashboard or "
+                           "redis_rate_limit_api",
                            directive);
         return static_cast<char *>(NGX_CONF_ERROR);
     }
     place = handler;
     return NGX_CONF_OK;
 }
+
+/// Does the same for a handler of all that is below the location. Refuses a location that is no
+/// prefix which ends in a slash.
+char *set_prefix_handler(ngx_conf_t *cf, const char *directive, ngx_http_handler_pt handler) {
+    ngx_http_core_loc_conf_t &core = core_location_conf(cf);
+    bool is_prefix = !core.exact_match && !core.named && !core.noname;
+#if (NGX_PCRE)
+    is_prefix = is_prefix && core.regex == nullptr;
+#endif
+    if (!is_prefix || !view(core.name).ends_with('/')) {
+        return refuse(cf, directive, "location", view(core.name), "a prefix that ends in /");
+    }
+    core.auto_redirect = 1; // nginx redirects the prefix without its slash
+    return set_content_handler(cf, directive, handler);
+}
+
+/// Whether a text is a path of this server that ends in a slash. It has no character that means
+/// something in HTML or ends a path in a URL, for the page has it as it is.
+bool is_path_of_api(std::string_view text) {
+    const auto is_allowed = [](char c) {
+        return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+               std::string_view("/._~%-").find(c) != std::string_view::npos;
+    };
+    return text.starts_with('/') && !text.starts_with("//") && text.ends_with('/') &&
+           std::ranges::all_of(text, is_allowed);
+}
+
+constexpr Parameter<LocationConf> dashboard_parameters[] = {
+    {"api",
+     [](ngx_conf_t * /*cf*/, LocationConf &conf, std::string_view value) -> const char * {
+         conf.dashboard_api = value;
+         return is_path_of_api(value) ? nullptr
+                                      : "the path of a location with redis_rate_limit_api: / at "
+                                        "both ends, and A-Za-z0-9._~%/- between them";
+     }},
+};
 
 } // namespace
 
@@ -39,19 +83,28 @@ char *set_metrics(ngx_conf_t *cf, ngx_command_t * /*command*/, void * /*conf*/) 
     return set_content_handler(cf, directive, format == "json" ? json_handler : prometheus_handler);
 }
 
-char *set_dashboard(ngx_conf_t *cf, ngx_command_t * /*command*/, void * /*conf*/) noexcept {
-    constexpr const char *directive = "redis_rate_limit_dashboard";
-    ngx_http_core_loc_conf_t &core = core_location_conf(cf);
-    bool is_prefix = !core.exact_match && !core.named && !core.noname;
-#if (NGX_PCRE)
-    is_prefix = is_prefix && core.regex == nullptr;
-#endif
-    if (!is_prefix || !view(core.name).ends_with('/')) {
-        return refuse(cf, directive, "location", view(core.name), "a prefix that ends in /");
+char *set_api(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
+    constexpr const char *directive = "redis_rate_limit_api";
+    const auto words = words_of(cf);
+    if (words.size() > 1 && view(words[1]) != "write") {
+        return refuse(cf, directive, "parameter", view(words[1]), "write or nothing");
     }
-    core.auto_redirect = 1; // nginx redirects the prefix without its slash
+    static_cast<LocationConf *>(conf)->api = words.size() > 1 ? ApiAccess::write : ApiAccess::read;
+    prepare_api();
+    return set_prefix_handler(cf, directive, api_handler);
+}
+
+char *set_dashboard(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
+    constexpr const char *directive = "redis_rate_limit_dashboard";
+    auto &location_conf = *static_cast<LocationConf *>(conf);
+    location_conf.dashboard_api = "";
+    char *result = set_parameters<LocationConf>(cf, directive, dashboard_parameters,
+                                                words_of(cf).subspan(1), location_conf);
+    if (result != NGX_CONF_OK) {
+        return result;
+    }
     prepare_dashboard();
-    return set_content_handler(cf, directive, dashboard_handler);
+    return set_prefix_handler(cf, directive, dashboard_handler);
 }
 
 } // namespace nginx_module

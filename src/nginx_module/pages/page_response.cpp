@@ -11,7 +11,8 @@ ngx_int_t accept_reader(ngx_http_request_t *r) {
     return ngx_http_discard_request_body(r);
 }
 
-ngx_int_t send_content(ngx_http_request_t *r, std::string_view type, ngx_chain_t &content) {
+ngx_int_t send_content(ngx_http_request_t *r, ngx_uint_t status, std::string_view type,
+                       ngx_chain_t &content) {
     off_t size = 0;
     ngx_chain_t *last = &content;
     for (ngx_chain_t *link = &content; link != nullptr; link = link->next) {
@@ -20,7 +21,7 @@ ngx_int_t send_content(ngx_http_request_t *r, std::string_view type, ngx_chain_t
     }
     last->buf->last_buf = r == r->main ? 1 : 0;
     last->buf->last_in_chain = 1;
-    r->headers_out.status = NGX_HTTP_OK;
+    r->headers_out.status = status;
     r->headers_out.content_type = to_ngx(type);
     r->headers_out.content_type_len = type.substr(0, type.find(';')).size();
     r->headers_out.content_length_n = size;

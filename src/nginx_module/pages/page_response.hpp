@@ -11,7 +11,8 @@ namespace nginx_module {
 /// Otherwise returns the status that the handler must return.
 ngx_int_t accept_reader(ngx_http_request_t *r);
 
-/// Sends all that the buffers of the chain hold, with status 200. Returns the handler's result.
-ngx_int_t send_content(ngx_http_request_t *r, std::string_view type, ngx_chain_t &content);
+/// Sends all that the buffers of the chain hold. Returns the handler's result.
+ngx_int_t send_content(ngx_http_request_t *r, ngx_uint_t status, std::string_view type,
+                       ngx_chain_t &content);
 
 } // namespace nginx_module

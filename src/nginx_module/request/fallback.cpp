@@ -149,7 +149,7 @@ void leave_uncharged(const LocalRule &local, const rate_limit::Now &now) {
 bool is_hardly_touched(const AppliedRule &applied) {
     constexpr uint64_t hardly = 64;
     const uint64_t capacity = applied.quota.capacity();
-    const uint64_t remaining = applied.charge->verdict_after_lease().remaining;
+    const uint64_t remaining = applied.charge->last_verdict().remaining;
     return (capacity - std::min(remaining, capacity)) * hardly < capacity;
 }
 
@@ -171,7 +171,7 @@ void remember(AppliedRule &applied, std::chrono::microseconds asked) {
     }
     const ZoneLock zone(applied);
     const auto after =
-        rate_limit::record_verdict(zone.find(asked), quota, applied.charge->verdict_after_lease(),
+        rate_limit::record_verdict(zone.find(asked), quota, applied.charge->last_verdict(),
                                    applied.rule->zone->local_limit_percent, asked);
     zone.store(after);
     if (after && quota.algorithm == Algorithm::concurrency && quota.cost > 0) {

@@ -87,6 +87,7 @@ HeldLease::HeldLease(ngx_pool_t *pool, const AppliedRule &applied, microseconds 
     charge_.quota = applied.charge->quota;
     charge_.hash_slot = applied.charge->hash_slot;
     applied_.charge = &charge_;
+    applied_.key = {}; // it is the request's
     set_up_timer(timer_, this, ngx_cycle->log, [](ngx_event_t *event) noexcept {
         static_cast<HeldLease *>(event->data)->on_timer();
     });

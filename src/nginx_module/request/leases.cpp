@@ -27,10 +27,6 @@ bool may_take(const AppliedRule &applied) {
            quota.cost <= quota.capacity();
 }
 
-void set_verdict(AppliedRule &applied, const LeaseBook::Account &account, microseconds now) {
-    applied.charge->verdict = rate_limit::verdict_of_lease(applied.quota, account, now);
-}
-
 /// Takes the rule's units. Returns false if Redis has to be asked for them.
 bool take_units(AppliedRule &applied) {
     if (!may_take(applied)) {
@@ -62,7 +58,7 @@ bool take_units(AppliedRule &applied) {
     applied.result = AppliedRule::Result::verdict;
     applied.source = AppliedRule::Source::lease;
     applied.decided = step.taken->at;
-    set_verdict(applied, *account, now);
+    applied.charge->verdict = rate_limit::verdict_of_lease(applied.quota, *account, now);
     if (step.wanted > 0) {
         BackgroundFetch::start(applied, step.claim, step.wanted);
     }
@@ -82,15 +78,13 @@ void move(std::span<AppliedRule> rules, size_t from, size_t to) {
 }
 
 void give_back(AppliedRule &applied, const LeaseBook::Taken &taken) {
-    const microseconds now = boot_now();
     const auto account = book_of(applied).find(applied.lease.account);
-    if (!account || !account->give_back(taken, now)) {
+    if (!account || !account->give_back(taken, boot_now())) {
         return_units(applied, unused(applied, taken));
     }
+    redis_client::Charge &charge = *applied.charge;
+    charge.verdict = rate_limit::verdict_after_refund(charge.quota, charge.verdict);
     applied.is_charged = false;
-    if (account) {
-        set_verdict(applied, *account, now);
-    }
 }
 
 } // namespace
@@ -140,10 +134,14 @@ void keep_leases(std::span<AppliedRule> rules, Answered answered) {
         }
         const rate_limit::LeasedUnits leased =
             answered == Answered::yes ? charge.leased : rate_limit::LeasedUnits{};
+        const microseconds now = boot_now();
         const auto account = book_of(applied).find(applied.lease.account);
+        if (account) {
+            return_ended(applied, *account, now); // the new lease may take the place of one of them
+        }
         const bool is_kept =
             account && rate_limit::finish_fetch(*account, applied.lease.claim, leased,
-                                                charge.verdict_after_lease(), boot_now());
+                                                charge.last_verdict(), now);
         if (leased.units == 0) {
             continue;
         }

@@ -70,7 +70,9 @@ bool choose_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule
 bool choose_shards(ngx_http_request_t *r, const AppliedRules &before,
                    std::span<AppliedRule> rules) {
     // All rules use the same number: shards of the same number are in one hash slot of a cluster.
-    const auto chance = static_cast<uint64_t>(ngx_random());
+    const auto has_shards = [](const AppliedRule &rule) { return rule.rule->rule.shards > 1; };
+    const auto chance =
+        std::ranges::any_of(rules, has_shards) ? static_cast<uint64_t>(ngx_random()) : 0;
     return std::ranges::all_of(
         rules, [&](AppliedRule &rule) { return choose_shard(r, before, rule, chance); });
 }

@@ -1,14 +1,11 @@
 #include "variables.hpp"
 
 #include "../../rate_limit/header_values.hpp"
+#include "../conf/client_network.hpp"
 #include "../util.hpp"
 #include "request_state.hpp"
 
-#include <arpa/inet.h>
-
-#include <algorithm>
 #include <array>
-#include <cstring>
 #include <iterator>
 
 namespace nginx_module {
@@ -212,35 +209,14 @@ ngx_int_t get_of_state(ngx_http_request_t *r, Value *value, uintptr_t index) noe
     return variables_of_state[index].get(r, *value, *state);
 }
 
-/// Writes the address's /64 network. An IPv6 client can take any address of its /64.
-std::string_view write_network(in6_addr address, std::array<char, INET6_ADDRSTRLEN + 3> &out) {
-    constexpr std::string_view prefix_length = "/64";
-    std::fill(std::begin(address.s6_addr) + 8, std::end(address.s6_addr), uint8_t{0});
-    const size_t size = std::strlen(inet_ntop(AF_INET6, &address, out.data(), INET6_ADDRSTRLEN));
-    std::ranges::copy(prefix_length, out.data() + size);
-    return {out.data(), size + prefix_length.size()};
-}
-
-/// True if the last four bytes are an IPv4 address: one that is mapped into IPv6 (::ffff:0:0/96),
-/// or one that a translator shows by the well-known prefix of RFC 6052 (64:ff9b::/96).
-bool embeds_ipv4(const in6_addr &address) {
-    constexpr uint8_t translated[12] = {0x00, 0x64, 0xff, 0x9b};
-    return IN6_IS_ADDR_V4MAPPED(&address) ||
-           std::memcmp(address.s6_addr, translated, sizeof(translated)) == 0;
-}
-
 ngx_int_t get_address(ngx_http_request_t *r, Value *value, uintptr_t /*data*/) noexcept {
     const sockaddr *address = r->connection->sockaddr;
-    std::array<char, INET6_ADDRSTRLEN + 3> text;
     if (address->sa_family != AF_INET6) {
         return set_static(*value, view(r->connection->addr_text));
     }
-    const in6_addr &of_client = reinterpret_cast<const sockaddr_in6 *>(address)->sin6_addr;
-    if (!embeds_ipv4(of_client)) {
-        return set_copy(r, *value, write_network(of_client, text));
-    }
-    inet_ntop(AF_INET, &of_client.s6_addr[12], text.data(), text.size());
-    return set_copy(r, *value, text.data());
+    NetworkText text;
+    return set_copy(r, *value,
+                    network_of(reinterpret_cast<const sockaddr_in6 *>(address)->sin6_addr, text));
 }
 
 ngx_int_t add(ngx_conf_t *cf, std::string_view name, ngx_http_get_variable_pt get, uintptr_t data) {

@@ -1,54 +1,33 @@
 package Bench::Cells;
 
-# What is measured: variants of one location, and the cells, a variant under one load each.
+# What is measured by wrk: the cells, a variant of Bench::Variants under one load each.
 
 use v5.36;
+use Bench::Variants qw(variant_named);
 use Exporter 'import';
-use RateLimit::Nginx;
 
-our @EXPORT_OK = qw(cells cell_name loads start_servers);
+our @EXPORT_OK = qw(cells cell_name lease_cell_name lease_loads loads);
 
-my $no_headers   = 'redis_rate_limit_headers off;';
-my $gcra         = 'algorithm=gcra limit=1000000 window=1 burst=1000000 name=even';
-my $denying_gcra = 'algorithm=gcra limit=1 window=1h name=denying';
-my @two_more     = ('zone=per_client algorithm=sliding_log limit=1000000 window=1 name=log', 'zone=per_address algorithm=fixed_window limit=1000000000 window=60');
-
-sub rules (@rules) { return join ' ', map { "redis_rate_limit $_;" } @rules }
-
-# Limits that allow are never reached, those that deny allow a client one request at first.
-sub variant ($name, $label, $conf, %options) {
-    return { name => $name, label => $label, conf => $conf, denies => 0, %options };
+# Clients send evenly, one after another, or by Zipf's law: the second one half as often as the
+# first, the third a third as often. `warm_up` is seconds of the same load before.
+sub load_of ($workers, $connections, $clients, $variants, %options) {
+    return {
+        workers     => $workers,
+        connections => $connections,
+        clients     => $clients,
+        variants    => $variants,
+        choice      => 'evenly',
+        part        => '',
+        warm_up     => 0,
+        %options,
+    };
 }
 
-my @variants = (
-    variant('bare', 'nginx bare', ''),
-    variant('limit_req', 'limit_req', 'limit_req zone=allowing burst=1000000 nodelay;'),
-    variant('gcra', 'gcra, headers off', $no_headers . rules("zone=per_client $gcra")),
-    variant('gcra_headers', 'gcra, default headers', rules("zone=per_client $gcra")),
-    variant('tls', 'gcra, headers off, TLS to Redis', $no_headers . rules("zone=per_client $gcra"), server => 'tls'),
-    variant('unix', 'gcra, headers off, unix socket to Redis', $no_headers . rules("zone=per_client $gcra"), server => 'unix'),
-    variant('three', 'three rules, headers off', $no_headers . rules("zone=per_client $gcra", @two_more)),
-    (map { variant($_->[0], "$_->[0], headers off", $no_headers . rules("zone=per_client algorithm=$_->[0] $_->[1] name=$_->[0]")) }
-        ['fixed_window',   'limit=1000000000 window=60'],
-        ['sliding_window', 'limit=1000000000 window=60'],
-        ['sliding_log',    'limit=1000000 window=60'],
-        ['token_bucket',   'limit=1000000 window=1'],
-        ['leaky_bucket',   'limit=1000000 window=1 burst=1000000 delay=1000000'],
-        ['concurrency',    'limit=1000000']),
-    variant('limit_req_denied', 'limit_req, denied', 'limit_req zone=denying;', denies => 1),
-    variant('denied', 'gcra, denied, headers off', $no_headers . rules("zone=per_client $denying_gcra"), denies => 1),
-    variant('denied_headers', 'gcra, denied, default headers', rules("zone=per_client $denying_gcra"), denies => 1),
-    variant('three_denied', 'three rules, denied, headers off', $no_headers . rules("zone=per_client $denying_gcra", @two_more), denies => 1),
-    variant('limit_req_flood', 'limit_req, denied', 'limit_req zone=flood;', denies => 1),
-    variant('flood', 'gcra, denied, headers off', $no_headers . rules("zone=flood $denying_gcra"), denies => 1),
-    variant('flood_headers', 'gcra, denied, default headers', rules("zone=flood $denying_gcra"), denies => 1),
-    # Rules with variables never share a run of a script.
-    variant('empty_script', 'a script that does nothing, once for each request',
-        $no_headers . rules('zone=per_client algorithm=gcra limit=$million window=1 burst=1000000'), server => 'empty_script', calls => 1),
-);
-
-my %variant_named = map { $_->{name} => $_ } @variants;
-sub variant_named ($name) { return $variant_named{$name} // die "no variant $name" }
+# What leases are compared with is measured beside them.
+sub lease_load ($clients, $choice = 'evenly') {
+    my @variants = qw(limit_req gcra_of_60 gcra_leased fixed_window_of_60 fixed_window_leased);
+    return load_of(1, 64, $clients, \@variants, choice => $choice, part => 'leases', warm_up => 1);
+}
 
 # The core at every load, the others where they tell something of their own.
 my @core    = qw(bare limit_req gcra limit_req_denied denied);
@@ -56,91 +35,59 @@ my @headers = qw(gcra_headers denied_headers);
 my @flood   = qw(bare limit_req_flood flood flood_headers);
 my @others  = qw(three fixed_window sliding_window sliding_log token_bucket leaky_bucket concurrency three_denied);
 my @loads   = (
-    [1, 1,   50_000,  @core, @headers],
-    ['held', 1, 50_000, @core, @headers],
-    [1, 64,  50_000,  @core, @headers, qw(unix tls), @others, 'empty_script'],
-    ['held', 64, 50_000, qw(bare limit_req gcra gcra_headers)],
-    [1, 256, 50_000,  @core],
-    [1, 1,   1,       @core],
-    [1, 64,  1,       @core, @headers],
-    [1, 256, 1,       @core],
-    [1, 64,  200_000, @flood],
-    [2, 64,  50_000,  @core, @headers, qw(three three_denied)],
-    [2, 256, 50_000,  @core],
-    [2, 64,  1,       @core, @headers],
-    [2, 256, 1,       @core],
+    load_of(1,      1,   50_000,  [@core, @headers]),
+    load_of('held', 1,   50_000,  [@core, @headers]),
+    load_of(1,      64,  50_000,  [@core, @headers, qw(unix tls), @others, 'empty_script']),
+    load_of('held', 64,  50_000,  [qw(bare limit_req gcra gcra_headers)]),
+    load_of(1,      256, 50_000,  \@core),
+    load_of(1,      1,   1,       \@core),
+    load_of(1,      64,  1,       [@core, @headers]),
+    load_of(1,      256, 1,       \@core),
+    load_of(1,      64,  200_000, \@flood),
+    load_of(2,      64,  50_000,  [@core, @headers, qw(three three_denied)]),
+    load_of(2,      256, 50_000,  \@core),
+    load_of(2,      64,  1,       [@core, @headers]),
+    load_of(2,      256, 1,       \@core),
+    lease_load(1),
+    lease_load(100),
+    lease_load(50_000, 'zipf'),
+    lease_load(50_000),
 );
 
 # Like `gcra/1 worker/64 connections/50000 clients`. In the place of a number of workers `held` is one
 # worker, with which all other processes share a core.
 sub cell_name ($variant, $workers, $connections, $clients) {
-    return "$variant/$workers worker/$connections connections/$clients clients";
+    return name_of($variant, load_of($workers, $connections, $clients, []));
 }
 
-# Of one load those that deny come last, for they have the same clients denied.
-sub cells () {
-    my @cells;
-    for my $load (0 .. $#loads) {
-        my ($workers, $connections, $clients, @names) = $loads[$load]->@*;
-        push @cells, map { {
-            name        => cell_name($_, $workers, $connections, $clients),
-            variant     => variant_named($_),
-            load        => $load,
-            is_held     => $workers eq 'held',
-            workers     => $workers eq 'held' ? 1 : $workers,
-            connections => $connections,
-            clients     => $clients,
-        } } @names;
-    }
-    return sort { $a->{load} <=> $b->{load} || $a->{variant}{denies} <=> $b->{variant}{denies} } @cells;
+# Like `gcra_leased/leases/1 worker/64 connections/50000 clients zipf`.
+sub lease_cell_name ($variant, $clients, $choice = 'evenly') {
+    return name_of($variant, lease_load($clients, $choice));
 }
 
-# The cells of each load.
-sub loads () {
-    my @cells = cells;
-    return map { my $load = $_; [grep { $_->{load} == $load } @cells] } 0 .. $#loads;
+sub name_of ($variant, $load) {
+    my $clients = "$load->{clients} clients" . ($load->{choice} eq 'evenly' ? '' : " $load->{choice}");
+    return join '/', $variant, $load->{part} || (), "$load->{workers} worker", "$load->{connections} connections", $clients;
 }
 
-# Neither limiter writes to the log. A limit_req zone of 8 MB has room for 64,000 clients, and is kept
-# small so that its tree is not one of clients long gone.
-sub configuration ($server, @of) {
-    my $locations = join "\n", map { "location /$_->{name} { $_->{conf} empty_gif; }" } @of;
-    return <<"END";
-access_log off;
-keepalive_requests 1000000000;
-limit_req_zone \$arg_client zone=allowing:8m rate=1000000r/s;
-limit_req_zone \$arg_client zone=denying:8m rate=1r/m;
-limit_req_zone \$arg_client zone=flood:40m rate=1r/m;
-limit_req_status 429;
-limit_req_log_level info;
-map \$host \$million { default 1000000; }
-redis_rate_limit_backend default { $server timeout 10s; }
-redis_rate_limit_zone \$arg_client  zone=per_client:10m on_error=closed;
-redis_rate_limit_zone \$arg_client  zone=flood:40m      on_error=closed;
-redis_rate_limit_zone \$remote_addr zone=per_address:1m on_error=closed;
-redis_rate_limit_log_level info;
-server {
-    listen %PORT% backlog=1024 reuseport;
-    $locations
-}
-END
+# The cells of each load. Those that deny come last, for they have the same clients denied.
+sub cells_of ($number) {
+    my $load  = $loads[$number];
+    my @cells = map { {
+        $load->%{qw(connections clients choice part warm_up)},
+        name    => name_of($_, $load),
+        variant => variant_named($_),
+        load    => $number,
+        is_held => $load->{workers} eq 'held',
+        workers => $load->{workers} eq 'held' ? 1 : $load->{workers},
+    } } $load->{variants}->@*;
+    return sort { $a->{variant}{denies} <=> $b->{variant}{denies} } @cells;
 }
 
-# An nginx with one worker, one with two, those that ask Redis by a unix socket and by TLS, and one
-# whose gcra does nothing.
-sub start_servers ($redis, $authority, $empty_module) {
-    my $plain   = "server ${\$redis->address};";
-    my @usual   = grep { !$_->{server} } @variants;
-    my %servers = map { $_ => RateLimit::Nginx->start_new(configuration($plain, @usual), workers => $_, log_level => 'error') } 1, 2;
-    my %other   = (
-        unix => "server unix:${\$redis->tmpdir}/redis.sock;",
-        tls  => "server 127.0.0.1:${\$redis->conf->{'tls-port'}}; ssl on; ssl_trusted_certificate $authority;",
-    );
-    for my $name (sort keys %other) {
-        $servers{$name} = RateLimit::Nginx->start_new(configuration($other{$name}, variant_named($name)), log_level => 'error');
-    }
-    $servers{empty_script} = RateLimit::Nginx->start_new(configuration($plain, variant_named('empty_script')), log_level => 'error', module => $empty_module);
-    return %servers;
-}
+sub cells () { return map { cells_of($_) } 0 .. $#loads }
+
+# Lists of the cells that have the same load: all but those with leases, and those.
+sub loads ()       { return map { [cells_of($_)] } grep { !$loads[$_]{part} } 0 .. $#loads }
+sub lease_loads () { return map { [cells_of($_)] } grep { $loads[$_]{part} } 0 .. $#loads }
 
 1;

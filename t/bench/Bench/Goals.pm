@@ -3,11 +3,14 @@ package Bench::Goals;
 # What the module sets itself, and whether a run of the benchmark met it.
 
 use v5.36;
-use Bench::Cells qw(cell_name);
+use Bench::Cells qw(cell_name lease_cell_name);
 use Exporter 'import';
-use List::Util qw(max);
+use List::Util qw(max min);
+use RateLimit::Measure qw(median);
 
 our @EXPORT_OK = qw(goals);
+
+my @leasable = qw(gcra fixed_window);
 
 sub goal ($what, $value, $relation, $bound, $digits = 2) {
     my $is_met = $relation eq '<' ? $value < $bound : $relation eq '<=' ? $value <= $bound : $value >= $bound;
@@ -61,8 +64,81 @@ sub alone ($figures) {
     );
 }
 
-# Rows of a table.
-sub goals ($figures) {
+# Requests of some clients that are busy enough for leases.
+sub leased ($figures, $what, $rate, $calls, @clients) {
+    my $limit_req = lease_cell_name('limit_req', @clients);
+    my @goals;
+    for my $algorithm (@leasable) {
+        my $cell = lease_cell_name("${algorithm}_leased", @clients);
+        next if !$figures->has($limit_req, $cell);
+        push @goals,
+            goal("lease, $what, $algorithm: requests/s of limit_req's", $figures->ratio($cell, $limit_req, 'rate'), '>=', $rate),
+            goal("lease, $what, $algorithm: calls a request",           $figures->median_of($cell, 'reads'),        '<=', $calls, 5);
+    }
+    return @goals;
+}
+
+sub not_leased ($figures) {
+    my @goals;
+    for my $algorithm (@leasable) {
+        my ($cell, $without) = map { lease_cell_name("${algorithm}_$_", 50_000) } qw(leased of_60);
+        next if !$figures->has($cell, $without);
+        push @goals, goal("lease, no client busy, $algorithm: requests/s of those without lease", $figures->ratio($cell, $without, 'rate'), '>=', 0.97);
+    }
+    return @goals;
+}
+
+sub far_redis ($latency) {
+    my @goals;
+    for my $algorithm (@leasable) {
+        for my $figure (qw(p50 p99)) {
+            my ($of, $to) = map { $latency->{$_}{$figure} } "${algorithm}_leased", 'limit_req';
+            my $added = median(map { $of->[$_] - $to->[$_] } 0 .. $#$of);
+            push @goals, goal("lease, Redis 20 ms away, $algorithm: $figure over limit_req's, ms", $added, '<=', 1);
+        }
+    }
+    return @goals;
+}
+
+sub several_hosts ($hosts) {
+    my @goals;
+    for my $place (sort keys %$hosts) {
+        for my $algorithm (@leasable) {
+            my ($of, $to) = map { $hosts->{$place}{$_} } "${algorithm}_leased", 'limit_req';
+            my $ratio = median(map { $of->{rate}[$_] / $to->{rate}[$_] } 0 .. $of->{rate}->$#*);
+            push @goals,
+                goal("lease, $place, $algorithm: requests/s of limit_req's", $ratio,                    '>=', 0.95),
+                goal("lease, $place, $algorithm: calls per host and lease",  median($of->{calls}->@*), '<=', 2);
+        }
+    }
+    return @goals;
+}
+
+# The least of all algorithms and loads, beside the same without leases; and the most in any window
+# of those that promise it.
+sub accuracy ($rows) {
+    my %granted = map { join('/', $_->@{qw(algorithm load lease)}) => $_->{granted} } @$rows;
+    my @leased  = grep { $_->{lease} eq 'auto' } @$rows;
+    return (
+        goal('lease, overload: granted of what is granted without lease, least', min(map { $_->{granted} / $granted{"$_->{algorithm}/$_->{load}/off"} } @leased), '>=', 0.98, 3),
+        goal('lease, overload: granted of the limit by fixed_window and sliding_log, most', max(map { map { $_->[1] } values $_->{windows}->%* } grep { $_->{algorithm} =~ /fixed|log/ } @leased), '<=', 1, 3),
+    );
+}
+
+sub leases ($figures, $leases) {
+    return (
+        leased($figures, 'one client', 0.95, 0.001, 1),
+        leased($figures, '100 clients', 0.95, 0.01, 100),
+        leased($figures, '50,000 clients by Zipf\'s law', 0.80, 0.40, 50_000, 'zipf'),
+        not_leased($figures),
+        $leases->{latency}  ? far_redis($leases->{latency})   : (),
+        $leases->{hosts}    ? several_hosts($leases->{hosts}) : (),
+        $leases->{accuracy} ? accuracy($leases->{accuracy})   : (),
+    );
+}
+
+# Rows of a table, from the figures of requests.pl and leases.pl.
+sub goals ($figures, $leases) {
     return (
         ['goal', 'measured', 'bound', 'met'],
         flood($figures, 'denied, one client',      1,       qw(limit_req_denied denied denied_headers)),
@@ -73,6 +149,7 @@ sub goals ($figures) {
         script($figures),
         alone($figures),
         tls($figures),
+        leases($figures, $leases),
     );
 }
 

@@ -36,11 +36,11 @@ sub hold_on ($cpus, @processes) {
 }
 
 # One run of wrk with one thread, and with t/bench/keys.lua: requests, how many of them were refused,
-# seconds, latencies in microseconds, and wrk's own CPU seconds. Options: connections, seconds, clients, and run, a part of
-# the clients' names.
+# seconds, latencies in microseconds, and wrk's own CPU seconds. Options: connections, seconds, clients,
+# run, a part of the clients' names, and choice, `evenly` or `zipf`.
 sub wrk ($url, %options) {
     my @command = ('wrk', '-t1', "-c$options{connections}", "-d$options{seconds}s", '-s', 't/bench/keys.lua', $url,
-        '--', @options{qw(clients run)});
+        '--', @options{qw(clients run)}, $options{choice} // 'evenly');
     my $cpu_before = cpu_of_children();
     open my $wrk, '-|', @command or die "wrk: $!";
     my $text = do { local $/; <$wrk> };

@@ -113,6 +113,10 @@ sub script_calls ($self) {
     return { map { $_ => ($stats->{"cmdstat_$_"} // '') =~ /calls=(\d+)/ ? $1 : 0 } qw(eval evalsha) };
 }
 
+# How often scripts have read counters of fixed_window, gcra and its kin: once for each check, each
+# lease and each return, whatever they share a call with.
+sub counter_reads ($self) { return ($self->client->info('commandstats')->{cmdstat_get} // '') =~ /calls=(\d+)/ ? $1 : 0 }
+
 # The units that a sliding log holds under this key.
 sub taken ($self, $key) { return $self->client->llen($key) }
 

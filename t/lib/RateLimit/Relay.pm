@@ -9,7 +9,7 @@ use parent 'RateLimit::Server';
 use IO::Select;
 use IO::Socket::INET;
 use Socket qw(IPPROTO_TCP SOL_SOCKET SO_LINGER TCP_NODELAY);
-use Time::HiRes qw(sleep);
+use Time::HiRes qw(clock_gettime sleep CLOCK_MONOTONIC);
 
 # `to` is the port of a Redis.
 sub start_new ($class, $to, @host) {
@@ -17,7 +17,7 @@ sub start_new ($class, $to, @host) {
         my $relay = {
             to => $to, listener => $listener, select => IO::Select->new($listener, $control), control => $control,
             pairs => {}, accepted => 0, reads => 0, requested => 0, replied => 0, hold => 0, split => 0, next => [],
-            others => ['pass'], leave_after => 0,
+            others => ['pass'], leave_after => 0, delay => 0, delayed => [],
         };
         1 while turn($relay);
     }, @host);
@@ -32,6 +32,9 @@ sub command ($self, $name, $argument = '') {
 # Replies wait here, until release().
 sub hold ($self)    { $self->command('hold') }
 sub release ($self) { $self->command('release') }
+
+# From now on, what comes from either side reaches the other one so many seconds later.
+sub delay ($self, $seconds) { $self->command('delay', $seconds) }
 
 # Replies are passed on byte for byte, in as many packets.
 sub split_bytes ($self, $on) { $self->command('split', $on) }
@@ -61,7 +64,8 @@ sub counts ($self) { return $self->command('counts') }
 # --- the relay's side
 
 sub turn ($relay) {
-    for my $socket ($relay->{select}->can_read) {
+    my @ready = $relay->{select}->can_read(pass_delayed($relay));
+    for my $socket (@ready) {
         if ($socket == $relay->{control}) {
             my $line = readline $socket // return 0;
             my ($name, $argument) = $line =~ /^(\w+) (.*)$/;
@@ -111,7 +115,7 @@ sub pass ($relay, $pair, $from) {
     if ($from == $pair->{client}) {
         ++$relay->{reads};
         $relay->{requested} += $size;
-        write_all($pair->{server}, $bytes);
+        pass_on($relay, $pair->{server}, $bytes);
     } else {
         reply($relay, $pair, $bytes);
     }
@@ -138,9 +142,26 @@ sub send_held ($relay, $pair) {
     my @pieces = $relay->{split} ? split(//, $pair->{held}) : $pair->{held};
     $pair->{held} = '';
     for (@pieces) {
-        write_all($pair->{client}, $_);
+        pass_on($relay, $pair->{client}, $_);
         sleep 0.0003 if $relay->{split}; # else two of them could be read as one
     }
+}
+
+sub pass_on ($relay, $to, $bytes) {
+    return write_all($to, $bytes) if !$relay->{delay};
+    push $relay->{delayed}->@*, [ clock_gettime(CLOCK_MONOTONIC) + $relay->{delay}, $to, $bytes ];
+}
+
+# Passes on what has been delayed for long enough. Returns the seconds until that is so for the next.
+sub pass_delayed ($relay) {
+    while (my $next = $relay->{delayed}[0]) {
+        my ($due, $to, $bytes) = @$next;
+        my $wait = $due - clock_gettime(CLOCK_MONOTONIC);
+        return $wait if $wait > 0;
+        shift $relay->{delayed}->@*;
+        write_all($to, $bytes) if $relay->{pairs}{$to};
+    }
+    return undef;
 }
 
 sub write_all ($socket, $bytes) {
@@ -157,6 +178,8 @@ sub obey ($relay, $name, $argument) {
     } elsif ($name eq 'release') {
         $relay->{hold} = 0;
         send_held($relay, $_) for values %pairs;
+    } elsif ($name eq 'delay') {
+        $relay->{delay} = $argument;
     } elsif ($name eq 'split') {
         $relay->{split} = $argument;
     } elsif ($name eq 'leave_after') {

@@ -1,0 +1,114 @@
+#include "api_operation.hpp"
+
+#include "../../rate_limit/url_text.hpp"
+
+namespace nginx_module {
+
+namespace {
+
+constexpr size_t longest_shown = 256; // bytes of what Redis says
+
+rate_limit::Readable shown(std::string_view text) {
+    return {text, longest_shown};
+}
+
+} // namespace
+
+void ApiCommand::on_reply(redis_client::ReplyView reply) {
+    ngx_pool_t *pool = operation_->pool();
+    if (reply.is_error()) {
+        failure_ = describe(pool, "Redis said: ", shown(reply.text().value_or("")));
+    } else if (!read(reply)) {
+        failure_ = "Redis gave a reply that is none to this command";
+        is_outcome_unknown_ = true;
+    }
+    is_under_way_ = false;
+    operation_->on_end_of_command();
+}
+
+void ApiCommand::on_failure(bool was_sent, std::string_view what, std::string_view detail) {
+    failure_ = describe(operation_->pool(), shown(what), detail.empty() ? "" : ": ", shown(detail));
+    is_outcome_unknown_ = was_sent;
+    is_under_way_ = false;
+    operation_->on_end_of_command();
+}
+
+ApiError ApiCommand::error(ngx_pool_t *pool, std::string_view what) const {
+    return {.status = NGX_HTTP_BAD_GATEWAY,
+            .name = "redis",
+            .description = describe(pool, what, ": ", failure_),
+            .outcome = is_outcome_unknown_ ? Outcome::unknown : Outcome::none};
+}
+
+ngx_int_t ApiOperation::begin() {
+    ngx_http_request_t *r = request.r;
+    ngx_http_cleanup_t *cleanup = ngx_http_cleanup_add(r, 0);
+    if (cleanup == nullptr) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    cleanup->handler = [](void *self) noexcept { static_cast<ApiOperation *>(self)->abandon(); };
+    cleanup->data = this;
+    resume_.data = this;
+    resume_.log = r->connection->log;
+    resume_.handler = [](ngx_event_t *event) noexcept {
+        static_cast<ApiOperation *>(event->data)->resume();
+    };
+    const ngx_int_t result = proceed();
+    if (result != NGX_AGAIN) {
+        return result;
+    }
+    ++r->main->count;
+    return NGX_DONE;
+}
+
+void ApiOperation::run(ApiCommand &command) {
+    if (command.operation_ == nullptr) {
+        command.operation_ = this;
+        command.next_ = commands_;
+        commands_ = &command;
+    }
+    command.is_under_way_ = true;
+    ++running_;
+    control_link_of(request.backend()).run(command);
+}
+
+void ApiOperation::on_end_of_command() {
+    if (--running_ == 0) {
+        ngx_event_t *event = &resume_;
+        ngx_post_event(event, &ngx_posted_events);
+    }
+}
+
+void ApiOperation::resume() {
+    if (running_ > 0) { // a command that ended at once was the last one only then
+        return;
+    }
+    ngx_http_request_t *r = request.r;
+    ngx_connection_t *connection = r->connection;
+    ngx_http_set_log_request(connection->log, r);
+    const ngx_int_t result = proceed();
+    if (result == NGX_AGAIN) {
+        return;
+    }
+    ngx_http_finalize_request(r, result);
+    ngx_http_run_posted_requests(connection);
+}
+
+void ApiOperation::abandon() {
+    ngx_event_t *event = &resume_;
+    if (event->posted) {
+        ngx_delete_posted_event(event);
+        return on_abandoned();
+    }
+    if (running_ == 0) {
+        return;
+    }
+    for (ApiCommand *command = commands_; command != nullptr; command = command->next_) {
+        if (command->is_under_way_) {
+            control_link_of(request.backend()).cancel(*command);
+        }
+    }
+    on_abandoned();
+}
+
+} // namespace nginx_module
