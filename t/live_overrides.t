@@ -75,104 +75,99 @@ sub counts ($zone, $rule) { return outcomes(metrics_of($nginx), $zone, $rule) }
 
 subtest 'precedence' => sub {
     my $said = sub ($key, $limit, $what) { is(told("/two?key=$key"), "200 PASSED $limit redis", $what) };
-    $live->put(zone => 'z', rule => 'fixed', limit => 15);
-    $said->('k', 15, 'for all clients of a rule');
-    $live->put(zone => 'z', key => 'k', limit => 30);
+    my %rule_of_all = (zone => 'z', rule => 'fixed');
+    my @targets = ({ zone => 'z', key => 'k' }, { zone => 'z', key => 'l' }, { zone => 'z', key => 'l', rule => 'fixed' });
+    $live->put({ %rule_of_all, limit => 15 }, { $targets[0]->%*, limit => 30 }, { $targets[1]->%*, limit => 30 }, { $targets[2]->%*, limit => 20 });
+    $said->('any', 15, 'for all clients of a rule');
     $said->('k', 30, 'a client comes before that');
-    $said->('l', 15, 'another one is as all are');
-    $live->put(zone => 'z', key => 'k', rule => 'fixed', limit => 20);
-    $said->('k', 20, 'a client at the rule comes before both');
-    is(told('/more?key=k'), '200 PASSED 30 redis', 'and holds at no other rule');
-    is($nginx->get('/two?key=k')->{headers}{'ratelimit-policy'}, '"fixed";q=20;w=3600, "more";q=30;w=3600', 'the headers say so');
-    is_deeply(metrics_of($nginx)->{zones}{z}{overrides}{count}, 3 + $live->markers, 'they are counted');
-    $live->remove(zone => 'z', key => 'k', rule => 'fixed');
-    $said->('k', 30, 'one is deleted');
-    $live->remove(zone => 'z', key => 'k');
-    $said->('k', 15, 'the next one');
-    $live->remove(zone => 'z', rule => 'fixed');
-    $said->('m', 3, 'the configured limit again');
+    $said->('l', 20, 'a client at the rule comes before both');
+    is(told('/more?key=l'), '200 PASSED 30 redis', 'and holds at no other rule');
+    is($nginx->get('/two?key=l')->{headers}{'ratelimit-policy'}, '"fixed";q=20;w=3600, "more";q=30;w=3600', 'the headers say so');
+    is(metrics_of($nginx)->{zones}{z}{overrides}{count}, 4 + $live->markers, 'they are counted');
+    $live->remove(@targets[0, 2]);
+    $said->('l', 30, 'without it the client again');
+    $said->('k', 15, 'without that the rule');
+    $live->remove(\%rule_of_all);
+    $said->('any', 3, 'the configured limit again');
+    is(metrics_of($nginx)->{zones}{z}{overrides}{count}, 1 + $live->markers, 'what is deleted is not counted');
 };
 
 subtest 'the counter stays' => sub {
-    is($nginx->statuses('/fixed?key=stays', 4), '200 200 200 429', 'three');
-    $live->put(zone => 'z', key => 'stays', limit => 5);
-    is($nginx->statuses('/fixed?key=stays', 3), '200 200 429', 'two more');
-    $live->put(zone => 'z', key => 'stays', limit => 4);
-    is($nginx->statuses('/fixed?key=stays', 1), '429', 'a lower limit');
-    $live->put(zone => 'z', key => 'stays', limit => 0);
-    my $response = $nginx->get('/fixed?key=stays');
+    is($nginx->statuses("/fixed?key=$_", 4), '200 200 200 429', 'three') for qw(higher lower nothing);
+    my $nothing = { zone => 'z', key => 'nothing' };
+    $live->put({ zone => 'z', key => 'higher', limit => 5 }, { zone => 'z', key => 'lower', limit => 2 }, { %$nothing, limit => 0 });
+    is($nginx->statuses('/fixed?key=higher', 3), '200 200 429', 'two more');
+    is(told('/fixed?key=lower'), '429 REJECTED 2 redis', 'a lower limit');
+    my $response = $nginx->get('/fixed?key=nothing');
     is("$response->{status} $response->{headers}{'x-said'}", '429 REJECTED 0 none', 'a limit of 0');
     is($response->{headers}{'retry-after'}, undef, 'no waiting helps');
-    $live->remove(zone => 'z', key => 'stays');
-    is(told('/fixed?key=stays'), '429 REJECTED 3 deny_cache', 'what was denied by the configured limit still is');
+    $live->remove($nothing);
+    is(told('/fixed?key=nothing'), '429 REJECTED 3 deny_cache', 'what was denied by the configured limit still is');
 };
 
 subtest 'buckets' => sub {
-    my $said = sub ($path, $limit, $what) { is(told("$path?key=bucket"), "200 PASSED $limit redis", $what) };
-    $live->put(zone => 'z', key => 'bucket', limit => 7);
-    $said->('/tokens', 7, 'a token bucket without burst follows the limit');
-    $said->('/burst', 20, 'with one it stays');
-    $said->('/gcra', 2, 'as that of gcra does');
-    is($nginx->get('/gcra?key=bucket')->{headers}{'ratelimit-policy'}, '"gcra";q=2;w=1029', 'but it fills faster');
-    $live->put(zone => 'z', key => 'bucket', limit => 7, burst => 9);
-    $said->('/tokens', 9, 'a burst');
-    $said->('/burst', 9, 'in place of another');
-    $said->('/gcra', 10, 'of gcra');
-    $said->('/fixed', 7, 'of a rule that takes none');
-    $live->put(zone => 'z', key => 'bucket', burst => 4);
-    $said->('/tokens', 4, 'a burst without a limit');
-    $said->('/fixed', 3, 'changes nothing where there is none');
+    my $said = sub ($path, $limit, $what) { is(told($path), "200 PASSED $limit redis", $what) };
+    $live->put({ zone => 'z', key => 'b1', limit => 7 }, { zone => 'z', key => 'b2', limit => 7, burst => 9 }, { zone => 'z', key => 'b3', burst => 4 });
+    $said->('/tokens?key=b1', 7, 'a token bucket without burst follows the limit');
+    $said->('/burst?key=b1', 20, 'with one it stays');
+    $said->('/gcra?key=b1', 2, 'as that of gcra does');
+    is($nginx->get('/gcra?key=b1')->{headers}{'ratelimit-policy'}, '"gcra";q=2;w=1029', 'but it fills faster');
+    $said->('/tokens?key=b2', 9, 'a burst');
+    $said->('/burst?key=b2', 9, 'in place of another');
+    $said->('/gcra?key=b2', 10, 'of gcra');
+    $said->('/fixed?key=b2', 7, 'of a rule that takes none');
+    $said->('/tokens?key=b3', 4, 'a burst without a limit');
+    $said->('/fixed?key=b3', 3, 'changes nothing where there is none');
 };
 
 subtest 'variables' => sub {
-    my $said = sub ($arguments, $said, $what) { is(told("/variable?key=v&$arguments"), $said, $what) };
+    my $said = sub ($arguments, $said, $what) { is(told("/variable?$arguments"), $said, $what) };
     my $invalid = sub () { counts('z', 'variable')->{invalid} // 0 };
-    $said->('limit=5&burst=6&cost=1', '200 PASSED 6 redis', 'as they are');
-    $live->put(zone => 'z', key => 'v', limit => 100);
-    $said->('limit=no&burst=40&cost=1', '200 PASSED 40 redis', 'a limit stands for the variable, which nobody evaluates');
-    $said->('limit=&burst=40&cost=1', '200 PASSED 40 redis', 'nor cares for an empty one');
-    $said->('limit=5&burst=&cost=1', '200 ', 'another empty one still exempts');
+    $live->put({ zone => 'z', key => 'v1', limit => 100 }, { zone => 'z', key => 'v2', limit => 1, burst => 50 });
+    $said->('key=v0&limit=5&burst=6&cost=1', '200 PASSED 6 redis', 'as they are');
+    $said->('key=v1&limit=no&burst=40&cost=1', '200 PASSED 40 redis', 'a limit stands for the variable, which nobody evaluates');
+    $said->('key=v1&limit=&burst=40&cost=1', '200 PASSED 40 redis', 'nor cares for an empty one');
+    $said->('key=v1&limit=5&burst=&cost=1', '200 ', 'another empty one still exempts');
     is($invalid->(), 0, 'none was invalid');
-    $said->('limit=5&burst=no&cost=1', '503 ERROR_CLOSED  none', 'another one that is no number');
+    $said->('key=v1&limit=5&burst=no&cost=1', '503 ERROR_CLOSED  none', 'another one that is no number');
     is($invalid->(), 1, 'is invalid');
-    $live->put(zone => 'z', key => 'v', limit => 1, burst => 50);
-    $said->('limit=no&burst=no&cost=10', '200 PASSED 50 redis', 'a burst, too');
-    is($nginx->get('/variable?key=v&cost=0')->{headers}{'x-ratelimit-remaining'}, 39, 'the cost counts');
-    $said->('cost=51', '429 REJECTED 50 redis', 'one that is too large');
-    $said->('cost=', '200 ', 'an empty one exempts');
-    $said->('cost=no', '503 ERROR_CLOSED  none', 'one that is no number');
+    $said->('key=v2&limit=no&burst=no&cost=10', '200 PASSED 50 redis', 'a burst, too');
+    is($nginx->get('/variable?key=v2&cost=0')->{headers}{'x-ratelimit-remaining'}, 40, 'the cost counts');
+    $said->('key=v2&cost=51', '429 REJECTED 50 redis', 'one that is too large');
+    $said->('key=v2&cost=', '200 ', 'an empty one exempts');
+    $said->('key=v2&cost=no', '503 ERROR_CLOSED  none', 'one that is no number');
 };
 
 # A host may have rules that the host did not have which took the override.
 subtest 'numbers that a rule cannot take' => sub {
-    $live->put(zone => 'z', key => 'large', limit => 2_000_000);
+    $live->put({ zone => 'z', key => 'large', limit => 2_000_000 }, { zone => 'z', key => 'slow', limit => 1, burst => 1_000_000_000 });
     is(told('/fixed?key=large'), '200 PASSED 2000000 redis', 'this rule can');
-    is(told('/log?key=large'), '503 ERROR_CLOSED  none', 'that one cannot');
-    is_deeply(counts('z', 'log'), { invalid => 1 }, 'and counts it as invalid');
-    # The log has one such line a second, and the subtest before may have written it.
+    is(told('/tokens?key=slow'), '503 ERROR_CLOSED  none', 'a bucket that fills too slowly');
+    is(told('/log?key=large'), '503 ERROR_CLOSED  none', 'a log that is too large');
+    is_deeply(counts('z', 'log'), { invalid => 1 }, 'is counted as invalid');
     my $line = qr/invalid limit "2000000", expected a whole number from 0 to 1000000, rule "log"/;
-    ok(wait_until(sub { told('/log?key=large'); $nginx->error_log =~ $line }), 'the log says so');
-    $live->put(zone => 'z', key => 'large', limit => 1, burst => 1_000_000_000);
-    is(told('/tokens?key=large'), '503 ERROR_CLOSED  none', 'a bucket that fills too slowly');
+    ok(wait_until(sub { told('/log?key=large'); $nginx->error_log =~ $line }), 'and logged, once a second at most');
 };
 
 subtest 'exemptions' => sub {
-    $live->put(zone => 'z', key => 'free', exempt => 1);
+    $live->put(
+        (map { { zone => 'z', key => $_, exempt => 1 } } qw(free almost)),
+        { zone => 'z', key => 'almost', rule => 'fixed', limit => 6 },
+        { zone => 'z', key => 'once', rule => 'fixed', exempt => 1 }
+    );
     calls($redis);
     my $response = $nginx->get('/fixed?key=free');
-    is("$response->{status} $response->{headers}{'x-said'}", '200 ', 'no rule was applied') for 1 .. 5;
+    is("$response->{status} $response->{headers}{'x-said'}", '200 ', 'no rule was applied');
     is_deeply([ grep { /ratelimit/ } keys $response->{headers}->%* ], [], 'no headers');
+    is($nginx->statuses('/fixed?key=free', 5), '200 200 200 200 200', 'nor ever is');
     is(calls($redis), 0, 'and Redis was not asked');
     is(told('/two?key=free&b=b'), '200 PASSED 50 redis', 'other zones count');
-    $live->put(zone => 'z', key => 'free', rule => 'fixed', limit => 6);
-    is(told('/two?key=free'), '200 PASSED 6 redis', 'a client at a rule comes before');
-    $live->remove(zone => 'z', key => 'free');
-    $live->put(zone => 'z', key => 'free', rule => 'fixed', exempt => 1);
-    is(told('/two?key=free'), '200 PASSED 50 redis', 'an exemption from one rule');
+    is(told('/two?key=almost'), '200 PASSED 6 redis', 'a client at a rule comes before');
+    is(told('/two?key=once'), '200 PASSED 50 redis', 'an exemption from one rule');
 };
 
 subtest 'dry run' => sub {
-    $live->put(zone => 'z', key => 'dry', rule => 'trial', limit => 1);
+    $live->put({ zone => 'z', key => 'dry', rule => 'trial', limit => 1 });
     is(told('/trial?key=dry'), '200 PASSED 50 redis', 'one');
     is(told('/trial?key=dry'), '200 REJECTED_DRY_RUN 50 redis', 'two');
     is_deeply(counts('z', 'trial'), { passed => 1, dry_run_rejected => 1 }, 'counted');
@@ -180,9 +175,8 @@ subtest 'dry run' => sub {
 
 subtest 'other algorithms' => sub {
     is($nginx->get('/permits?key=p')->{status}, 429, 'a cost that is too large for the permits');
-    $live->put(zone => 'z', key => 'p', limit => 2);
-    is($nginx->get('/permits?key=p')->{status}, 200, 'and no longer') for 1 .. 3;
-    $live->put(zone => 'z', key => 's', limit => 400);
+    $live->put({ zone => 'z', key => 'p', limit => 2 }, { zone => 'z', key => 's', limit => 400 });
+    is($nginx->statuses('/permits?key=p', 3), '200 200 200', 'and no longer');
     my $passed = grep { $_ eq '200' } split ' ', $nginx->statuses('/shards?key=s', 40);
     is($passed, 40, 'shards have their parts of the limit');
     is(told('/shards?key=s'), '200 PASSED 400 redis', 'which headers tell whole');
@@ -192,7 +186,7 @@ subtest 'other algorithms' => sub {
 subtest 'batches' => sub {
     my @keys = map { ("plain$_", "low$_", "high$_") } 1 .. 8;
     my %limit = map { $_ => /plain/ ? 50 : /low/ ? 2 : 70 } @keys;
-    $live->put(zone => 'z', key => $_, rule => 'more', limit => $limit{$_}) for grep { !/plain/ } @keys;
+    $live->put(map { { zone => 'z', key => $_, rule => 'more', limit => $limit{$_} } } grep { !/plain/ } @keys);
     my @connections = map { RateLimit::Client->new($nginx) } @keys;
     for my $round (1 .. 3) {
         my ($worker) = $nginx->workers;
@@ -219,32 +213,34 @@ subtest 'leases' => sub {
         return \%told;
     };
     my $leases = sub () { metrics_of($nginx)->{zones}{z}{rules}{leased}{leases} };
-    my $told = $flood->('busy', 300);
-    cmp_ok($told->{'PASSED 100000 lease'} // 0, '>', 200, 'a busy key');
+    cmp_ok($flood->($_, 300)->{'PASSED 100000 lease'} // 0, '>', 200, "a busy key: $_") for qw(braked busy);
     my $before = $leases->();
-    $live->put(zone => 'z', key => 'busy', limit => 90_000);
+    $live->put({ zone => 'z', key => 'busy', limit => 90_000 }, { zone => 'z', key => 'braked', limit => 10 });
     is(told('/leased?key=busy'), '200 PASSED 90000 redis', 'another quota asks');
-    is($leases->()->{used}, $before->{used}, 'and takes nothing of the lease before');
-    $told = $flood->('busy', 300);
-    cmp_ok($told->{'PASSED 90000 lease'} // 0, '>', 200, 'and leases by itself');
-    is($told->{'PASSED 100000 lease'}, undef, 'it is a lease of that quota');
-    $live->put(zone => 'z', key => 'busy', limit => 10);
-    is(told('/leased?key=busy'), '429 REJECTED 10 redis', 'an emergency brake holds at once');
+    is(told('/leased?key=braked'), '429 REJECTED 10 redis', 'an emergency brake holds at once');
+    is($leases->()->{used}, $before->{used}, 'and nobody takes anything of the leases before');
+    my $told = $flood->('busy', 300);
+    cmp_ok($told->{'PASSED 90000 lease'} // 0, '>', 200, 'the other quota leases by itself');
+    is($told->{'PASSED 100000 lease'}, undef, 'and takes nothing else');
 };
 
 subtest 'keys' => sub {
-    my $long = 'x' x 1_000_000;
-    for my $key ('%', '%25', 'a b', '{}', 'x' x 128, 'x' x 129, $long, '%' . 'a' x 64) {
-        my $encoded = $key =~ s/([^!-~]|[{}%])/sprintf '%%%02X', ord $1/ger;
-        $encoded = '%' . sha256_hex($key) if length $encoded > 128 || $encoded =~ /^%[0-9a-f]{64}$/;
-        $live->put(zone => 'header', key => $encoded, limit => 9);
+    my @keys = ('%', '%25', 'a b', '{}', 'x' x 128, 'y' x 129, 'x' x 1_000_000, '%' . 'a' x 64);
+    my $encoded = sub ($key) {
+        my $text = $key =~ s/([^!-~]|[{}%])/sprintf '%%%02X', ord $1/ger;
+        return length $text > 128 || $text =~ /^%[0-9a-f]{64}$/ ? '%' . sha256_hex($key) : $text;
+    };
+    $live->put(
+        (map { { zone => 'header', key => $encoded->($_), limit => 9 } } @keys),
+        { zone => 'address', key => '%7F%00%00%01', limit => 9 },
+        { zone => 'uri', key => 'a%0A%FF', limit => 9 }
+    );
+    for my $key (@keys) {
         my $shown = substr $key, 0, 12;
         is(told('/header', headers => { 'X-Key' => $key }), '200 PASSED 9 redis', "$shown, of ${\length $key} bytes");
-        is(told('/header', headers => { 'X-Key' => "$key." }), '200 PASSED 3 redis', 'and no other') if $key ne 'x' x 128;
+        is(told('/header', headers => { 'X-Key' => "$key." }), '200 PASSED 3 redis', 'and no other');
     }
-    $live->put(zone => 'address', key => '%7F%00%00%01', limit => 9);
     is(told('/address'), '200 PASSED 9 redis', 'bytes of an address, NUL among them');
-    $live->put(zone => 'uri', key => 'a%0A%FF', limit => 9);
     is(told('/uri/a%0A%FF') =~ s/^404/200/r, '200 PASSED 9 redis', 'a line feed and a byte of no text');
 };
 

@@ -62,7 +62,7 @@ subtest 'denials' => sub {
     is(told('/one?key=b'), '429 4 deny_cache', 'another one is not');
     exhaust('/one?key=a');
     is(told('/one?key=a'), '429 4 deny_cache', 'it is denied anew') for 1 .. 4;
-    $live->put(zone => 'z', key => 'c', limit => 5);
+    $live->put({ zone => 'z', key => 'c', limit => 5 });
     is(told('/one?key=a'), '429 4 deny_cache', 'a reset counts once');
     $live->reset_key('z', 'a');
     is(told('/one?key=a'), '429 4 redis', 'the next one again');
@@ -118,7 +118,7 @@ subtest 'what this host has counted alone' => sub {
     is($nginx->statuses("/one?key=$_", 4), '200 200 200 200', 'Redis grants all') for 'local', 'other';
     is($nginx->statuses('/one?key=local-more', 4), '200 200 200 200', 'this one, too');
     $live->reset_key('z', 'local');
-    $live->put(zone => 'z', key => 'local-more', limit => 20);
+    $live->put({ zone => 'z', key => 'local-more', limit => 20 });
     $redis->kill_now;
     is(told('/one?key=other'), '429 2 local', 'this host knows what a client has taken');
     is(told('/one?key=local'), '200 2 local', 'but not from before its reset') for 1, 2;

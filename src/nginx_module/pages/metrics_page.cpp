@@ -71,9 +71,8 @@ bool read_top_keys(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetri
 
 rate_limit::OverrideMetrics read_overrides(const ZoneConf &zone) {
     const rate_limit::LiveLimits &limits = zone.memory.live_limits();
-    return {.count = limits.count(),
-            .rejections = limits.rejections(),
-            .dropped = limits.dropped()};
+    return {
+        .count = limits.count(), .rejections = limits.rejections(), .dropped = limits.dropped()};
 }
 
 /// Returns false if memory ran out.

@@ -268,8 +268,8 @@ ngx_int_t ApplicableRules::make_charges(ngx_pool_t *pool) const {
         if (rule.result == AppliedRule::Result::invalid) {
             continue;
         }
-        rule.charge->verdict = rule.ban ? rule.ban->verdict()
-                                        : *rate_limit::verdict_without_counter(rule.quota);
+        rule.charge->verdict =
+            rule.ban ? rule.ban->verdict() : *rate_limit::verdict_without_counter(rule.quota);
         rule.source = rule.ban ? AppliedRule::Source::override : AppliedRule::Source::none;
         rule.result = AppliedRule::Result::verdict;
         rule.decided = precise_now();
