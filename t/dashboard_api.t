@@ -27,6 +27,7 @@ server {
     location /limits/api/ { redis_rate_limit_api write; }
     location /reading/ { redis_rate_limit_dashboard api=/reading/api/; }
     location /reading/api/ { redis_rate_limit_api; }
+    location /nothing/ { return 404; }
     location /without/ { redis_rate_limit_dashboard; }
     location /astray/ { redis_rate_limit_dashboard api=/nothing/here/; }
     location /nothing/ { return 404; }
@@ -103,7 +104,7 @@ sub look_up ($zone, $key, $kind = 'text') {
     enter('#key', $key);
     enter('#key-kind', $kind);
     click('#look-up button');
-    wait_until(sub { $browser->value('live.key !== undefined && !byId("client").hidden') }, 10);
+    wait_until(sub { $browser->value('!byId("client").hidden || byId("look-up-message").textContent !== ""') }, 10);
 }
 
 my $html = q{<img src="x" onerror="document.title='broken'">};
@@ -270,7 +271,7 @@ subtest 'many overrides' => sub {
 subtest 'what goes wrong' => sub {
     look_up('clients', 'customer');
     submit('#client-form', What => 'ban', Lasts => 100_000);
-    ok(shows('#client-message', qr/^The API does not take this \(400\): member "expires_in", expected .*\.$/), '400');
+    ok(shows('#client-message', qr/^The API does not take this \(400\): member "expires_in", expected .*\.$/), 'a time that is too long');
     my @answers = (
         403, { description => 'd' }, 'The API refuses this (403): d.',
         404, { description => 'd' }, 'The API does not know this (404): d.',
@@ -307,7 +308,7 @@ subtest 'an API that only reads' => sub {
     is($browser->value($enabled), 0, 'nothing can be written') or diag($browser->value($enabled));
     $browser->value('setAccess(true)');
     $browser->value('deleteOverride(clientMessage, "zone=clients&key=customer", { limit: 1, burst: null })');
-    like(shown('#client-message'), qr/^The API does not allow this \(405\): /, '405') or diag(shown('#client-message'));
+    like(shown('#client-message'), qr/^The API does not allow this \(405\): /, 'a write') or diag(shown('#client-message'));
     is($browser->value($enabled), 0, 'which tells it, too');
     $browser->errors;
     visit("/astray/");
