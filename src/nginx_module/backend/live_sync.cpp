@@ -158,6 +158,7 @@ void LiveSync::poll() {
     head_.ask();
 }
 
+// NOLINTNEXTLINE(readability-convert-member-functions-to-static): a Write is a member
 bool LiveSync::write_time(ByteQueue &out) const {
     return redis_client::write_time_query(out);
 }

@@ -77,7 +77,7 @@ class ResetKey final : public ApiOperation {
     struct FindCounters final : ApiCommand {
         explicit FindCounters(ResetKey &an_owner) : owner(an_owner) {}
         bool write(redis_client::ByteQueue &out) const override {
-            return owner.store().write_counters_query(out, owner.request.zone->name);
+            return owner.store().write_counters_query(out, owner.request_.zone->name);
         }
         bool read(redis_client::ReplyView reply) override {
             for (const auto &[name, shards] : redis_client::read_counters(reply)) {
@@ -92,10 +92,10 @@ class ResetKey final : public ApiOperation {
     struct TellHosts final : ApiCommand {
         explicit TellHosts(ResetKey &an_owner) : owner(an_owner) {}
         bool write(redis_client::ByteQueue &out) const override {
-            const ApiRequest &request = owner.request;
+            const ApiRequest &of = owner.request_;
             return owner.store().write_reset(out,
-                                             {.zone = request.zone->name,
-                                              .encoded_key = request.key.encoded,
+                                             {.zone = of.zone->name,
+                                              .encoded_key = of.key.encoded,
                                               .rule = {},
                                               .is_reset = true},
                                              owner.author_);
@@ -130,8 +130,8 @@ class ResetKey final : public ApiOperation {
 
     ngx_int_t delete_counters() {
         // A host registers its rules when it starts, and perhaps has not come to that yet.
-        for (const auto &rule : main_conf_of(request.r).rules) {
-            if (rule->zone == request.zone) {
+        for (const auto &rule : main_conf_of(request_.r).rules) {
+            if (rule->zone == request_.zone) {
                 add_counter(rate_limit::counter_name(rule->rule), rule->rule.shards);
             }
         }
@@ -161,18 +161,18 @@ class ResetKey final : public ApiOperation {
     }
 
     ngx_int_t succeed() {
-        log_write(request, "reset", describe(pool(), ", ", deleted_, " counters deleted"));
+        log_write(request_, "reset", describe(pool(), ", ", deleted_, " counters deleted"));
         JsonWriter json(pool());
         json.begin_object();
         json.member("deleted", deleted_);
         json.end_object();
-        return send_json(request.r, json.finish());
+        return send_json(request_.r, json.finish());
     }
     ngx_int_t fail(const ApiError &error) {
-        log_write(request, "reset", describe(pool(), ", failed: ", error.description));
-        return send_error(request.r, error);
+        log_write(request_, "reset", describe(pool(), ", failed: ", error.description));
+        return send_error(request_.r, error);
     }
-    void on_abandoned() override { log_write(request, "reset", ", outcome unknown"); }
+    void on_abandoned() override { log_write(request_, "reset", ", outcome unknown"); }
 
     /// Lists the counters that are still there.
     std::string_view names_of_failed() const {
@@ -196,7 +196,7 @@ class ResetKey final : public ApiOperation {
         if (!rate_limit::is_counter_name(name) || shards > rate_limit::most_shards) {
             return;
         }
-        const ApiRequest &of = request;
+        const ApiRequest &of = request_;
         const rate_limit::KeyFormat format(of.backend().prefix, of.zone->name, name, shards);
         rate_limit::RedisKeyBuffer buffer;
         for (uint64_t shard = 0; shard < shards; ++shard) {
@@ -206,7 +206,7 @@ class ResetKey final : public ApiOperation {
     }
 
     void add_key(std::string_view counter, std::string_view redis_key) {
-        const bool is_cluster = request.backend().mode == Mode::cluster;
+        const bool is_cluster = request_.backend().mode == Mode::cluster;
         DeleteCounters *command = delete_of(is_cluster ? redis_client::hash_slot(redis_key) : 0);
         if (command == nullptr || command->has(redis_key)) {
             return;
@@ -233,7 +233,7 @@ class ResetKey final : public ApiOperation {
         return command;
     }
 
-    const redis_client::LiveStore &store() const { return request.live_store(); }
+    const redis_client::LiveStore &store() const { return request_.live_store(); }
 
     std::string_view author_;
     Stage stage_ = Stage::begin;

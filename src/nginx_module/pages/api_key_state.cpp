@@ -113,7 +113,7 @@ class ShowKey final : public ApiOperation {
             return NGX_AGAIN;
         case Stage::looking_up:
             if (!look_up_.failure().empty()) {
-                return send_error(request.r, look_up_.error(pool(), "overrides are not known"));
+                return send_error(request_.r, look_up_.error(pool(), "overrides are not known"));
             }
             stage_ = Stage::peeking;
             return peek();
@@ -125,15 +125,15 @@ class ShowKey final : public ApiOperation {
 
     /// Returns false if memory ran out.
     bool make_rules() {
-        const auto &named_rules = request.zone->named_rules;
+        const auto &named_rules = request_.zone->named_rules;
         const size_t count = named_rules.size();
         rules_ = {pool_array<RuleState>(pool(), count), count};
         names_ = {pool_array<redis_client::LiveName>(pool(), 1 + 2 * count), 1 + 2 * count};
         if (rules_.data() == nullptr || names_.data() == nullptr) {
             return false;
         }
-        const std::string_view zone = request.zone->name;
-        const std::string_view key = request.key.encoded;
+        const std::string_view zone = request_.zone->name;
+        const std::string_view key = request_.key.encoded;
         names_[0] = {.zone = zone, .encoded_key = key, .rule = {}};
         for (size_t i = 0; i < count; ++i) {
             rules_[i].rule = named_rules[i];
@@ -203,12 +203,12 @@ class ShowKey final : public ApiOperation {
             counter.is_aligned = rule.rule.aligned;
             counter.redis_key =
                 rule.rule.shards > 1
-                    ? rule.key_format->write_encoded(request.key.encoded, shard, buffer)
-                    : rule.key_format->write_encoded(request.key.encoded, buffer);
+                    ? rule.key_format->write_encoded(request_.key.encoded, shard, buffer)
+                    : rule.key_format->write_encoded(request_.key.encoded, buffer);
             if (!copy_text(pool(), counter.redis_key)) {
                 return false;
             }
-            if (request.backend().mode == Mode::cluster) {
+            if (request_.backend().mode == Mode::cluster) {
                 counter.hash_slot = redis_client::hash_slot(counter.redis_key);
             }
         }
@@ -221,15 +221,15 @@ class ShowKey final : public ApiOperation {
             for (const PeekCounter &counter : state.counters) {
                 if (!counter.failure().empty()) {
                     return send_error(
-                        request.r,
+                        request_.r,
                         counter.error(pool(), describe(pool(), "rule \"", state.rule->name, "\"")));
                 }
             }
         }
         JsonWriter json(pool());
         json.begin_object();
-        json.member("zone", std::string_view(request.zone->name));
-        write_client_key(json, pool(), *request.zone, request.key);
+        json.member("zone", std::string_view(request_.zone->name));
+        write_client_key(json, pool(), *request_.zone, request_.key);
         json.name("rules");
         json.begin_object();
         for (const RuleState &state : rules_) {
@@ -238,13 +238,13 @@ class ShowKey final : public ApiOperation {
         }
         json.end_object();
         json.end_object();
-        return send_json(request.r, json.finish());
+        return send_json(request_.r, json.finish());
     }
 
     void write_rule(JsonWriter &json, const RuleState &state) const {
         const RuleConf &rule = *state.rule;
         const RuleNumbers numbers = numbers_of(rule, state.numbers());
-        const bool is_dry_run = is_dry_run_everywhere(main_conf_of(request.r), rule);
+        const bool is_dry_run = is_dry_run_everywhere(main_conf_of(request_.r), rule);
         json.begin_object();
         json.member("algorithm", to_string(rule.rule.quota.algorithm));
         json.member("limit", numbers.limit);
@@ -256,7 +256,7 @@ class ShowKey final : public ApiOperation {
             const bool is_of_client = !state.overridden->encoded_key.empty();
             write_override(
                 json, pool(),
-                {*request.zone, is_of_client ? &request.key : nullptr, state.overridden->rule},
+                {*request_.zone, is_of_client ? &request_.key : nullptr, state.overridden->rule},
                 *state.override, redis_now_);
         } else {
             json.value(Null{});
@@ -322,7 +322,7 @@ class ShowKey final : public ApiOperation {
         return applied;
     }
 
-    const redis_client::LiveStore &store() const { return request.live_store(); }
+    const redis_client::LiveStore &store() const { return request_.live_store(); }
 
     Stage stage_ = Stage::begin;
     LookUp look_up_;

@@ -41,7 +41,7 @@ ApiError ApiCommand::error(ngx_pool_t *pool, std::string_view what) const {
 }
 
 ngx_int_t ApiOperation::begin() {
-    ngx_http_request_t *r = request.r;
+    ngx_http_request_t *r = request_.r;
     ngx_http_cleanup_t *cleanup = ngx_http_cleanup_add(r, 0);
     if (cleanup == nullptr) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -69,7 +69,7 @@ void ApiOperation::run(ApiCommand &command) {
     }
     command.is_under_way_ = true;
     ++running_;
-    control_link_of(request.backend()).run(command);
+    control_link_of(request_.backend()).run(command);
 }
 
 void ApiOperation::on_end_of_command() {
@@ -83,7 +83,7 @@ void ApiOperation::resume() {
     if (running_ > 0) { // a command that ended at once was the last one only then
         return;
     }
-    ngx_http_request_t *r = request.r;
+    ngx_http_request_t *r = request_.r;
     ngx_connection_t *connection = r->connection;
     ngx_http_set_log_request(connection->log, r);
     const ngx_int_t result = proceed();
@@ -105,7 +105,7 @@ void ApiOperation::abandon() {
     }
     for (ApiCommand *command = commands_; command != nullptr; command = command->next_) {
         if (command->is_under_way_) {
-            control_link_of(request.backend()).cancel(*command);
+            control_link_of(request_.backend()).cancel(*command);
         }
     }
     on_abandoned();

@@ -56,14 +56,14 @@ class ApiOperation {
     ngx_int_t begin();
 
   protected:
-    explicit ApiOperation(ApiRequest &a_request) : request(a_request) {}
+    explicit ApiOperation(ApiRequest &request) : request_(request) {}
     ~ApiOperation() = default;
 
     /// Runs a command of the zone's backend.
     void run(ApiCommand &command);
-    ngx_pool_t *pool() const { return request.r->pool; }
+    ngx_pool_t *pool() const { return request_.r->pool; }
 
-    ApiRequest &request;
+    ApiRequest &request_;
 
   private:
     friend class ApiCommand;

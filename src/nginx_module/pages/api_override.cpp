@@ -119,7 +119,7 @@ class WriteOverride : public ApiOperation {
     }
     ~WriteOverride() = default;
 
-    const redis_client::LiveStore &store() const { return request.live_store(); }
+    const redis_client::LiveStore &store() const { return request_.live_store(); }
     std::string_view author() const { return author_; }
     const redis_client::LiveWritten &written() const { return *command_.written; }
 
@@ -147,18 +147,18 @@ class WriteOverride : public ApiOperation {
         if (!command_.failure().empty()) {
             const ApiError error = command_.error(pool(), "not written");
             log_write(
-                request, what_,
+                request_, what_,
                 describe(pool(),
                          error.outcome == Outcome::unknown ? ", outcome unknown: " : ", failed: ",
                          command_.failure()));
-            return send_error(request.r, error);
+            return send_error(request_.r, error);
         }
-        log_write(request, what_, {});
+        log_write(request_, what_, {});
         JsonWriter json(pool());
         write_answer(json);
-        return send_json(request.r, json.finish());
+        return send_json(request_.r, json.finish());
     }
-    void on_abandoned() final { log_write(request, what_, ", outcome unknown"); }
+    void on_abandoned() final { log_write(request_, what_, ", outcome unknown"); }
 
     std::string_view author_;
     Command command_;
@@ -173,7 +173,7 @@ class PutOverride final : public WriteOverride {
 
   private:
     bool write_command(redis_client::ByteQueue &out) const override {
-        return store().write_put(out, name_of(request),
+        return store().write_put(out, name_of(request_),
                                  {.what = draft_.what,
                                   .expires_in = draft_.expires_in,
                                   .by = author(),
@@ -182,10 +182,11 @@ class PutOverride final : public WriteOverride {
     void write_answer(JsonWriter &json) const override {
         Override what = draft_.what;
         what.expires_at = written().expires_at;
-        const bool is_for_client = !request.key.encoded.empty();
-        write_override(json, pool(),
-                       {*request.zone, is_for_client ? &request.key : nullptr, request.rule_name()},
-                       {what, written().time, author(), draft_.note}, written().time);
+        const bool is_for_client = !request_.key.encoded.empty();
+        write_override(
+            json, pool(),
+            {*request_.zone, is_for_client ? &request_.key : nullptr, request_.rule_name()},
+            {what, written().time, author(), draft_.note}, written().time);
     }
 
     OverrideDraft draft_;
@@ -198,7 +199,7 @@ class RemoveOverride final : public WriteOverride {
 
   private:
     bool write_command(redis_client::ByteQueue &out) const override {
-        return store().write_delete(out, name_of(request), author());
+        return store().write_delete(out, name_of(request_), author());
     }
     void write_answer(JsonWriter &json) const override {
         json.begin_object();

@@ -13,7 +13,6 @@ namespace nginx_module {
 namespace {
 
 using redis_client::LiveChange;
-using redis_client::LivePage;
 
 /// Asks for the changes since the cursor. A page without an override of the zone is passed over, up
 /// to a bound, so that a person who asks sees what there is.
@@ -21,7 +20,7 @@ class ListOverrides final : public ApiOperation {
   public:
     ListOverrides(ApiRequest &a_request, uint64_t cursor)
         : ApiOperation(a_request), command_(*this), cursor_(cursor) {
-        command_.hash_slot = request.live_store().hash_slot();
+        command_.hash_slot = request_.live_store().hash_slot();
     }
 
   private:
@@ -30,8 +29,8 @@ class ListOverrides final : public ApiOperation {
     struct Command final : ApiCommand {
         explicit Command(ListOverrides &an_owner) : owner(an_owner) {}
         bool write(redis_client::ByteQueue &out) const override {
-            return owner.request.live_store().write_changes_query(out, owner.cursor_,
-                                                                  owner.request.zone->name);
+            return owner.request_.live_store().write_changes_query(out, owner.cursor_,
+                                                                   owner.request_.zone->name);
         }
         bool read(redis_client::ReplyView reply) override { return owner.read_page(reply); }
         ListOverrides &owner;
@@ -39,10 +38,10 @@ class ListOverrides final : public ApiOperation {
 
     ngx_int_t proceed() override {
         if (!command_.failure().empty()) {
-            return send_error(request.r, command_.error(pool(), "no list"));
+            return send_error(request_.r, command_.error(pool(), "no list"));
         }
         if (is_complete_) {
-            return send_json(request.r, answer_);
+            return send_json(request_.r, answer_);
         }
         run(command_);
         return NGX_AGAIN;
@@ -55,7 +54,7 @@ class ListOverrides final : public ApiOperation {
         }
         const auto is_listed = [&](const LiveChange &change) {
             return !change.name.is_reset && !change.is_tombstone &&
-                   change.name.zone == request.zone->name &&
+                   change.name.zone == request_.zone->name &&
                    !change.override.what.has_expired(page->time);
         };
         is_complete_ =
@@ -88,7 +87,7 @@ class ListOverrides final : public ApiOperation {
         const std::string_view encoded = change.name.encoded_key;
         const ClientKey key{rate_limit::decode_client_key(encoded, buffer), encoded};
         write_override(json, pool(),
-                       {*request.zone, encoded.empty() ? nullptr : &key, change.name.rule},
+                       {*request_.zone, encoded.empty() ? nullptr : &key, change.name.rule},
                        ShownOverride(change.override), now);
     }
 

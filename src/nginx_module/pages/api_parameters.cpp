@@ -14,7 +14,7 @@ constexpr std::string_view name_of(ApiParameter parameter) {
 }
 
 std::optional<ApiParameter> parameter_named(std::string_view name) {
-    const auto found = std::ranges::find(api_parameter_names, name);
+    const auto *const found = std::ranges::find(api_parameter_names, name);
     if (found == api_parameter_names.end()) {
         return std::nullopt;
     }

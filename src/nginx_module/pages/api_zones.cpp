@@ -6,8 +6,6 @@ namespace nginx_module {
 
 namespace {
 
-using rate_limit::Override;
-
 void write_numbers(JsonWriter &json, const RuleNumbers &numbers) {
     json.member("limit", numbers.limit);
     json.member("burst", numbers.burst);

@@ -126,7 +126,8 @@ ngx_int_t send_page(ngx_http_request_t *r) {
         chain[i] = {.buf = &buffers[i], .next = next};
         next = &chain[i];
     }
-    return send_content(r, NGX_HTTP_OK, "text/html; charset=utf-8", *next);
+    return next != nullptr ? send_content(r, NGX_HTTP_OK, "text/html; charset=utf-8", *next)
+                           : NGX_HTTP_INTERNAL_SERVER_ERROR;
 }
 
 } // namespace
