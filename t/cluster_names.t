@@ -51,7 +51,7 @@ subtest 'TLS and a password' => sub {
 
     my $page   = RateLimit::Nginx::slurp('docs/redis.md');
     my ($user) = $page =~ /^ACL (SETUSER limiter on >secret .+)$/m;
-    my ($more) = $page =~ /and `(\+\S+ \+\S+)` with `mode cluster`/;
+    my ($more) = $page =~ /and\s`(\+\S+ \+\S+)` with `mode cluster`/;
     $_->client->acl(split ' ', "$user $more") for $cluster->nodes;
     limits('the user of docs/redis.md', $cluster, "${\$cluster->servers} $trusted username limiter; password secret;");
 

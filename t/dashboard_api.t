@@ -27,7 +27,6 @@ server {
     location /limits/api/ { redis_rate_limit_api write; }
     location /reading/ { redis_rate_limit_dashboard api=/reading/api/; }
     location /reading/api/ { redis_rate_limit_api; }
-    location /nothing/ { return 404; }
     location /without/ { redis_rate_limit_dashboard; }
     location /astray/ { redis_rate_limit_dashboard api=/nothing/here/; }
     location /nothing/ { return 404; }
