@@ -80,7 +80,7 @@ map \$host \$million { default 1000000; }
 redis_rate_limit_backend default { $server timeout 10s; }
 redis_rate_limit_zone \$arg_client  zone=per_client:10m on_error=closed;
 redis_rate_limit_zone \$arg_client  zone=leasing:10m    on_error=closed;
-redis_rate_limit_zone \$arg_client  zone=flood:40m      on_error=closed;
+redis_rate_limit_zone \$arg_client  zone=flood:64m      on_error=closed;
 redis_rate_limit_zone \$remote_addr zone=per_address:1m on_error=closed;
 redis_rate_limit_log_level info;
 server {
