@@ -63,10 +63,19 @@ function dryRunText({ zone, name, rates }, rules) {
     + `of the ${rate(reached)} /s that reached it; ${beside}.`;
 }
 
-function showRules(rules, axis) {
-  rules.forEach((rule) => showRule(rule, axis));
-  const texts = rules.filter((rule) => rule.isDryRun).map((rule) => dryRunText(rule, rules));
-  const place = byId('dry-runs');
+function settlementText({ name, counts, rates }) {
+  const lost = counts.settlements.lost;
+  return `Of the requests that ${name} let pass ${rate(rates.charged)} /s turned out to cost more than they had `
+    + `reserved, and ${rate(rates.returned)} /s less${lost > 0 ? `; of ${count(lost)} in all Redis could not be told` : ''}.`;
+}
+
+function showNotes(place, texts) {
   arrange(place, texts.map((text, at) => place.children[at] ?? element('p')));
   texts.forEach((text, at) => tell(place.children[at], text));
+}
+
+function showRules(rules, axis) {
+  rules.forEach((rule) => showRule(rule, axis));
+  showNotes(byId('dry-runs'), rules.filter((rule) => rule.isDryRun).map((rule) => dryRunText(rule, rules)));
+  showNotes(byId('settlements'), rules.filter(({ counts }) => sum(counts.settlements, settlements) > 0).map(settlementText));
 }

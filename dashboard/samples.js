@@ -19,7 +19,8 @@ const local = ['local_passed', 'local_delayed', 'local_rejected'];
 const failed = ['error_open', 'error_closed', 'invalid'];
 const refused = ['rejected', 'local_rejected', 'error_closed'];
 const elsewhere = ['rejected_by_deny_cache', 'rejected_by_override', 'leased']; // of these, not by Redis
-const counters = [...all, ...elsewhere];
+const settlements = ['charged', 'returned', 'lost']; // of requests that have ended, by their final costs
+const counters = [...all, ...elsewhere, ...settlements];
 
 // Dry runs and grants that were not charged are left out: nothing tells where they come from.
 const sources = [
@@ -65,7 +66,12 @@ const growth = (names, now, before) =>
 // What a zone has counted for one of its rules, which may be missing.
 function countsOf({ rules, overrides }, rule) {
   const counts = rules[rule];
-  return counts && { ...counts, rejected_by_override: overrides.rejected[rule] ?? 0, leased: counts.leases.requests };
+  return counts && {
+    ...counts,
+    ...counts.settlements,
+    rejected_by_override: overrides.rejected[rule] ?? 0,
+    leased: counts.leases.requests,
+  };
 }
 
 // A zone that is new or has another size began anew. A rule that is new in its zone need not have:

@@ -90,6 +90,23 @@ if leased > 0 then
 end
 REPLY[4], REPLY[5], REPLY[6] = leased, tonumber(ARGV[7]), arrival - now + moved_back
 
+-- debt
+--
+-- It may lead further than the capacity, to 3653 days ahead. The key has to outlive it.
+
+local furthest = now + 315619200000000
+if next_arrival >= furthest then
+    next_arrival, next_fraction = math.max(arrival, furthest), 0
+end
+if next_arrival <= expiry_serves then
+    call('SETRANGE', KEYS[1], '0', pack('<ddd', next_arrival, next_fraction, ARGV[5]))
+else
+    local lease_end = state and #state == 48 and string.sub(state, 41) or ''
+    local serves = math.max(now + ARGV[3], next_arrival + 1)
+    call('SET', KEYS[1], pack('<ddddd', next_arrival, next_fraction, ARGV[5], moved_back, serves)
+        .. lease_end, 'PX', ARGV[6] + math.ceil((serves - now - ARGV[3]) / 1000))
+end
+
 -- refund
 -- ARGV[1..2]  cost times the interval: microseconds, fraction
 -- ARGV[3]     D

@@ -1,5 +1,5 @@
--- What stands around the rules of a check. A rule's file is cut at its "-- charge", "-- lease" and
--- "-- refund" lines, and the parts are put together so that each rule sees its own names:
+-- What stands around the rules of a check. A rule's file is cut at its "-- charge", "-- lease",
+-- "-- debt" and "-- refund" lines, and the parts are put together so that each rule sees its own names:
 --
 --     check of rule 1; granted = granted and fits
 --     do

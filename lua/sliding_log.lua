@@ -55,7 +55,8 @@ if not fits then
     elseif missing <= length then
         wait = tonumber(call('LINDEX', KEYS[1], missing - length - 1)) - horizon
     end
-    if missing > tonumber(ARGV[2]) then -- the limit was lowered: for one unit, too, several go
+    -- the limit was lowered, or units above it were charged: for one unit, too, several go
+    if missing > tonumber(ARGV[2]) and ARGV[1] ~= '0' then
         oldest = tonumber(call('LINDEX', KEYS[1], '-' .. ARGV[1]))
     end
 end
@@ -117,6 +118,32 @@ if leased > 0 then
     call('PEXPIRE', KEYS[1], ARGV[4] + math.ceil(math.min(lease_end - now, ARGV[3] / 4) / 1000))
 end
 REPLY[5], REPLY[6], REPLY[7] = leased, tonumber(ARGV[5]), lease_end - now
+
+-- debt
+--
+-- Units above the limit count a window after the unit that stands `limit` places before them, so
+-- that they are worked off as fast as the rule grants, to 3653 days ahead.
+
+if expired < 0 then
+    call('UNLINK', KEYS[1])
+elseif expired > 0 then
+    call('LTRIM', KEYS[1], expired, '-1')
+end
+local limit, window, furthest = tonumber(ARGV[1]), tonumber(ARGV[3]), now + 315619200000000
+local first = length + 1 - limit -- the place of the unit that stands so far before the first one
+local from, to = math.max(first, 1), math.min(first + ARGV[2] - 1, length)
+local known = from <= to and call('LRANGE', KEYS[1], from - 1, to - 1) or {}
+local entry, entries = math.max(newest or now, now), {}
+for i = 1, ARGV[2] do
+    local place = first + i - 1
+    local before = place > length and entries[place - length] or known[place - from + 1]
+    if before then
+        entry = math.max(entry, math.min(before + window, furthest))
+    end
+    entries[i] = string.format('%d', entry)
+end
+call('RPUSH', KEYS[1], unpack(entries))
+call('PEXPIRE', KEYS[1], ARGV[4] + math.ceil((entry - now) / 1000))
 
 -- refund
 -- ARGV[1]  cost

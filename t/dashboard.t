@@ -5,7 +5,7 @@ use lib 't/lib';
 use Digest::SHA qw(sha256_base64);
 use JSON::PP qw(decode_json);
 use JSON::Validator;
-use List::Util qw(min pairs);
+use List::Util qw(mesh min pairs);
 use RateLimit::Browser;
 use RateLimit::Client;
 use RateLimit::Nginx;
@@ -132,7 +132,9 @@ my @counters = qw(
     local_passed local_delayed local_rejected uncharged error_open error_closed invalid
 );
 
-sub rule (%counts) { return { algorithm => 'gcra', limit => '10', window_seconds => 1, (map { $_ => 0 } @counters), leases => leases(0), %counts } }
+sub rule (%counts) { return { algorithm => 'gcra', limit => '10', window_seconds => 1, (map { $_ => 0 } @counters), leases => leases(0), settlements => settlements(0, 0, 0), %counts } }
+
+sub settlements (@counts) { return { mesh [qw(charged returned lost)], \@counts } }
 
 sub leases ($requests) { return { (map { $_ => 0 } qw(taken units used returned)), requests => $requests } }
 
@@ -204,6 +206,11 @@ subtest 'of statuses that are made up' => sub {
         is_deeply([ map { $sources->($_) } qw(lease redis) ], [ 'M1190,1000L1190,600L1200,400L1200,1000Z', '' ], 'verdicts by source');
         $browser->value('document.querySelector("#verdicts svg").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft" }))');
         like(text('#verdicts-legend'), qr/leases 20\.0/, 'at the line, too');
+        my $settled = sub (@counts) { rules(r => rule(passed => 100, settlements => settlements(@counts))) };
+        give(map { $settled->(@$_) } [ 0, 0, 0 ], [ 20, 10, 0 ]);
+        is(text('#settlements'), 'Of the requests that r let pass 20.0 /s turned out to cost more than they had reserved, and 10.0 /s less.', 'final costs');
+        give(map { $settled->(@$_) } [ 20, 10, 0 ], [ 20, 10, 3 ]);
+        like(text('#settlements'), qr/less; of 3 in all Redis could not be told\.$/, 'that were lost');
         give(@statuses[ 0 .. 2 ], 59, @statuses[ 3, 4 ]);
         is($path->(), 'M580,1000L580,0L590,0L590,1000ZM1190,1000L1190,983L1200,0L1200,1000Z', 'without samples for a minute');
         give(@statuses[ 0 .. 2 ], 3600, $statuses[3]);

@@ -224,6 +224,52 @@ subtest 'plans by API key' => sub {
     $nginx->stop;
 };
 
+# An upstream that answers what the query asks for.
+my $answering = <<'END';
+server {
+    listen unix:%DIR%/upstream.sock;
+    add_header X-Tokens-Used $arg_tokens;
+    location / { return 200 "whatever it is\n"; }
+    location = /login { if ($arg_password != right) { return 401; } return 204; }
+}
+END
+my @to_upstream = ('http://127.0.0.1:8081', 'http://unix:%DIR%/upstream.sock');
+
+subtest 'failed logins' => sub {
+    my $nginx = start_nginx($answering . change(example_with($recipes, '$failed_login'), @to_upstream));
+    is($nginx->statuses('/login?password=right', 9), join(' ', (204) x 9), 'logins that succeed');
+    is($nginx->statuses('/login?password=wrong', 5), join(' ', (401) x 5), 'five that fail');
+    is($nginx->statuses('/login?password=right', 1), '429', 'are enough');
+    $nginx->stop;
+};
+
+subtest 'tokens' => sub {
+    my $nginx = start_nginx($answering . change(example_with($recipes, '$upstream_http_x_tokens_used'), @to_upstream));
+    my $left  = sub { $nginx->get('/v1/', headers => { authorization => 'none' })->{headers}{'x-ratelimit-remaining'} };
+    my $ask   = sub ($tokens) { $nginx->get("/v1/?tokens=$tokens", headers => { authorization => 'a' })->{headers}{'x-ratelimit-remaining'} };
+    cmp_ok($ask->(90_000), '>=', 99_500, 'a reservation');
+    ok(wait_until(sub { my $rest = $ask->(500); $rest < 12_000 && $rest > 0 }), 'and what it was in the end');
+    $nginx->stop;
+};
+
+subtest 'what the cache cannot answer' => sub {
+    my $nginx = start_nginx($answering . change(example_with($recipes, '$asked_origin'), @to_upstream,
+            '/var/cache/nginx/api', '%DIR%/cache', 'window=1s', 'window=1d'));
+    is($nginx->statuses('/page', 60), join(' ', (200) x 60), 'a page that the cache has');
+    is($nginx->statuses("/page?$_", 1), '200', 'another one') for 1 .. 50;
+    ok(wait_until(sub { $nginx->get('/page')->{status} == 429 }), 'the limit is of those');
+    $nginx->stop;
+};
+
+subtest 'bytes a day' => sub {
+    my $nginx = start_nginx(change(example_with($recipes, 'final_cost=$bytes_sent'), 'limit=1000000000', 'limit=5000', '/srv', '%DIR%/html'));
+    $nginx->add_page('downloads/file', 'x' x 1000);
+    my %key = (headers => { 'x-api-key' => 'k' });
+    is($nginx->get('/downloads/file', %key)->{status}, 200, 'a download') for 1 .. 4;
+    ok(wait_until(sub { $nginx->get('/downloads/file', %key)->{status} == 429 }), 'and the end of them');
+    $nginx->stop;
+};
+
 subtest 'logins' => sub {
     my $nginx = start_nginx(
         change(example_with($recipes, '$who_logs_in'), 'http://127.0.0.1:8081', 'http://unix:%DIR%/usual.sock:') . application('usual'));

@@ -12,7 +12,10 @@
 #include "request/headers_filter.hpp"
 #include "request/held_lease.hpp"
 #include "request/phase_handlers.hpp"
+#include "request/settlement.hpp"
 #include "request/variables.hpp"
+
+#include <algorithm>
 
 namespace nginx_module {
 
@@ -61,6 +64,11 @@ ngx_int_t postconfiguration(ngx_conf_t *cf) noexcept {
     }
     if (!add_handler(cf, NGX_HTTP_ACCESS_PHASE, access_handler) ||
         !add_handler(cf, NGX_HTTP_PRECONTENT_PHASE, precontent_handler)) {
+        return NGX_ERROR;
+    }
+    const auto settles = [](const auto &rule) { return rule->final_cost != nullptr; };
+    if (std::ranges::any_of(main_conf(cf).rules, settles) &&
+        !add_handler(cf, NGX_HTTP_LOG_PHASE, log_handler)) {
         return NGX_ERROR;
     }
     next_headers_filter = ngx_http_top_header_filter;

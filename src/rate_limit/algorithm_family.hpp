@@ -47,6 +47,9 @@ struct AlgorithmFamily {
     /// The first numbers of the script's ARGV, those before the time to live of the key.
     ScriptArguments (*check_arguments)(const Quota &quota);
 
+    /// The same of a settlement that charges what a request took beyond its charge.
+    ScriptArguments (*debt_arguments)(const Quota &quota);
+
     /// The ARGV of the script's lease that follow the longest time of a lease.
     ScriptArguments (*lease_arguments)(const Quota &quota);
 
@@ -71,6 +74,11 @@ struct AlgorithmFamily {
                                     bool aligned, const Now &now);
     std::optional<Record> (*record_verdict)(const std::optional<Record> &known,
                                             const RedisVerdict &redis);
+
+    /// This does the work of the function of this name in local.hpp. Null: nothing is settled.
+    std::optional<Record> (*settle_locally)(const std::optional<Record> &known, const Quota &quota,
+                                            const LocalSettlement &settlement, bool aligned,
+                                            const Now &now) = nullptr;
 };
 
 } // namespace rate_limit

@@ -31,7 +31,8 @@ inline Decision decision_of(const Quota &quota, bool granted) {
 
 /// Some scripts reply with what a charge would leave of the limit, whether it was made or not.
 inline uint64_t remaining_of(const Quota &quota, int64_t left, bool charged) {
-    const int64_t units = charged ? left : left + static_cast<int64_t>(quota.to_charge());
+    const uint64_t not_taken = quota.to_keep_free() + (charged ? 0 : quota.to_charge());
+    const int64_t units = left + static_cast<int64_t>(not_taken);
     return static_cast<uint64_t>(std::max<int64_t>(units, 0));
 }
 
@@ -47,7 +48,8 @@ inline int64_t without_decision(int64_t number) {
 
 /// The first arguments of a script that compares a count of units with the limit.
 inline ScriptArguments limit_cost_and_window(const Quota &quota) {
-    return {quota.limit, quota.to_charge(), word_of(quota.window)};
+    return {quota.limit - std::min(quota.limit, quota.to_keep_free()), quota.to_charge(),
+            word_of(quota.window)};
 }
 
 /// The arguments of a refund that needs nothing but the units.

@@ -95,6 +95,7 @@ constinit const AlgorithmFamily concurrency_family = {
     .letter = 'c',
     // The check's last argument, after these, is the permit.
     .check_arguments = limit_cost_and_window,
+    .debt_arguments = limit_cost_and_window,
     .lease_arguments = no_arguments,
     .refund_arguments = cost_alone,
     .longest_state = [](const Quota &quota) -> microseconds { return quota.window; },

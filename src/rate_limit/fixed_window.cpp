@@ -51,13 +51,33 @@ LocalDecision decide(const std::optional<Record> &known, const Quota &quota, boo
     if (window.end <= now.monotonic) {
         window = window_begun(aligned, now, quota.window);
     }
-    const Wide left = Wide{quota.limit} - quota.to_charge() - window.taken;
+    const Wide left = Wide{quota.limit} - quota.to_keep_free() - quota.to_charge() - window.taken;
     if (left >= 0) {
         window.taken += quota.to_charge();
     }
     const std::array<int64_t, 2> reply = {static_cast<int64_t>(left),
                                           (window.end - now.monotonic).count()};
     return decision_of_reply(quota, reply, now.monotonic, window.values());
+}
+
+std::optional<Record> settle(const std::optional<Record> &known, const Quota &quota,
+                             const LocalSettlement &settlement, bool aligned, const Now &now) {
+    Window window = known ? window_of(*known) : Window{};
+    const bool is_current = window.end > now.monotonic;
+    if (settlement.to_return > 0) {
+        const microseconds end_when_charged = settlement.decided + settlement.verdict.reset;
+        if (!is_current || window.end != end_when_charged) {
+            return std::nullopt;
+        }
+        window.taken -= std::min(window.taken, settlement.to_return);
+    } else {
+        if (!is_current) {
+            window = window_begun(aligned, now, quota.window);
+        }
+        window.taken += settlement.to_charge;
+    }
+    return Record{
+        .time = now.monotonic, .holds_for = window.end - now.monotonic, .values = window.values()};
 }
 
 std::optional<Record> record(const std::optional<Record> &known, const RedisVerdict &redis) {
@@ -95,6 +115,7 @@ constinit const AlgorithmFamily fixed_window_family = {
         },
     .letter = 'f',
     .check_arguments = limit_cost_and_window,
+    .debt_arguments = limit_cost_and_window,
     .lease_arguments = no_arguments,
     .refund_arguments = cost_alone,
     .longest_state = [](const Quota &quota) -> microseconds { return quota.window; },
@@ -105,6 +126,7 @@ constinit const AlgorithmFamily fixed_window_family = {
                     RuleReply lease) { reply[0] -= lease[0]; },
     .decide_locally = decide,
     .record_verdict = record,
+    .settle_locally = settle,
 };
 
 } // namespace rate_limit

@@ -53,7 +53,8 @@ std::optional<Verdict> verdict_of(const Quota &quota, RuleReply reply, bool char
     }
     verdict.reset = to_microseconds(divide_up(ahead, parts));
     if (traits_of(quota.algorithm).takes_delay && charged && quota.cost > 0) {
-        const Wide held_back = ahead - (1 + static_cast<Wide>(quota.delay)) * length;
+        const Wide with_it = ahead + static_cast<Wide>(quota.to_keep_free()) * length;
+        const Wide held_back = with_it - (1 + static_cast<Wide>(quota.delay)) * length;
         verdict.delay = to_microseconds(divide_up(std::max<Wide>(held_back, 0), parts));
     }
     return verdict;
@@ -87,7 +88,7 @@ LocalDecision decide(const std::optional<Record> &known, const Quota &quota, boo
     Wide ahead = known ? ahead_of(*known, now.monotonic, interval.parts) : 0;
     const BucketTime time = time_to_charge(quota);
     const Wide next = ahead + Wide{time.us} * parts + time.fraction;
-    const bool fits = next <= Wide{quota.capacity()} * interval.length;
+    const bool fits = next <= Wide{quota.capacity() - quota.to_keep_free()} * interval.length;
     if (fits) {
         ahead = next;
     }
@@ -97,6 +98,27 @@ LocalDecision decide(const std::optional<Record> &known, const Quota &quota, boo
     return decision_of_reply(quota, reply, now.monotonic,
                              {word_of(now.monotonic + microseconds(whole)),
                               static_cast<uint64_t>(fraction), interval.parts, 0});
+}
+
+std::optional<Record> settle(const std::optional<Record> &known, const Quota &quota,
+                             const LocalSettlement &settlement, bool /*aligned*/, const Now &now) {
+    const Interval interval(quota);
+    const Wide parts = interval.parts;
+    const Wide length = interval.length;
+    Wide ahead = known ? ahead_of(*known, now.monotonic, interval.parts) : 0;
+    // The verdict is rounded up to whole microseconds.
+    const Wide rounded = parts > 1 ? parts : 0;
+    const microseconds charged_to = settlement.decided + settlement.verdict.reset;
+    const Wide of_charge = Wide{(charged_to - now.monotonic).count()} * parts - rounded;
+    const Wide still_taken = std::max<Wide>(std::min(of_charge, ahead), 0);
+    ahead -= std::min(Wide{settlement.to_return} * length, still_taken);
+    ahead = std::min(ahead + Wide{settlement.to_charge} * length,
+                     std::max(ahead, Wide{longest_debt.count()} * parts));
+    const microseconds whole = to_microseconds(ahead / parts);
+    return Record{.time = now.monotonic,
+                  .holds_for = whole + microseconds{1},
+                  .values = {word_of(now.monotonic + whole), static_cast<uint64_t>(ahead % parts),
+                             interval.parts, 0}};
 }
 
 std::optional<Record> record(const std::optional<Record> &known, const RedisVerdict &redis) {
@@ -112,7 +134,18 @@ std::optional<Record> record(const std::optional<Record> &known, const RedisVerd
 ScriptArguments check_arguments(const Quota &quota) {
     const Interval interval(quota);
     const BucketTime charge = time_to_charge(quota);
+    const BucketTime capacity = time_of_units(interval, quota.capacity() - quota.to_keep_free());
+    return {charge.us, charge.fraction, capacity.us, capacity.fraction, interval.parts};
+}
+
+/// The time of units beyond the capacity, too. The script goes no further than longest_debt.
+ScriptArguments debt_arguments(const Quota &quota) {
+    const Interval interval(quota);
     const BucketTime capacity = time_of_units(interval, quota.capacity());
+    BucketTime charge = time_of_units(interval, quota.cost);
+    if (charge.us >= word_of(longest_debt)) {
+        charge = {word_of(longest_debt), 0};
+    }
     return {charge.us, charge.fraction, capacity.us, capacity.fraction, interval.parts};
 }
 
@@ -127,6 +160,7 @@ constinit const AlgorithmFamily gcra_family = {
     .script = [] { return embedded(redis_rate_limit_lua_gcra, redis_rate_limit_lua_gcra_end); },
     .letter = 'g',
     .check_arguments = check_arguments,
+    .debt_arguments = debt_arguments,
     .lease_arguments = [](const Quota &quota) -> ScriptArguments {
         const BucketTime interval = time_of_units(Interval(quota), 1);
         return {interval.us, interval.fraction};
@@ -140,6 +174,7 @@ constinit const AlgorithmFamily gcra_family = {
     .add_lease = add_lease,
     .decide_locally = decide,
     .record_verdict = record,
+    .settle_locally = settle,
 };
 
 } // namespace rate_limit

@@ -45,6 +45,12 @@ LocalDecision decide_locally(const std::optional<Record> &known, const Quota &qu
     return traits_of(quota.algorithm).family.decide_locally(known, quota, aligned, now);
 }
 
+std::optional<Record> settle_locally(const std::optional<Record> &known, const Quota &quota,
+                                     const LocalSettlement &settlement, bool aligned,
+                                     const Now &now) {
+    return traits_of(quota.algorithm).family.settle_locally(known, quota, settlement, aligned, now);
+}
+
 Quota scaled(const Quota &quota, uint64_t percent) {
     Quota part = quota;
     const uint64_t least_capacity = std::min(quota.cost, quota.capacity());

@@ -47,6 +47,22 @@ struct LocalDecision {
 LocalDecision decide_locally(const std::optional<Record> &known, const Quota &quota, bool aligned,
                              const Now &now);
 
+/// What a request turned out to cost that this host has charged.
+struct LocalSettlement {
+    Verdict verdict;                   // by which the request was charged
+    std::chrono::microseconds decided; // when
+    uint64_t to_return = 0;            // units that it took too much, or
+    uint64_t to_charge = 0;            // too little
+};
+
+/// Returns the record to keep after the settlement; nothing if it changes nothing. As in Redis, a
+/// charge counts now, above the limit, too, and a return only where the request was charged and
+/// what it took has not come back of itself. But a sliding_log forgets a debt after a window, and
+/// of its units it returns those first that come back first.
+std::optional<Record> settle_locally(const std::optional<Record> &known, const Quota &quota,
+                                     const LocalSettlement &settlement, bool aligned,
+                                     const Now &now);
+
 /// Returns this host's part of a rule: the limit and the capacity times percent / 100, rounded
 /// down. `percent` is from 1 to 100. A number that is not 0 becomes 1 at least, and the capacity
 /// has room for the request's cost if that of the whole rule has. The limit of a bucket is raised

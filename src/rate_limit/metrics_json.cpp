@@ -90,7 +90,11 @@ void write(TextWriter &out, const RuleMetrics &rule) {
     out << R"(, "leases": {"taken": )" << rule.counts.of(LeaseCount::taken) << R"(, "units": )"
         << rule.counts.of(LeaseCount::units) << R"(, "used": )" << rule.counts.of(LeaseCount::used)
         << R"(, "returned": )" << rule.counts.of(LeaseCount::returned) << R"(, "requests": )"
-        << rule.counts.of(LeaseCount::requests) << "}}";
+        << rule.counts.of(LeaseCount::requests) << R"(}, "settlements": {)";
+    write_each(out, settlement_result_names, [&, i = size_t{0}](std::string_view name) mutable {
+        out << Quoted{name} << ": " << rule.counts.settlements[i++];
+    });
+    out << "}}";
 }
 
 void write(TextWriter &out, const ZoneMetrics &zone) {

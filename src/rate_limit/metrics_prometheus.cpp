@@ -179,6 +179,21 @@ void write_leases(TextWriter &out, const Metrics &metrics) {
                    [](const RuleCounts &counts) { return counts.of(LeaseCount::requests); });
 }
 
+void write_settlements(TextWriter &out, const Metrics &metrics) {
+    const Family family(out, "settlements_total", "counter",
+                        "Requests that turned out to cost more or less than they were charged.");
+    for (const ZoneMetrics &zone : metrics.zones) {
+        for (const RuleMetrics &rule : zone.rules) {
+            for (size_t i = 0; i < settlement_results; ++i) {
+                family.add({{"zone", zone.name},
+                            {"rule", rule.name},
+                            {"result", settlement_result_names[i]}},
+                           rule.counts.settlements[i]);
+            }
+        }
+    }
+}
+
 void write_rules(TextWriter &out, const Metrics &metrics) {
     const Family requests(out, "requests_total", "counter",
                           "Requests that a rule was applied to, by what it came to.");
@@ -194,6 +209,7 @@ void write_rules(TextWriter &out, const Metrics &metrics) {
                    "Requests that were rejected without asking Redis again.",
                    [](const RuleCounts &counts) { return counts.rejected_by_deny_cache; });
     write_leases(out, metrics);
+    write_settlements(out, metrics);
 }
 
 } // namespace

@@ -56,7 +56,7 @@ uint64_t Quota::to_charge() const {
     if (is_bucket(algorithm)) {
         return time_to_charge(*this).us;
     }
-    return cost - std::min(cost, charged);
+    return reserves_nothing ? 0 : cost - std::min(cost, charged);
 }
 
 bool Quota::charges() const {
@@ -64,11 +64,19 @@ bool Quota::charges() const {
         const BucketTime time = time_to_charge(*this);
         return time.us > 0 || time.fraction > 0;
     }
-    return cost > charged;
+    return to_charge() > 0;
+}
+
+void keep_cost_free(Quota &quota, bool is_charged_later) {
+    if (is_charged_later && quota.cost == 0) {
+        quota.cost = 1;
+        quota.reserves_nothing = true;
+    }
 }
 
 bool is_at_least_as_strict(const Quota &quota, const Quota &other) {
-    return quota.capacity() <= other.capacity() && quota.limit <= other.limit &&
+    const bool charges_as_much = !quota.reserves_nothing || other.reserves_nothing;
+    return charges_as_much && quota.capacity() <= other.capacity() && quota.limit <= other.limit &&
            quota.cost >= other.cost;
 }
 
@@ -87,6 +95,9 @@ BucketTime time_of_units(const Interval &interval, uint64_t units) {
 }
 
 BucketTime time_to_charge(const Quota &quota) {
+    if (quota.reserves_nothing) {
+        return {0, 0};
+    }
     // All costs that are more than the capacity count alike: Lua's numbers end at 2^53.
     const uint64_t cost = std::min(quota.cost, quota.capacity() + 1);
     BucketTime time = time_of_units(Interval(quota), cost);

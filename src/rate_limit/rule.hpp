@@ -34,6 +34,8 @@ struct Quota {
     // What a rule that was less strict has already charged to the same counter for this request: in
     // units, or of a bucket in whole microseconds.
     uint64_t charged = 0;
+    // The cost has to be free, but nothing is charged: the request is charged when it ends.
+    bool reserves_nothing = false;
 
     /// The most units that the rule can ever grant at once.
     uint64_t capacity() const;
@@ -49,9 +51,15 @@ struct Quota {
     /// rounded down.
     uint64_t to_charge() const;
 
+    /// Units that have to be free, and stay so.
+    uint64_t to_keep_free() const { return reserves_nothing && charged == 0 ? cost : 0; }
+
     /// Whether anything is to be charged. For a bucket that may be less than a microsecond.
     bool charges() const;
 };
+
+/// Makes of a cost of 0 one unit that has to be free, if the request is charged when it ends.
+void keep_cost_free(Quota &quota, bool is_charged_later);
 
 /// Whether a request that the first quota granted need not be checked by the second one of the same
 /// counter. That is so if the first has no more capacity, no higher limit and no lower cost.
@@ -73,6 +81,9 @@ struct BucketTime {
 
 /// The time in which a bucket gets so many units back.
 BucketTime time_of_units(const Interval &interval, uint64_t units);
+
+/// The furthest that a debt leads a counter ahead.
+inline constexpr std::chrono::microseconds longest_debt = longest_refill;
 
 /// By how much the request moves the state of its bucket on: the time of its cost, less the time
 /// that is already charged.

@@ -20,6 +20,9 @@ RuleCounts RuleCounters::read() const {
     for (size_t i = 0; i < lease_count_kinds; ++i) {
         counts.leases[i] = leases_[i].load(relaxed);
     }
+    for (size_t i = 0; i < settlement_results; ++i) {
+        counts.settlements[i] = settlements_[i].load(relaxed);
+    }
     return counts;
 }
 
@@ -30,6 +33,9 @@ void RuleCounters::reset() {
     rejected_by_deny_cache_.store(0, relaxed);
     rejected_by_override_.store(0, relaxed);
     for (Counter &counter : leases_) {
+        counter.store(0, relaxed);
+    }
+    for (Counter &counter : settlements_) {
         counter.store(0, relaxed);
     }
 }

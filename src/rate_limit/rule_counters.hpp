@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace rate_limit {
 
@@ -23,12 +24,25 @@ enum class LeaseCount : uint8_t {
 };
 inline constexpr size_t lease_count_kinds = 6;
 
+/// What became of the settlement of a request's final cost.
+enum class SettlementResult : uint8_t {
+    charged,  // it cost more than was charged
+    returned, // it cost less
+    lost,     // Redis does not know
+};
+inline constexpr size_t settlement_results = 3;
+/// Their names in metrics, in the order of SettlementResult.
+inline constexpr std::array<std::string_view, settlement_results> settlement_result_names = {
+    "charged", "returned", "lost"};
+
 struct RuleCounts {
     std::array<uint64_t, outcome_count> outcomes{};
     uint64_t rejected_by_deny_cache = 0; // these are among those rejected
     uint64_t rejected_by_override = 0;   // the same, by bans
     std::array<uint64_t, lease_count_kinds> leases{};
+    std::array<uint64_t, settlement_results> settlements{};
 
+    uint64_t of(SettlementResult what) const { return settlements[static_cast<size_t>(what)]; }
     uint64_t of(LeaseCount what) const { return leases[static_cast<size_t>(what)]; }
 };
 
@@ -41,6 +55,8 @@ class RuleCounters {
     void count(LeaseCount what, uint64_t number) {
         add(leases_[static_cast<size_t>(what)], number);
     }
+
+    void count(SettlementResult what) { add(settlements_[static_cast<size_t>(what)], 1); }
 
     RuleCounts read() const;
     void reset();
@@ -55,6 +71,7 @@ class RuleCounters {
     Counter rejected_by_deny_cache_;
     Counter rejected_by_override_;
     std::array<Counter, lease_count_kinds> leases_;
+    std::array<Counter, settlement_results> settlements_;
 };
 
 /// The counters of rules, found by the hashes of their names. Only the process that reads a

@@ -29,10 +29,13 @@ std::optional<Verdict> verdict_of(const Quota &quota, RuleReply reply, bool char
     if (!can_be_left(quota, reply[0]) || reply[1] < 0 || reply[2] < 0 || reply[3] < 0) {
         return std::nullopt;
     }
+    // Where units only have to be free, the script is told a limit that is lower by these.
+    const bool waits_for_one = quota.to_keep_free() > 0 && reply[0] < 0;
+    const int64_t next_unit = reply[waits_for_one ? 3 : 1];
     return Verdict{.decision = decision_of(quota, reply[0] >= 0),
                    .remaining = remaining_of(quota, reply[0], charged),
                    .retry_after = microseconds(reply[quota.charged == 0 ? 3 : 2]),
-                   .next_unit = microseconds(reply[1]),
+                   .next_unit = microseconds(next_unit),
                    .reset = microseconds(reply[2])};
 }
 
@@ -151,7 +154,7 @@ LocalDecision decide(const std::optional<Record> &known, const Quota &quota, boo
                    ? (log.time_of_return(static_cast<uint64_t>(units)) - now.monotonic).count()
                    : 0;
     };
-    const Wide left = Wide{quota.limit} - quota.to_charge() - log.total();
+    const Wide left = Wide{quota.limit} - quota.to_keep_free() - quota.to_charge() - log.total();
     const int64_t wait = quota.cost <= quota.limit ? wait_for(-left) : 0;
     if (left >= 0 && quota.charges()) {
         log.add(quota.to_charge(), now.monotonic + quota.window);
@@ -162,6 +165,18 @@ LocalDecision decide(const std::optional<Record> &known, const Quota &quota, boo
     const std::array<int64_t, 4> reply = {static_cast<int64_t>(left),
                                           wait_for(std::min(next, total)), wait_for(total), wait};
     return decision_of_reply(quota, reply, now.monotonic, log.values());
+}
+
+std::optional<Record> settle(const std::optional<Record> &known, const Quota &quota,
+                             const LocalSettlement &settlement, bool /*aligned*/, const Now &now) {
+    Log log(known, quota, now.monotonic);
+    log.take_out(settlement.to_return, settlement.decided + quota.window + log.step());
+    if (settlement.to_charge > 0) {
+        log.add(settlement.to_charge, now.monotonic + quota.window);
+    }
+    return Record{.time = now.monotonic,
+                  .holds_for = log.time_of_return(log.total()) - now.monotonic,
+                  .values = log.values()};
 }
 
 std::optional<Record> record(const std::optional<Record> &known, const RedisVerdict &redis) {
@@ -193,6 +208,7 @@ constinit const AlgorithmFamily sliding_log_family = {
         },
     .letter = 'l',
     .check_arguments = limit_cost_and_window,
+    .debt_arguments = limit_cost_and_window,
     .lease_arguments = no_arguments,
     .refund_arguments = cost_and_window,
     // The script puts the expiry off once in an eighth of the window.
@@ -206,6 +222,7 @@ constinit const AlgorithmFamily sliding_log_family = {
     .add_lease = add_lease,
     .decide_locally = decide,
     .record_verdict = record,
+    .settle_locally = settle,
 };
 
 } // namespace rate_limit

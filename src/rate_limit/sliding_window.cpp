@@ -109,9 +109,8 @@ void move_on(Windows &windows, int64_t count, microseconds length) {
     windows.end += length * count;
 }
 
-LocalDecision decide(const std::optional<Record> &known, const Quota &quota, bool /*aligned*/,
-                     const Now &now) {
-    const microseconds length = quota.window;
+/// Returns the windows at that time, by what is known.
+Windows windows_at(const std::optional<Record> &known, const Now &now, microseconds length) {
     Windows windows{};
     if (known) {
         windows = windows_of(*known);
@@ -120,8 +119,16 @@ LocalDecision decide(const std::optional<Record> &known, const Quota &quota, boo
     if (windows.current == 0 && windows.previous == 0) {
         windows.end = aligned_end(now, length);
     }
+    return windows;
+}
+
+LocalDecision decide(const std::optional<Record> &known, const Quota &quota, bool /*aligned*/,
+                     const Now &now) {
+    const microseconds length = quota.window;
+    Windows windows = windows_at(known, now, length);
     const microseconds overlap = std::min(windows.end - now.monotonic, length);
-    const Wide free = Wide{quota.limit} - quota.to_charge() - windows.current;
+    const Wide free =
+        Wide{quota.limit} - quota.to_keep_free() - quota.to_charge() - windows.current;
     const bool fits = Wide{windows.previous} * overlap.count() <= free * length.count();
     if (fits) {
         windows.current += quota.to_charge();
@@ -131,6 +138,22 @@ LocalDecision decide(const std::optional<Record> &known, const Quota &quota, boo
                                           static_cast<int64_t>(windows.current),
                                           (now.monotonic - (windows.end - length)).count()};
     return decision_of_reply(quota, reply, now.monotonic, windows.values());
+}
+
+std::optional<Record> settle(const std::optional<Record> &known, const Quota &quota,
+                             const LocalSettlement &settlement, bool /*aligned*/, const Now &now) {
+    const microseconds length = quota.window;
+    Windows windows = windows_at(known, now, length);
+    const microseconds begin = windows.end - length;
+    if (settlement.decided >= begin) {
+        windows.current -= std::min(windows.current, settlement.to_return);
+    } else if (settlement.decided >= begin - length) {
+        windows.previous -= std::min(windows.previous, settlement.to_return);
+    }
+    windows.current += settlement.to_charge;
+    return Record{.time = now.monotonic,
+                  .holds_for = windows.end + length - now.monotonic,
+                  .values = windows.values()};
 }
 
 // A verdict's reset is what is left of the current window, and one window more where something was
@@ -187,6 +210,7 @@ constinit const AlgorithmFamily sliding_window_family = {
         },
     .letter = 's',
     .check_arguments = limit_cost_and_window,
+    .debt_arguments = limit_cost_and_window,
     .lease_arguments = no_arguments,
     .refund_arguments = cost_and_window,
     // What was taken in a window counts in the next one, too.
@@ -198,6 +222,7 @@ constinit const AlgorithmFamily sliding_window_family = {
                     RuleReply lease) { reply[1] += lease[0]; },
     .decide_locally = decide,
     .record_verdict = record,
+    .settle_locally = settle,
 };
 
 } // namespace rate_limit

@@ -14,6 +14,13 @@ std::optional<uint64_t> parse_whole_number(std::string_view text, uint64_t large
     return number;
 }
 
+std::optional<uint64_t> parse_saturated_number(std::string_view text, uint64_t largest) {
+    if (text.empty() || text.find_first_not_of("0123456789") != std::string_view::npos) {
+        return std::nullopt;
+    }
+    return parse_whole_number(text, largest).value_or(largest);
+}
+
 std::string_view write_number(uint64_t number, NumberBuffer &out) {
     const auto [end, error] = std::to_chars(out.data(), out.data() + out.size(), number);
     return {out.data(), static_cast<size_t>(end - out.data())};

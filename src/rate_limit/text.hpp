@@ -15,6 +15,9 @@ namespace rate_limit {
 /// text: signs, spaces, `0x10`, `1e3`, the empty text, numbers beyond 64 bits.
 std::optional<uint64_t> parse_whole_number(std::string_view text, uint64_t largest);
 
+/// Reads a whole decimal number of any length, of digits only, but no more than `largest`.
+std::optional<uint64_t> parse_saturated_number(std::string_view text, uint64_t largest);
+
 /// Copies `text` to `at`, where there must be room, and returns its end there.
 // It is not std::ranges::copy: that of libstdc++ 12 moves one byte at a time if the source is
 // const.

@@ -18,6 +18,19 @@ void add(WireWords &words, const rate_limit::ScriptArguments &arguments) {
     }
 }
 
+/// Those of a script that checks or charges: its first numbers and what follows them for all.
+WireWords arguments_of(const Quota &quota, bool aligned,
+                       const rate_limit::ScriptArguments &numbers) {
+    const rate_limit::AlgorithmTraits &traits = rate_limit::traits_of(quota.algorithm);
+    WireWords words;
+    add(words, numbers);
+    words.add(time_to_live_ms(traits.family.longest_state(quota)));
+    if (traits.takes_aligned) {
+        words.add(aligned ? "aligned" : "first");
+    }
+    return words;
+}
+
 } // namespace
 
 uint64_t time_to_live_ms(microseconds state) {
@@ -26,14 +39,13 @@ uint64_t time_to_live_ms(microseconds state) {
 }
 
 WireWords check_arguments(const Quota &quota, bool aligned) {
-    const rate_limit::AlgorithmTraits &traits = rate_limit::traits_of(quota.algorithm);
-    WireWords words;
-    add(words, traits.family.check_arguments(quota));
-    words.add(time_to_live_ms(traits.family.longest_state(quota)));
-    if (traits.takes_aligned) {
-        words.add(aligned ? "aligned" : "first");
-    }
-    return words;
+    return arguments_of(quota, aligned,
+                        rate_limit::traits_of(quota.algorithm).family.check_arguments(quota));
+}
+
+WireWords debt_arguments(const Quota &quota, bool aligned) {
+    return arguments_of(quota, aligned,
+                        rate_limit::traits_of(quota.algorithm).family.debt_arguments(quota));
 }
 
 WireWords leasing_arguments(const Quota &quota, bool aligned, microseconds longest_lease) {

@@ -17,6 +17,9 @@ WireWords check_arguments(const rate_limit::Quota &quota, bool aligned);
 WireWords leasing_arguments(const rate_limit::Quota &quota, bool aligned,
                             std::chrono::microseconds longest_lease);
 
+/// Returns the arguments of a settlement that charges the quota's cost, above the limit, too.
+WireWords debt_arguments(const rate_limit::Quota &quota, bool aligned);
+
 /// Returns the arguments for a refund of what a charge by this quota took. `receipt` is
 /// receipt_of_reply().
 WireWords refund_arguments(const rate_limit::Quota &quota, int64_t receipt);

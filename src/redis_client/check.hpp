@@ -9,6 +9,7 @@
 #include "object_pool.hpp"
 #include "permits.hpp"
 #include "resp.hpp"
+#include "settlement.hpp"
 
 #include <chrono>
 #include <optional>
@@ -74,10 +75,11 @@ class Session;
 struct Command : Pooled<Command> {
     enum class Kind {
         check,
-        refund,  // gives one charge back
-        release, // gives one permit back
-        renewal, // keeps many permits
-        asking,  // lets the next command ask the node to which a hash slot moves
+        refund,     // gives one charge back
+        release,    // gives one permit back
+        renewal,    // keeps many permits
+        settlement, // settles what requests turned out to cost
+        asking,     // lets the next command ask the node to which a hash slot moves
     };
 
     Kind kind = Kind::check;
@@ -86,6 +88,7 @@ struct Command : Pooled<Command> {
     std::span<Charge> charges;           // empty without callbacks
     Permit *permit = nullptr;            // the permit that is released
     uint64_t renewal = 0;                // the number of a renewal: see Permit::renewal
+    SettlementList settlements;          // that go together
     size_t reply_size = 0;               // of a check's reply, in bytes
     bool has_failed = false;             // while others of its batch have not
 
@@ -104,7 +107,14 @@ struct Command : Pooled<Command> {
 
     /// Whether the command is to be sent again if Redis did not run it.
     bool is_wanted() const {
-        return (callbacks != nullptr && !is_sent_for_good) || kind == Kind::release;
+        return (callbacks != nullptr && !is_sent_for_good) || kind == Kind::release ||
+               kind == Kind::settlement;
+    }
+
+    /// Whether it is a batch of several checks, or of several settlements.
+    bool has_company() const {
+        const Settlement *settlement = settlements.front();
+        return next_in_batch != nullptr || settlement != settlements.back();
     }
 
     ListHook<Command> waiting_hook;   // in the list of those with callbacks, oldest first

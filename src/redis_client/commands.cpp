@@ -132,4 +132,27 @@ bool write_renewal(ByteQueue &out, const Script &script, std::span<Permit *const
     return true;
 }
 
+bool write_settlements(ByteQueue &out, const Script &script, Sending sending,
+                       const SettlementList &settlements) {
+    size_t keys = 0;
+    size_t words = 0;
+    size_t bytes = 0;
+    for (const Settlement *one = settlements.front(); one != nullptr; one = one->hook.next) {
+        ++keys;
+        words += one->arguments.count();
+        bytes += one->redis_key.size() + one->arguments.bytes().size();
+    }
+    ScriptCommand command(out, script, sending, keys, keys + words, bytes);
+    if (!command.ok()) {
+        return false;
+    }
+    for (const Settlement *one = settlements.front(); one != nullptr; one = one->hook.next) {
+        command.word(one->redis_key);
+    }
+    for (const Settlement *one = settlements.front(); one != nullptr; one = one->hook.next) {
+        command.wire(one->arguments);
+    }
+    return true;
+}
+
 } // namespace redis_client

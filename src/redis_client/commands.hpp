@@ -27,4 +27,8 @@ bool write_refund(ByteQueue &out, const Script &script, const Charge &charge);
 /// Writes the script in full, for all of these permits.
 bool write_renewal(ByteQueue &out, const Script &script, std::span<Permit *const> permits);
 
+/// Writes a command of settlements, of one kind and algorithm.
+bool write_settlements(ByteQueue &out, const Script &script, Sending sending,
+                       const SettlementList &settlements);
+
 } // namespace redis_client

@@ -35,6 +35,10 @@ Login::Login(const SessionSettings &settings, const ScriptLibrary &scripts) : Lo
         }
         has_permits = has_permits || shape.has(rate_limit::Algorithm::concurrency);
     }
+    for (const rate_limit::Algorithm algorithm : settings.settled) {
+        load(scripts.settlement(algorithm, SettlementKind::debt));
+        load(scripts.settlement(algorithm, SettlementKind::refund));
+    }
     if (has_permits) {
         load(scripts.refund(rate_limit::Algorithm::concurrency));
     }

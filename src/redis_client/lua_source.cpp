@@ -8,6 +8,7 @@
 EMBED(redis_rate_limit_lua_one_check, "lua/one_check.lua");
 EMBED(redis_rate_limit_lua_batch_of_checks, "lua/batch_of_checks.lua");
 EMBED(redis_rate_limit_lua_any_rules, "lua/any_rules.lua");
+EMBED(redis_rate_limit_lua_settlements, "lua/settlements.lua");
 EMBED(redis_rate_limit_lua_live_write, "lua/live_write.lua");
 EMBED(redis_rate_limit_lua_live_changes, "lua/live_changes.lua");
 EMBED(redis_rate_limit_lua_live_records, "lua/live_records.lua");
@@ -31,8 +32,10 @@ LuaSource cut(std::string_view text) {
     LuaSource source;
     source.check = take_until(text, "\n-- charge\n");
     std::string_view charge = take_until(text, "\n-- refund\n");
-    source.charge = take_until(charge, "\n-- lease\n");
-    source.lease = charge;
+    std::string_view charge_and_lease = take_until(charge, "\n-- debt\n");
+    source.charge = take_until(charge_and_lease, "\n-- lease\n");
+    source.lease = charge_and_lease;
+    source.debt = charge;
     source.refund = take_until(text, "\n-- renew\n");
     source.renew = text;
     return source;
@@ -64,6 +67,11 @@ LuaFrame lua_batch_of_checks() {
 
 LuaFrame lua_any() {
     return cut_frame(embedded(redis_rate_limit_lua_any_rules, redis_rate_limit_lua_any_rules_end));
+}
+
+LuaFrame lua_settlements() {
+    return cut_frame(
+        embedded(redis_rate_limit_lua_settlements, redis_rate_limit_lua_settlements_end));
 }
 
 std::string_view lua_live_write() {
@@ -101,7 +109,8 @@ std::string without_comments(std::string_view text) {
 
 bool has_script(rate_limit::Algorithm algorithm) {
     return !lua_one_check().head.empty() && !lua_batch_of_checks().head.empty() &&
-           !lua_any().head.empty() && !file_of(algorithm).empty();
+           !lua_any().head.empty() && !lua_settlements().head.empty() &&
+           !file_of(algorithm).empty();
 }
 
 } // namespace redis_client

@@ -1,5 +1,5 @@
-// The files of lua/, cut at their `-- charge`, `-- lease`, `-- refund` and `-- renew` lines. Those
-// of algorithms are embedded by their families in src/rate_limit.
+// The files of lua/, cut at their `-- charge`, `-- lease`, `-- debt`, `-- refund` and `-- renew`
+// lines. Those of algorithms are embedded by their families in src/rate_limit.
 #pragma once
 
 #include "../rate_limit/rule.hpp"
@@ -14,6 +14,7 @@ struct LuaSource {
     std::string_view check;
     std::string_view charge;
     std::string_view lease;
+    std::string_view debt;
     std::string_view refund;
     std::string_view renew;
 };
@@ -29,6 +30,7 @@ struct LuaFrame {
 LuaFrame lua_one_check();       // lua/one_check.lua, of one check
 LuaFrame lua_batch_of_checks(); // lua/batch_of_checks.lua, of many
 LuaFrame lua_any();             // lua/any_rules.lua, of one check of any rules
+LuaFrame lua_settlements();     // lua/settlements.lua
 
 /// The scripts that write and read what operators have set: lua/live_*.lua. Static text.
 std::string_view lua_live_write();

@@ -49,7 +49,12 @@ bool Pipeline::send(Command &first, Time now) {
     if (first.needs_asking && !send_asking(now)) {
         return false;
     }
-    if (first.kind == Command::Kind::release) {
+    if (first.kind == Command::Kind::settlement) {
+        const Settlement &settlement = *first.settlements.front();
+        written = write_settlements(
+            output_, group_.scripts.settlement(settlement.algorithm, settlement.kind), sending,
+            first.settlements);
+    } else if (first.kind == Command::Kind::release) {
         const Script &script = group_.scripts.refund(rate_limit::Algorithm::concurrency);
         written = write_release(output_, script, sending, *first.permit);
     } else {

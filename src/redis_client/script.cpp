@@ -254,6 +254,30 @@ Script peek_script(Algorithm algorithm) {
     return assemble(alone, ChecksOfCall::one, Charging::never);
 }
 
+Script settlement_script(Algorithm algorithm, SettlementKind kind) {
+    const LuaSource source = lua_source(algorithm);
+    Renumbering renumbering({"key_", ""}, {"argument_", ""}, as_local_reply);
+    std::string body;
+    if (kind == SettlementKind::refund) {
+        body = renumbering.apply(without_comments(source.refund));
+    } else {
+        body =
+            renumbering.apply(without_comments(source.check)) +
+            "local granted = true\nfits = true\n" +
+            renumbering.apply(without_comments(source.debt.empty() ? source.charge : source.debt));
+    }
+    if (renumbering.replies() > 0) { // nobody reads them
+        body.insert(0, "local " + list("reply_", 1, renumbering.replies()) + "\n");
+    }
+    std::string text =
+        without_comments(lua_settlements().head) + body + without_comments(lua_settlements().tail);
+    const size_t arguments = renumbering.arguments();
+    replace(text, "PARAMETERS", "key_1, " + list("argument_", 1, arguments));
+    replace(text, "ARGUMENT_COUNT", std::to_string(arguments));
+    replace(text, "ARGUMENT_COUNT", std::to_string(arguments));
+    return Script(text);
+}
+
 Script renew_script() {
     return Script(without_comments(lua_one_check().head) +
                   without_comments(lua_source(Algorithm::concurrency).renew));
@@ -262,6 +286,10 @@ Script renew_script() {
 ScriptLibrary::ScriptLibrary() : any_rules_(any_rules_script()), renew_(renew_script()) {
     for (const Algorithm algorithm : rate_limit::all_algorithms) {
         refunds_.push_back(refund_script(algorithm));
+        for (size_t kind = 0; kind < settlement_kinds; ++kind) {
+            settlements_[kind].push_back(
+                settlement_script(algorithm, static_cast<SettlementKind>(kind)));
+        }
     }
 }
 
@@ -288,6 +316,10 @@ const Script *ScriptLibrary::batch(const ScriptShape &shape) const {
 
 const Script &ScriptLibrary::refund(Algorithm algorithm) const {
     return refunds_[static_cast<size_t>(algorithm)];
+}
+
+const Script &ScriptLibrary::settlement(Algorithm algorithm, SettlementKind kind) const {
+    return settlements_[static_cast<size_t>(kind)][static_cast<size_t>(algorithm)];
 }
 
 } // namespace redis_client

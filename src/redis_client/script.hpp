@@ -66,6 +66,17 @@ Script batch_script(const ScriptShape &shape);
 /// Gives the units of one charge back.
 Script refund_script(const rate_limit::Algorithm &algorithm);
 
+/// How a settlement changes what a request was charged.
+enum class SettlementKind : uint8_t {
+    debt,   // more is charged, above the limit, too
+    refund, // units are given back
+};
+inline constexpr size_t settlement_kinds = 2;
+
+/// Settles what many requests turned out to cost, by one algorithm that is not `concurrency`:
+/// lua/settlements.lua.
+Script settlement_script(rate_limit::Algorithm algorithm, SettlementKind kind);
+
 /// Decides as the check of one rule does, and writes nothing. KEYS and ARGV are those of the check,
 /// but for the permit of a `concurrency` rule.
 Script peek_script(rate_limit::Algorithm algorithm);
@@ -91,6 +102,7 @@ class ScriptLibrary {
     const Script *batch(const ScriptShape &shape) const;
     const Script &refund(rate_limit::Algorithm algorithm) const;
     const Script &renew() const { return renew_; }
+    const Script &settlement(rate_limit::Algorithm algorithm, SettlementKind kind) const;
 
   private:
     struct Scripts {
@@ -100,7 +112,8 @@ class ScriptLibrary {
 
     std::unordered_map<uint64_t, Scripts> scripts_; // by ScriptShape::code()
     Script any_rules_;
-    std::vector<Script> refunds_; // in the order of rate_limit::Algorithm
+    std::vector<Script> refunds_;                       // in the order of rate_limit::Algorithm
+    std::vector<Script> settlements_[settlement_kinds]; // the same
     Script renew_;
 };
 

@@ -23,6 +23,7 @@ class SendQueue {
 
     /// Whether Redis takes the keys of several checks in one command.
     void set_shares_batches(bool shares) { shares_batches_ = shares; }
+    bool shares_batches() const { return shares_batches_; }
 
   private:
     IntrusiveList<Command, &Command::sending_hook> checks_;

@@ -16,7 +16,8 @@ Session::Session(SessionGroup &group, uint32_t seed, Redirects *redirects)
       login_(settings_, group.scripts),
       breaker_(settings_.breaker, seed),
       pipeline_(group, *this),
-      background_(group, pipeline_) {}
+      background_(group, pipeline_),
+      settlements_(group, pipeline_) {}
 
 std::variant<Command *, Failure> Session::ask(std::span<Charge> charges, CheckCallbacks &callbacks,
                                               Time now) {
@@ -60,6 +61,7 @@ void Session::flush(Time now) {
     while (!to_send_.empty()) {
         send_or_fail(to_send_.take_batch(group_.scripts), now);
     }
+    settlements_.send(to_send_.shares_batches(), now);
 }
 
 void Session::send_waiting() {
@@ -189,7 +191,7 @@ std::optional<Time> Session::given_up_at() const {
 /// Fails a check with those that follow it in its batch, or a background command.
 void Session::fail(Command &command, Failure failure, Time now) {
     if (command.kind != Command::Kind::check) {
-        background_.finish(command, false);
+        end_in_vain(command);
         return;
     }
     for (Command *check = &command; check != nullptr;) {
@@ -200,6 +202,15 @@ void Session::fail(Command &command, Failure failure, Time now) {
                 false; // its answer said so, but another one of the batch was broken
         }
         finish(failed, failure, now);
+    }
+}
+
+/// Ends a background command that Redis did not run, or of which nobody knows whether it did.
+void Session::end_in_vain(Command &background_command) {
+    if (background_command.kind == Command::Kind::settlement) {
+        settlements_.lose(background_command);
+    } else {
+        background_.finish(background_command, false);
     }
 }
 

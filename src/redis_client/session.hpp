@@ -19,6 +19,7 @@
 #include "resp.hpp"
 #include "send_queue.hpp"
 #include "session_group.hpp"
+#include "settlements.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -81,6 +82,10 @@ class Session {
     /// lost. Returns whether all of it is on its way.
     bool refund(std::span<Charge> charges, Time now);
 
+    /// Takes on a settlement. It waits for a connection, and is lost if the connection breaks
+    /// before Redis has answered.
+    void settle(const SettlementOrder &order) { settlements_.add(order); }
+
     /// Gives a permit back. This is never lost, but may have to wait until Redis can be reached.
     void release(Permit &permit, Time now);
 
@@ -95,6 +100,12 @@ class Session {
     /// Takes over the permits of another session whose keys are in these hash slots. Redis is told
     /// at the next expire().
     void take_permits(const HashSlotSet &of, Session &from);
+
+    /// The same for settlements that wait.
+    void take_settlements(const HashSlotSet &of, Session &from) {
+        settlements_.take_waiting(of, from.settlements_);
+    }
+    HashSlotSet hash_slots_of_settlements() const { return settlements_.hash_slots_of_waiting(); }
 
     bool has(const Command &command) const { return command.session == this; }
     bool has(const Permit &permit) const { return background_.has(permit); }
@@ -136,13 +147,16 @@ class Session {
     /// Writes the checks that were asked since the last time to output(). It is called at the end
     /// of a turn of the event loop, so that the checks of one turn share batches.
     void flush(Time now);
-    bool has_output() const { return !pipeline_.output().empty() || !to_send_.empty(); }
+    bool has_output() const {
+        return !pipeline_.output().empty() || !to_send_.empty() || settlements_.are_waiting();
+    }
     ByteQueue &output() { return pipeline_.output(); }
 
     bool is_ready() const { return pipeline_.is_open(); }
     bool has_waiting() const { return !waiting_.empty(); }
-    /// Whether Redis still has to hear of units that were given back, or of permits that are held.
-    bool has_background_commands() const { return !background_.empty(); }
+    /// Whether Redis still has to hear of units that were given back or settled, or of permits that
+    /// are held.
+    bool has_background_commands() const { return !background_.empty() || !settlements_.empty(); }
     /// Whether Redis can hear of that: it was reached by the last attempt to connect, and did not
     /// refuse the last background command.
     bool takes_background_commands() const { return !unreachable_ && !background_.is_refused(); }
@@ -163,6 +177,7 @@ class Session {
     void send_waiting();
     void send_or_fail(Command &first, Time now);
     void fail(Command &command, Failure failure, Time now);
+    void end_in_vain(Command &background_command);
     void finish(Command &check, std::optional<Failure> failure, Time now);
     void tell(CheckCallbacks *callbacks, std::optional<Failure> failure, Time now);
 
@@ -198,6 +213,7 @@ class Session {
     SendQueue to_send_;
     Pipeline pipeline_;
     BackgroundCommands background_;
+    Settlements settlements_;
 };
 
 } // namespace redis_client

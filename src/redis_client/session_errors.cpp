@@ -31,7 +31,7 @@ Session::Progress Session::take_error(Command &command, std::string_view error, 
         return Progress::more;
     }
     const bool is_across_slots = error.starts_with("CROSSSLOT");
-    if ((is_across_slots || error.starts_with("TRYAGAIN")) && command.next_in_batch != nullptr) {
+    if ((is_across_slots || error.starts_with("TRYAGAIN")) && command.has_company()) {
         if (is_across_slots) {
             to_send_.set_shares_batches(false);
         }
@@ -75,6 +75,10 @@ void Session::send_in_full(Command &first, Time now) {
 /// The keys of the checks are in different hash slots, or in one that is moving, so each check goes
 /// alone.
 void Session::send_apart(Command &first, Time now) {
+    if (first.kind == Command::Kind::settlement) {
+        settlements_.send_apart(first, now);
+        return;
+    }
     for (Command *wanted = keep_wanted(first); wanted != nullptr;) {
         Command &alone = *std::exchange(wanted, wanted->next_in_batch);
         alone.next_in_batch = nullptr;
@@ -103,7 +107,7 @@ Command *Session::keep_wanted(Command &first) {
 /// Ends a command that Redis did not run and that is not sent again. This is no fault of Redis.
 void Session::drop(Command &command) {
     if (command.kind != Command::Kind::check) {
-        background_.finish(command, false);
+        end_in_vain(command);
         return;
     }
     CheckCallbacks *callbacks = command.callbacks;

@@ -7,6 +7,7 @@
 #include "object_pool.hpp"
 #include "permits.hpp"
 #include "script.hpp"
+#include "settlement.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -26,8 +27,11 @@ struct SessionSettings {
     std::vector<ScriptShape>
         rare_shapes; // of other checks; their scripts are loaded when they are needed
     std::chrono::milliseconds timeout{100}; // of one check, from asking to its verdict
-    size_t max_pending = 16384;             // most checks that all sessions may have at once
-    Breaker::Settings breaker;              // of each session
+    // Algorithms of which requests settle their cost; their scripts are loaded at login.
+    std::vector<rate_limit::Algorithm> settled;
+    // The most checks that all sessions may have at once, and the most settlements.
+    size_t max_pending = 16384;
+    Breaker::Settings breaker; // of each session
 };
 
 /// The group outlives its sessions.
@@ -44,6 +48,7 @@ struct SessionGroup {
     ObjectPool<Command> commands;
     size_t background_commands = 0; // how many of the commands are such
     ObjectPool<Permit> permits;
+    ObjectPool<Settlement> settlements;
     uint64_t renewals = 0; // the number of the last one
     size_t leases = 0;     // how many leases are held that their owner may give back
 };

@@ -43,6 +43,7 @@ void Session::redirect(Command &first, const Redirect &to, std::string_view erro
 /// Removes a command that another session is to take over.
 void Session::leave(Command &command) {
     pipeline_.let_go();
+    settlements_.let_go(command);
     if (command.callbacks != nullptr) {
         waiting_.remove(command);
     }
@@ -68,7 +69,12 @@ void Session::take_over(Command &command, Redirect::Kind kind, Time now) {
     if (command.callbacks != nullptr) {
         wait(command);
     }
-    if (unreachable_) {
+    if (command.kind == Command::Kind::settlement) {
+        settlements_.take_over(command);
+        if (!pipeline_.is_open() || !pipeline_.send(command, now)) {
+            settlements_.wait_again(command);
+        }
+    } else if (unreachable_) {
         fail(command, Failure::connect, now);
     } else if (command.kind == Command::Kind::check) {
         if (pipeline_.is_open()) {

@@ -77,6 +77,14 @@ Session::Progress Session::take_reply(const Reply &reply, Time now) {
     if (command->kind == Command::Kind::check) {
         return take_verdicts(*command, reply, now);
     }
+    if (command->kind == Command::Kind::settlement) {
+        if (reply.type() != Reply::Type::text || !Settlements::is_answer(*command, reply.text())) {
+            return broken("an unexpected reply", reply.text());
+        }
+        pipeline_.take_answered();
+        settlements_.finish(*command, reply.text());
+        return Progress::more;
+    }
     const Reply::Type expected =
         command->kind == Command::Kind::asking ? Reply::Type::text : Reply::Type::nil;
     if (reply.type() != expected) {

@@ -152,6 +152,29 @@ std::string Redis::refund(const Charge &charge) {
     return receive().text;
 }
 
+std::string Redis::settle(redis_client::SettlementKind kind,
+                          std::span<const Settlement> settlements, bool aligned) {
+    std::vector<redis_client::Settlement> all(settlements.size());
+    redis_client::SettlementList list;
+    for (size_t i = 0; i < all.size(); ++i) {
+        rate_limit::Quota quota = settlements[i].charge->quota;
+        quota.cost = settlements[i].units;
+        quota.reserves_nothing = false;
+        all[i].redis_key = settlements[i].charge->redis_key;
+        all[i].arguments =
+            kind == redis_client::SettlementKind::debt
+                ? redis_client::debt_arguments(quota, aligned)
+                : redis_client::refund_arguments(quota, settlements[i].charge->receipt);
+        list.push_back(all[i]);
+    }
+    ByteQueue queue;
+    redis_client::write_settlements(
+        queue, scripts_.settlement(settlements.front().charge->quota.algorithm, kind),
+        Sending::in_full, list);
+    send(queue);
+    return receive().text;
+}
+
 std::string Redis::release(const redis_client::Permit &permit) {
     ByteQueue queue;
     redis_client::write_release(queue, scripts_.refund(rate_limit::Algorithm::concurrency),

@@ -100,6 +100,16 @@ class Redis {
     /// Each returns an error's text, or "".
     std::string refund(const redis_client::Charge &charge);
     std::string release(const redis_client::Permit &permit);
+
+    /// What a request turned out to cost, beside the charge's quota and receipt.
+    struct Settlement {
+        const redis_client::Charge *charge;
+        uint64_t units; // to charge or to give back
+    };
+    /// Settles all of them in one call. Returns what the script returns, a digit for each.
+    std::string settle(redis_client::SettlementKind kind, std::span<const Settlement> settlements,
+                       bool aligned);
+
     std::string renew(std::span<redis_client::Permit *const> permits);
 
     State state(std::string_view key);

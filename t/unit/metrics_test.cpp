@@ -38,6 +38,7 @@ struct Example {
         rules[0].counts.rejected_by_deny_cache = 2;
         rules[0].counts.rejected_by_override = 1;
         rules[0].counts.leases = {21, 22, 23, 24, 25, 26};
+        rules[0].counts.settlements = {31, 32, 33};
         LatencyHistogram histogram{};
         histogram.add(300us);
         histogram.add(1500us);
@@ -95,7 +96,8 @@ TEST(MetricsTest, Json) {
         R"("delayed": 2, "rejected": 3, "rejected_by_deny_cache": 2, "dry_run_delayed": 4, )"
         R"("dry_run_rejected": 5, "local_passed": 6, "local_delayed": 7, "local_rejected": 8, )"
         R"("uncharged": 9, "error_open": 10, "error_closed": 11, "invalid": 12, )"
-        R"("leases": {"taken": 21, "units": 22, "used": 23, "returned": 24, "requests": 26}}}}}})"
+        R"("leases": {"taken": 21, "units": 22, "used": 23, "returned": 24, "requests": 26}, )"
+        R"("settlements": {"charged": 31, "returned": 32, "lost": 33}}}}}})"
         "\n");
 }
 
@@ -127,6 +129,7 @@ TEST(MetricsTest, Prometheus) {
             R"(nginx_redis_rate_limit_requests_total{zone="per_ip",rule="per_ip/60s",outcome="invalid"} 12)",
             R"(nginx_redis_rate_limit_deny_cache_hits_total{zone="per_ip",rule="per_ip/60s"} 2)",
             R"(nginx_redis_rate_limit_leases_total{zone="per_ip",rule="per_ip/60s"} 21)",
+            R"(nginx_redis_rate_limit_settlements_total{zone="per_ip",rule="per_ip/60s",result="lost"} 33)",
             R"(nginx_redis_rate_limit_lease_units_total{zone="per_ip",rule="per_ip/60s",fate="used"} 23)",
             R"(nginx_redis_rate_limit_lease_units_total{zone="per_ip",rule="per_ip/60s",fate="returned"} 24)",
             R"(nginx_redis_rate_limit_lease_units_total{zone="per_ip",rule="per_ip/60s",fate="expired"} 25)",

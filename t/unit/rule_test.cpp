@@ -225,6 +225,29 @@ TEST(Quota, IsAtLeastAsStrictWhereNoNumberIsLess) {
     EXPECT_FALSE(is_with([](Quota &other) { other.cost = 3; }));
 }
 
+TEST(Quota, MayHaveAUnitThatOnlyHasToBeFree) {
+    for (const Algorithm algorithm : rate_limit::all_algorithms) {
+        Quota quota{.algorithm = algorithm, .window = 1s, .limit = 10, .cost = 0};
+        keep_cost_free(quota, false);
+        EXPECT_FALSE(quota.reserves_nothing);
+        EXPECT_EQ(quota.to_keep_free(), 0u);
+        keep_cost_free(quota, true);
+        EXPECT_EQ(quota.cost, 1u);
+        EXPECT_EQ(quota.to_keep_free(), 1u);
+        EXPECT_EQ(quota.to_charge(), 0u);
+        EXPECT_FALSE(quota.charges());
+        Quota charging = quota;
+        charging.reserves_nothing = false;
+        EXPECT_FALSE(is_at_least_as_strict(quota, charging)) << "which would not be charged then";
+        EXPECT_TRUE(is_at_least_as_strict(charging, quota));
+        quota.charged = 1;
+        EXPECT_EQ(quota.to_keep_free(), 0u) << "another rule has charged a unit for the request";
+        Quota costly{.algorithm = algorithm, .window = 1s, .limit = 10, .cost = 2};
+        keep_cost_free(costly, true);
+        EXPECT_FALSE(costly.reserves_nothing);
+    }
+}
+
 void expect_interval(uint64_t limit, std::chrono::milliseconds window, uint64_t length,
                      uint64_t parts) {
     const Interval interval(Quota{.algorithm = Algorithm::gcra, .window = window, .limit = limit});

@@ -54,6 +54,9 @@ TEST(LuaSource, IsTheFileCutIntoItsParts) {
         if (algorithm != Algorithm::concurrency) {
             whole += "\n-- lease\n" + std::string(source.lease);
         }
+        if (!source.debt.empty()) { // else it is the charge
+            whole += "\n-- debt\n" + std::string(source.debt);
+        }
         whole += "\n-- refund\n" + std::string(source.refund);
         if (algorithm == Algorithm::concurrency) {
             whole += "\n-- renew\n" + std::string(source.renew);
@@ -65,6 +68,9 @@ TEST(LuaSource, IsTheFileCutIntoItsParts) {
     const LuaFrame batch = lua_batch_of_checks();
     EXPECT_EQ(std::string(batch.head) + "\n-- rules\n" + std::string(batch.tail),
               file_of("batch_of_checks"));
+    const LuaFrame settlements = lua_settlements();
+    EXPECT_EQ(std::string(settlements.head) + "\n-- rules\n" + std::string(settlements.tail),
+              file_of("settlements"));
 }
 
 TEST(Script, IsNamedByItsSha1) {

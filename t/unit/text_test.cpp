@@ -25,6 +25,18 @@ TEST(Parse, RefusesEverythingElse) {
     EXPECT_EQ(parse_whole_number(std::string_view("1\0", 2), 10), std::nullopt);
 }
 
+TEST(Parse, MayEndAtTheLargestNumber) {
+    EXPECT_EQ(parse_saturated_number("0", 10), 0u);
+    EXPECT_EQ(parse_saturated_number("10", 10), 10u);
+    for (const char *text : {"11", "18446744073709551616", "99999999999999999999999"}) {
+        EXPECT_EQ(parse_saturated_number(text, 10), 10u) << text;
+    }
+    for (const char *text :
+         {"", " 1", "1 ", "-1", "+1", "1.0", "0x10", "1e3", "99999999999999999999999x"}) {
+        EXPECT_EQ(parse_saturated_number(text, 10), std::nullopt) << text;
+    }
+}
+
 TEST(WriteNumber, WritesEveryNumber) {
     NumberBuffer out;
     for (const uint64_t number : {uint64_t{0}, uint64_t{7}, uint64_t{1'000'000}, UINT64_MAX}) {

@@ -6,6 +6,7 @@
 
 #include "../../redis_client/commands.hpp"
 #include "../../redis_client/session_group.hpp"
+#include "../../redis_client/settlements.hpp"
 #include "../conf/configuration.hpp"
 
 #include <span>
@@ -33,6 +34,8 @@ class Backend {
     /// Gives back what an answered check has charged. It is lost if the connection breaks before.
     /// Returns whether all of it is on its way.
     virtual bool refund(std::span<redis_client::Charge> charges) = 0;
+    /// Settles what a request turned out to cost, perhaps only when Redis can be reached again.
+    virtual void settle(const redis_client::SettlementOrder &order) = 0;
     /// Gives a permit back, perhaps only when Redis can be reached again.
     virtual void release(redis_client::Permit &permit) = 0;
 

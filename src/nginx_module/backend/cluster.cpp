@@ -87,6 +87,14 @@ bool Cluster::refund(std::span<redis_client::Charge> charges) {
     return waiting_.refund(charges, now()); // Redis gets nothing back, but the charges are reset
 }
 
+void Cluster::settle(const redis_client::SettlementOrder &order) {
+    if (Master *master = serving_[order.charge.hash_slot]) {
+        node_of(*master).settle(order);
+    } else {
+        waiting_.settle(order); // until a map says who serves the key
+    }
+}
+
 void Cluster::send_now() {
     for (const auto &master : masters_) {
         if (master->node != nullptr) {
@@ -207,6 +215,18 @@ void Cluster::move_permits(Master &to) {
     }
 }
 
+/// Moves the settlements that wait to the nodes that now serve their keys.
+void Cluster::move_settlements(Session &from) {
+    const redis_client::HashSlotSet slots = from.hash_slots_of_settlements();
+    for (size_t i = 0; i < masters_.size() && slots.any(); ++i) {
+        Master &to = *masters_[i];
+        const bool is_from = to.node != nullptr && &to.node->session() == &from;
+        if (!is_from && (slots & to.serves).any()) {
+            node_of(to).take_settlements(to.serves, from);
+        }
+    }
+}
+
 void Cluster::on_fault() {
     want_map();
 }
@@ -228,8 +248,12 @@ void Cluster::on_map(const redis_client::ClusterMap &map, std::string_view host)
             nodes.push_back(master->name);
         }
     }
+    move_settlements(waiting_);
     for (const auto &master : masters_) {
         move_permits(*master);
+        if (master->node != nullptr) {
+            move_settlements(master->node->session());
+        }
     }
     retire_masters();
     fetcher_.set_nodes(nodes);

@@ -37,6 +37,7 @@ class Cluster final : public Backend, Node::Callbacks, SlotMapFetcher::Callbacks
     void hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
                    redis_client::CheckCallbacks &callbacks) override;
     bool refund(std::span<redis_client::Charge> charges) override;
+    void settle(const redis_client::SettlementOrder &order) override;
     void send_now() override;
     void release(redis_client::Permit &permit) override;
 
@@ -78,6 +79,7 @@ class Cluster final : public Backend, Node::Callbacks, SlotMapFetcher::Callbacks
     }
     void serve(uint16_t hash_slot, Master &by);
     void move_permits(Master &to);
+    void move_settlements(redis_client::Session &from);
     void retire_masters();
     void ask_waiting();
     bool is_well() const;

@@ -70,6 +70,12 @@ bool Node::refund(std::span<redis_client::Charge> charges) {
     return is_on_its_way;
 }
 
+void Node::settle(const redis_client::SettlementOrder &order) {
+    connect_if_dismissed();
+    session_.settle(order);
+    update_unless_receiving();
+}
+
 void Node::send_now() {
     if (session_.is_ready() && session_.has_output()) {
         connection_.send_now();
@@ -91,6 +97,12 @@ void Node::take_over(redis_client::Command &call, redis_client::Redirect::Kind k
 void Node::take_permits(const redis_client::HashSlotSet &of, Node &from) {
     connect_if_dismissed();
     session_.take_permits(of, from.session_);
+    update_unless_receiving();
+}
+
+void Node::take_settlements(const redis_client::HashSlotSet &of, Session &from) {
+    connect_if_dismissed();
+    session_.take_settlements(of, from);
     update_unless_receiving();
 }
 
@@ -158,6 +170,7 @@ void Node::give_up(const Fault &fault, std::chrono::milliseconds longest_wait) {
 redis_client::ByteQueue &Node::output() {
     if (session_.is_ready()) {
         session_.flush(now());
+        set_deadline_timer(); // of an answer that is expected from now on
     }
     return session_.output();
 }

@@ -43,20 +43,23 @@ class Node final : Connection::Callbacks, AddressSource::Callbacks {
     Node(const Node &) = delete;
     Node &operator=(const Node &) = delete;
 
-    /// These five functions do what Backend says of them, at this one Redis.
+    /// These six functions do what Backend says of them, at this one Redis.
     std::variant<redis_client::Command *, redis_client::Failure>
     ask(std::span<redis_client::Charge> charges, redis_client::CheckCallbacks &callbacks);
     void abandon(redis_client::Command &check);
     void hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
                    redis_client::CheckCallbacks &callbacks);
     bool refund(std::span<redis_client::Charge> charges);
+    void settle(const redis_client::SettlementOrder &order);
     void send_now();
     void release(redis_client::Permit &permit);
 
-    /// Takes a command or permits from another node of the cluster.
+    /// Takes a command, permits or settlements from another node of the cluster.
     void take_over(redis_client::Command &call, redis_client::Redirect::Kind kind);
     void take_permits(const redis_client::HashSlotSet &of, Node &from);
+    void take_settlements(const redis_client::HashSlotSet &of, redis_client::Session &from);
     const redis_client::Session &session() const { return session_; }
+    redis_client::Session &session() { return session_; }
     std::string_view host() const { return address_source_->host(); }
 
     /// Must be called before a node is destroyed that is no longer asked. Logs the end of its

@@ -105,6 +105,7 @@ struct RuleConf {
     ngx_http_complex_value_t *limit = nullptr;
     ngx_http_complex_value_t *burst = nullptr;
     ngx_http_complex_value_t *cost = nullptr;
+    ngx_http_complex_value_t *final_cost = nullptr; // null: a request costs what it was charged
 
     // The members below are set by link_configuration(), after all directives have been read.
     const ZoneConf *zone = nullptr;

@@ -273,6 +273,15 @@ void add_scripts(const LocationConf &location) {
     }
 }
 
+/// Adds the scripts that settle what requests turn out to cost.
+void add_settlements(const RuleConf &rule) {
+    auto &settled = rule.zone->backend->session.settled;
+    const rate_limit::Algorithm algorithm = rule.rule.quota.algorithm;
+    if (rule.final_cost != nullptr && std::ranges::find(settled, algorithm) == settled.end()) {
+        settled.push_back(algorithm);
+    }
+}
+
 } // namespace
 
 bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
@@ -292,6 +301,7 @@ bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
     }
     for (const auto &rule : conf.rules) {
         mark_refunded(conf, *rule);
+        add_settlements(*rule);
     }
     for (const LocationConf *location : conf.locations) {
         add_scripts(*location);

@@ -92,6 +92,19 @@ const Parameter<RuleConf> rule_parameters[] = {
      [](ngx_conf_t *cf, RuleConf &conf, std::string_view value) -> const char * {
          return set_number_or_variable(cf, value, conf.rule.quota.cost, conf.cost);
      }},
+    {"final_cost",
+     [](ngx_conf_t *cf, RuleConf &conf, std::string_view value) -> const char * {
+         const bool is_number =
+             rate_limit::parse_whole_number(value, rate_limit::largest_number).has_value();
+         if (!is_number && value.find('$') == std::string_view::npos) {
+             return expected_number;
+         }
+         conf.final_cost = static_cast<ngx_http_complex_value_t *>(
+             ngx_pcalloc(cf->pool, sizeof(ngx_http_complex_value_t)));
+         return conf.final_cost != nullptr && compile_value(cf, to_ngx(value), *conf.final_cost)
+                    ? nullptr
+                    : already_logged;
+     }},
     {"window",
      [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
          ngx_str_t text = to_ngx(value);
@@ -159,6 +172,10 @@ char *check_parameters(ngx_conf_t *cf, const RuleConf &conf) {
         {"delay", conf.has_delay, [](const AlgorithmTraits &traits) { return traits.takes_delay; }},
         {"aligned", conf.rule.aligned,
          [](const AlgorithmTraits &traits) { return traits.takes_aligned; }},
+        {"final_cost", conf.final_cost != nullptr,
+         [](const AlgorithmTraits &traits) {
+             return traits.algorithm != rate_limit::Algorithm::concurrency;
+         }},
         {"lease", conf.rule.lease.kind != rate_limit::LeaseSetting::Kind::off,
          [](const AlgorithmTraits &traits) { return traits.lease_divisor > 0; }},
     };
@@ -336,6 +353,9 @@ char *check_rule(ngx_conf_t *cf, RuleConf &conf) {
     }
     if (result == NGX_CONF_OK) {
         result = check_lease(cf, conf);
+    }
+    if (conf.cost == nullptr) {
+        rate_limit::keep_cost_free(quota, conf.final_cost != nullptr);
     }
     return result;
 }

@@ -22,9 +22,9 @@ constexpr size_t lines_for(size_t size) {
     return (size + line - 1) / line * line;
 }
 
-// The counters of rules get a 42nd of a zone. The smallest zone, too, has room for a few rules.
+// The counters of rules get a 32nd of a zone. The smallest zone, too, has room for a few rules.
 constexpr size_t zone_for_a_rule = 16384;
-static_assert(rate_limit::RuleCounterTable::memory_for(1) <= zone_for_a_rule / 42);
+static_assert(rate_limit::RuleCounterTable::memory_for(1) <= zone_for_a_rule / 32);
 constexpr size_t rules_of_any_zone = 16;
 
 // This room is there with top_keys=off, too, because a reload may turn them on.

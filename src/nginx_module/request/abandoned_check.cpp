@@ -1,10 +1,12 @@
 #include "abandoned_check.hpp"
 
 #include "../util.hpp"
+#include "backend_check.hpp"
 #include "fallback.hpp"
 #include "leases.hpp"
 #include "log_lines.hpp"
 #include "rule_outcomes.hpp"
+#include "settlement.hpp"
 
 #include <algorithm>
 #include <new>
@@ -46,6 +48,7 @@ AbandonedCheck *AbandonedCheck::make(std::span<const AppliedRule> rules,
         charges[i] = *rules[i].charge;
         applied[i] = rules[i];
         applied[i].charge = &charges[i];
+        applied[i].asked = asked;
         has_memory = copy_text(pool, charges[i].redis_key) && copy_text(pool, applied[i].key) &&
                      copy_arguments(pool, *applied[i].rule, charges[i]);
     }
@@ -61,7 +64,19 @@ void AbandonedCheck::on_answer(std::optional<redis_client::Failure> failure) {
     counters_.check_answered(failure, asked_, precise_now());
     keep_leases(rules_, failure ? Answered::no : Answered::yes);
     count_abandoned(rules_, failure.has_value());
+    if (waiting_check_ != nullptr) {
+        waiting_check_->take_late_answer(rules_);
+    } else {
+        std::ranges::for_each(rules_, settle);
+    }
     ngx_destroy_pool(pool_); // this object is in the pool, too
+}
+
+void AbandonedCheck::settle_later(std::span<const AppliedRule> rules) {
+    waiting_check_ = nullptr;
+    for (size_t i = 0; i < rules.size(); ++i) {
+        rules_[i].final_cost = rules[i].final_cost;
+    }
 }
 
 std::string_view AbandonedCheck::describe(std::span<char> out) const {
@@ -74,6 +89,7 @@ void count_abandoned(std::span<AppliedRule> rules, bool has_failed) {
     } else {
         for (AppliedRule &applied : rules) {
             applied.result = AppliedRule::Result::verdict;
+            applied.is_charged = applied.charge->is_charged;
         }
     }
     count_outcomes(rules);

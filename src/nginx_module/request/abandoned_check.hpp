@@ -13,6 +13,8 @@
 
 namespace nginx_module {
 
+class BackendCheck;
+
 /// Takes the answer instead of the request. Until then it lives in a pool of its own.
 class AbandonedCheck final : public redis_client::CheckCallbacks {
   public:
@@ -22,6 +24,12 @@ class AbandonedCheck final : public redis_client::CheckCallbacks {
                                 WorkerCounters &counters);
 
     std::span<redis_client::Charge> charges() { return charges_; }
+
+    /// The request has not ended yet: its check hears of the answer, and tells what the rules cost
+    /// in the end. Null: it has ended without that.
+    void set_waiting_check(BackendCheck *check) { waiting_check_ = check; }
+    /// Tells what the rules cost in the end. They are settled when the check is answered.
+    void settle_later(std::span<const AppliedRule> rules);
 
   private:
     AbandonedCheck(ngx_pool_t *pool, std::span<AppliedRule> rules,
@@ -37,6 +45,7 @@ class AbandonedCheck final : public redis_client::CheckCallbacks {
     std::span<redis_client::Charge> charges_; // the charges of rules_, in their order
     std::chrono::microseconds asked_;
     WorkerCounters &counters_;
+    BackendCheck *waiting_check_ = nullptr;
 };
 
 /// Counts the rules of a check whose request has gone. Either the check has failed, or its answer

@@ -2,8 +2,8 @@
 
 #include "../../rate_limit/key.hpp"
 #include "../../rate_limit/text.hpp"
-#include "../log_text.hpp"
 #include "../util.hpp"
+#include "log_lines.hpp"
 
 #include <algorithm>
 #include <array>
@@ -28,26 +28,6 @@ enum class Evaluated {
 bool evaluate_text(ngx_http_request_t *r, const ngx_http_complex_value_t &value, ngx_str_t &text) {
     return ngx_http_complex_value(r, const_cast<ngx_http_complex_value_t *>(&value), &text) ==
            NGX_OK;
-}
-
-/// Logs an invalid number, at most once a second in a worker, because clients may choose the values
-/// of variables.
-void log_invalid(ngx_http_request_t *r, const RuleConf &rule, const char *parameter,
-                 std::string_view value, uint64_t largest) {
-    static time_t last = 0;
-    if (ngx_time() == last) {
-        return;
-    }
-    last = ngx_time();
-    // The value may come from the key, so it is shown only where keys are.
-    const bool is_shown = rule.zone->show_keys == ShowKeys::on;
-    LogText<64> shown(is_shown ? value : std::string_view());
-    ngx_str_t name = to_ngx(rule.name);
-    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                  "redis_rate_limit: invalid %s%s%V%s, expected a whole number from 0 to %uL, "
-                  "rule \"%V\"",
-                  parameter, is_shown ? " \"" : "", shown.shown(), is_shown ? "\"" : "", largest,
-                  &name);
 }
 
 /// A number of a rule that may be another one than in the configuration: by an override, or else
@@ -128,6 +108,7 @@ Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule,
     if (!read_numbers(r, rule, numbers)) {
         return Evaluated::invalid;
     }
+    rate_limit::keep_cost_free(quota, rule.final_cost != nullptr);
     if (rule.burst != nullptr || live_burst) {
         quota.burst = burst;
     }

@@ -59,6 +59,8 @@ struct AppliedRule {
     redis_client::Charge *charge = nullptr; // the rule's, or that of the shard that is asked
     uint64_t shard = 0;                     // the number of the shard that is asked
     bool is_charged = false;                // Redis or this host has charged it
+    std::chrono::microseconds asked{0};     // when Redis was asked, by precise_now()
+    std::optional<uint64_t> final_cost;     // what the request turned out to cost
     Result result = Result::no_verdict;
     Source source = Source::none;
     /// When the verdict was made, by the clock of its source: Redis's if it is Redis, boot_now() if

@@ -7,6 +7,7 @@
 #include "leases.hpp"
 #include "log_lines.hpp"
 #include "request_state.hpp"
+#include "settlement.hpp"
 
 #include <algorithm>
 #include <new>
@@ -31,6 +32,7 @@ bool BackendCheck::ask() {
 }
 
 void BackendCheck::abandon() {
+    is_abandoned_ = true;
     if (command_ == nullptr) {
         keep_leases(rules_, failure_ ? Answered::no : Answered::yes);
         count_abandoned(rules_, failure_.has_value());
@@ -39,10 +41,51 @@ void BackendCheck::abandon() {
     redis_client::Command &command = *std::exchange(command_, nullptr);
     if (AbandonedCheck *heir =
             AbandonedCheck::make(rules_, state_.check_times().asked, backend_.counters())) {
+        const auto settles = [](const AppliedRule &rule) {
+            return rule.rule->final_cost != nullptr;
+        };
+        if (std::ranges::any_of(rules_, settles)) {
+            heir_ = heir;
+            heir->set_waiting_check(this);
+        }
         backend_.hand_over(command, heir->charges(), *heir);
     } else {
         backend_.counters().check_abandoned();
         backend_.abandon(command);
+    }
+}
+
+void BackendCheck::settle_abandoned(ngx_http_request_t *r) {
+    if (!is_abandoned_) {
+        return;
+    }
+    read_final_costs(r, rules_);
+    if (heir_ != nullptr) {
+        heir_->settle_later(rules_);
+        heir_ = nullptr;
+    } else {
+        std::ranges::for_each(rules_, settle);
+    }
+}
+
+void BackendCheck::take_late_answer(std::span<const AppliedRule> answered) {
+    heir_ = nullptr;
+    for (size_t i = 0; i < answered.size(); ++i) {
+        redis_client::Charge &charge = *rules_[i].charge;
+        charge.quota = answered[i].charge->quota;
+        charge.verdict = answered[i].charge->verdict;
+        charge.receipt = answered[i].charge->receipt;
+        rules_[i].result = answered[i].result;
+        rules_[i].source = answered[i].source;
+        rules_[i].decided = answered[i].decided;
+        rules_[i].is_charged = answered[i].is_charged;
+    }
+}
+
+void BackendCheck::forget_heir() {
+    if (heir_ != nullptr) {
+        heir_->set_waiting_check(nullptr);
+        heir_ = nullptr;
     }
 }
 
@@ -70,6 +113,9 @@ void BackendCheck::on_answer(std::optional<redis_client::Failure> failure) {
 
 void BackendCheck::take_answer() {
     keep_leases(rules_, failure_ ? Answered::no : Answered::yes);
+    for (AppliedRule &rule : rules_) {
+        rule.asked = state_.check_times().asked;
+    }
     if (failure_) {
         return;
     }

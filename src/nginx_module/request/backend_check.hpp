@@ -10,6 +10,7 @@
 
 namespace nginx_module {
 
+class AbandonedCheck;
 class Backend;
 class RequestState;
 class WorkerCounters;
@@ -26,6 +27,14 @@ class BackendCheck final : public redis_client::CheckCallbacks {
     /// Called when the request is gone and will not deal with the answer, whether it has come or
     /// not. The rules are charged and counted all the same.
     void abandon();
+
+    /// Settles a check that was abandoned, because its request ends: now, or when it is answered.
+    void settle_abandoned(ngx_http_request_t *r);
+    /// Takes the answer of the check that was abandoned, to settle it when the request ends. The
+    /// rules are copies of the check's.
+    void take_late_answer(std::span<const AppliedRule> answered);
+    /// Nothing is settled.
+    void forget_heir();
 
     /// Gives back what was charged.
     void refund();
@@ -47,6 +56,8 @@ class BackendCheck final : public redis_client::CheckCallbacks {
     std::span<AppliedRule> rules_;
     redis_client::Command *command_ = nullptr; // null if no answer is awaited
     std::optional<redis_client::Failure> failure_;
+    bool is_abandoned_ = false;
+    AbandonedCheck *heir_ = nullptr; // has yet to be answered, and told what its rules cost
 };
 
 /// Makes one check for each backend, and in a cluster one for each hash slot. Returns the first of

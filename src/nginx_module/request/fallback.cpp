@@ -1,6 +1,5 @@
 #include "fallback.hpp"
 
-#include "../../rate_limit/local.hpp"
 #include "../util.hpp"
 
 #include <algorithm>
@@ -207,6 +206,8 @@ void decide_on_this_host(std::span<AppliedRule> rules) {
             leave_uncharged(rule, now);
         } else if (rule.after) {
             charge(rule, now);
+        } else if (rule.applied->quota.reserves_nothing) {
+            rule.applied->is_charged = !is_denied;
         }
     }
 }
@@ -218,6 +219,14 @@ void remember_verdicts(std::span<AppliedRule> rules, std::chrono::microseconds a
             remember(applied, asked);
         }
     }
+}
+
+void settle_on_this_host(const AppliedRule &applied,
+                         const rate_limit::LocalSettlement &settlement) {
+    const ZoneLock zone(applied);
+    const rate_limit::Now now = time_now();
+    zone.store(rate_limit::settle_locally(zone.find(now.monotonic), applied.charge->quota,
+                                          settlement, applied.rule->rule.aligned, now));
 }
 
 void release_permits_of_this_host(const AppliedRule *rules) {

@@ -4,6 +4,7 @@
 
 #include "../ngx.hpp"
 
+#include "../../rate_limit/local.hpp"
 #include "applied_rule.hpp"
 
 #include <chrono>
@@ -18,6 +19,9 @@ void decide_on_this_host(std::span<AppliedRule> rules);
 /// Remembers the verdicts of Redis on rules with on_error=local, so that an outage gives nobody a
 /// fresh quota. `asked` is when the checks were asked, as a time of precise_now().
 void remember_verdicts(std::span<AppliedRule> rules, std::chrono::microseconds asked);
+
+/// Settles what a request turned out to cost that this host has charged alone.
+void settle_on_this_host(const AppliedRule &applied, const rate_limit::LocalSettlement &settlement);
 
 /// Gives back the permits that this host has counted for a request that ends. `rules` is the first
 /// of its rules.

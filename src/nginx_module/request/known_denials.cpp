@@ -26,9 +26,12 @@ rate_limit::Hash hash_of(const AppliedRule &applied) {
 }
 
 /// Returns how long a denial is known. A host that leases units may give some back long before the
-/// denial's end.
+/// denial's end, and so may a request whose final cost is less than what it reserved.
 std::chrono::microseconds longest_denial(const AppliedRule &applied) {
-    const std::chrono::microseconds longest = applied.rule->zone->deny_cache;
+    std::chrono::microseconds longest = applied.rule->zone->deny_cache;
+    if (applied.rule->final_cost != nullptr) {
+        longest = std::min<std::chrono::microseconds>(longest, std::chrono::seconds{1});
+    }
     return applied.lease.time.count() > 0 ? std::min(longest, applied.lease.time) : longest;
 }
 

@@ -23,7 +23,7 @@ const LeaseBook &book_of(const AppliedRule &applied) {
 /// counter, it asks for the rest of a cost alone.
 bool may_take(const AppliedRule &applied) {
     const rate_limit::Quota &quota = applied.charge->quota;
-    return applied.lease.time.count() > 0 && quota.charged == 0 && quota.cost > 0 &&
+    return applied.lease.time.count() > 0 && quota.charged == 0 && quota.charges() &&
            quota.cost <= quota.capacity();
 }
 
@@ -77,11 +77,15 @@ void move(std::span<AppliedRule> rules, size_t from, size_t to) {
     }
 }
 
-void give_back(AppliedRule &applied, const LeaseBook::Taken &taken) {
+void give_back_to_lease(const AppliedRule &applied, const LeaseBook::Taken &taken) {
     const auto account = book_of(applied).find(applied.lease.account);
     if (!account || !account->give_back(taken, boot_now())) {
         return_units(applied, unused(applied, taken));
     }
+}
+
+void give_back(AppliedRule &applied, const LeaseBook::Taken &taken) {
+    give_back_to_lease(applied, taken);
     redis_client::Charge &charge = *applied.charge;
     charge.verdict = rate_limit::verdict_after_refund(charge.quota, charge.verdict);
     applied.is_charged = false;
@@ -105,6 +109,12 @@ void give_back_leased(std::span<AppliedRule> rules) {
             give_back(applied, *std::exchange(applied.lease.taken, std::nullopt));
         }
     }
+}
+
+void return_to_lease(const AppliedRule &applied, uint64_t units) {
+    LeaseBook::Taken some = *applied.lease.taken;
+    some.units = units;
+    give_back_to_lease(applied, some);
 }
 
 void prepare_leases(Backend &backend, std::span<AppliedRule> rules) {

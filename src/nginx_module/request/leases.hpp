@@ -26,4 +26,7 @@ enum class Answered : uint8_t { no, yes };
 /// Keeps what Redis has leased with the check of these rules.
 void keep_leases(std::span<AppliedRule> rules, Answered answered);
 
+/// Gives back some of the units that a request has taken of a lease, when it ends.
+void return_to_lease(const AppliedRule &applied, uint64_t units);
+
 } // namespace nginx_module

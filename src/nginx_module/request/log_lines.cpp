@@ -1,6 +1,7 @@
 #include "log_lines.hpp"
 
 #include "../conf/key_text.hpp"
+#include "../log_text.hpp"
 #include "../util.hpp"
 
 #include <array>
@@ -47,6 +48,24 @@ void log_line(ngx_http_request_t *r, ngx_uint_t level, const char *what, const A
 }
 
 } // namespace
+
+void log_invalid(ngx_http_request_t *r, const RuleConf &rule, const char *parameter,
+                 std::string_view value, uint64_t largest) {
+    static time_t last = 0;
+    if (ngx_time() == last) {
+        return;
+    }
+    last = ngx_time();
+    // The value may come from the key, so it is shown only where keys are.
+    const bool is_shown = rule.zone->show_keys == ShowKeys::on;
+    LogText<64> shown(is_shown ? value : std::string_view());
+    ngx_str_t name = to_ngx(rule.name);
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "redis_rate_limit: invalid %s%s%V%s, expected a whole number from 0 to %uL, "
+                  "rule \"%V\"",
+                  parameter, is_shown ? " \"" : "", shown.shown(), is_shown ? "\"" : "", largest,
+                  &name);
+}
 
 std::string_view describe_rules(std::span<const AppliedRule> rules, std::span<char> out) {
     auto *const begin = reinterpret_cast<u_char *>(out.data());

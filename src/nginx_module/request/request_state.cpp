@@ -3,6 +3,7 @@
 #include "../util.hpp"
 #include "abandoned_check.hpp"
 #include "fallback.hpp"
+#include "settlement.hpp"
 
 #include <type_traits>
 #include <utility>
@@ -105,9 +106,25 @@ void RequestState::abandon() {
     suspension_.cancel();
 }
 
+void RequestState::settle() {
+    if (is_rejected_) {
+        return;
+    }
+    for (AppliedRule *applied = rules_.first(); applied != nullptr; applied = applied->next) {
+        if (applied->is_charged) {
+            read_final_costs(suspension_.request(), {applied, 1});
+            nginx_module::settle(*applied);
+        }
+    }
+    for (BackendCheck *check = earlier_checks_; check != nullptr; check = check->next) {
+        check->settle_abandoned(suspension_.request());
+    }
+}
+
 void RequestState::end() {
     abandon();
     for (BackendCheck *check = earlier_checks_; check != nullptr; check = check->next) {
+        check->forget_heir();
         check->release_permits();
     }
     release_permits_of_this_host(rules_.first());

@@ -49,6 +49,8 @@ class RequestState final : Suspension::Callbacks {
     void set_idle();
     /// Stops waiting, because what was asked no longer matters to the request.
     void abandon();
+    /// Called when the request ends. Settles what it turned out to cost, unless it was rejected.
+    void settle();
     /// Called when the request's pool is destroyed. Stops waiting, and gives back all permits.
     void end();
 

@@ -31,6 +31,8 @@ class Suspension {
 
     Suspension(ngx_http_request_t *r, Callbacks &callbacks);
 
+    ngx_http_request_t *request() const { return r_; }
+
     /// Suspends the request until on_resume(). Returns false if that failed, as without memory.
     bool begin(Watch watch);
     /// Ends the suspension, by a posted event. If the request continued at once, it could end, and

@@ -5,6 +5,8 @@ package RateLimit::Nginx;
 
 use v5.36;
 use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+use File::Path qw(make_path);
 use File::Temp qw(tempdir);
 use HTTP::Tiny;
 use IO::Socket::INET;
@@ -265,9 +267,9 @@ sub access_log ($self) { return slurp("$self->{dir}/access.log") }
 
 # A file that nginx serves under that path unless it is told of another root.
 sub add_page ($self, $path, $text) {
-    my $root = "$self->{dir}/html";
-    -d $root || mkdir $root or die "$root: $!";
-    write_file("$root/$path", $text);
+    my $file = "$self->{dir}/html/$path";
+    make_path(dirname($file));
+    write_file($file, $text);
 }
 
 sub wait_for_log ($self, $pattern, $seconds = 10) {

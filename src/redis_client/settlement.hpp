@@ -1,0 +1,30 @@
+// One settlement: what a request turned out to cost, in comparison to what its check has charged.
+#pragma once
+
+#include "../rate_limit/key.hpp"
+#include "../rate_limit/rule_counters.hpp"
+#include "intrusive_list.hpp"
+#include "object_pool.hpp"
+#include "resp.hpp"
+#include "script.hpp"
+
+#include <cstdint>
+#include <string_view>
+
+namespace redis_client {
+
+struct Settlement : Pooled<Settlement> {
+    SettlementKind kind = SettlementKind::debt;
+    rate_limit::Algorithm algorithm = rate_limit::Algorithm::fixed_window;
+    uint16_t hash_slot = 0;
+    std::string_view redis_key; // in redis_key_bytes
+    WireWords arguments;
+    rate_limit::RuleCounters *counters = nullptr;
+    ListHook<Settlement> hook; // of those that wait, or of those in one command
+
+    rate_limit::RedisKeyBuffer redis_key_bytes;
+};
+
+using SettlementList = IntrusiveList<Settlement, &Settlement::hook>;
+
+} // namespace redis_client
