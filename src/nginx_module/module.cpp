@@ -56,7 +56,7 @@ bool add_handler(ngx_conf_t *cf, ngx_http_phases phase, ngx_http_handler_pt hand
 }
 
 ngx_int_t postconfiguration(ngx_conf_t *cf) noexcept {
-    if (!link_configuration(cf, main_conf(cf))) {
+    if (!check_variables(cf) || !link_configuration(cf, main_conf(cf))) {
         return NGX_ERROR;
     }
     if (!add_handler(cf, NGX_HTTP_ACCESS_PHASE, access_handler) ||

@@ -73,7 +73,9 @@ struct ZoneConf {
     size_t size = 0; // the size of its shared memory, in bytes
     ngx_http_complex_value_t key{};
     bool key_is_binary_address = false; // it is $binary_remote_addr; logs show it as text
-    bool key_is_network = false;        // it is $redis_rate_limit_addr
+    /// To how many bits it cuts an IPv6 address, if it is a variable that does nothing else:
+    /// $redis_rate_limit_addr or $redis_rate_limit_addr_BITS.
+    std::optional<unsigned> key_network_bits{};
     std::string backend_name = "default";
     BackendConf *backend = nullptr;        // set by link_configuration()
     std::vector<RuleConf *> named_rules{}; // the first of each name; set like `backend`
