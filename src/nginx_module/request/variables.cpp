@@ -224,6 +224,7 @@ ngx_int_t set_network(ngx_http_request_t *r, Value &value, unsigned bits) {
 /// `name` is the variable's whole name. SSI may ask for a name that no configuration has, which has
 /// no value if it is none of ours.
 ngx_int_t get_network(ngx_http_request_t *r, Value *value, uintptr_t name) noexcept {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): nginx stores a pointer there
     const auto bits = rate_limit::network_bits_of(view(*reinterpret_cast<const ngx_str_t *>(name)));
     return bits ? set_network(r, *value, *bits) : set_not_found(*value);
 }
