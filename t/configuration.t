@@ -42,16 +42,17 @@ refuse_all(
         "redis_rate_limit_backend b { }"                        => qr/"redis_rate_limit_backend" directive is not allowed here/,
     )
 );
-for my $value ('', qw(1 yes true)) {
-    refuses('location', qq(redis_rate_limit_dry_run "$value";), qr/invalid value "$value" in "redis_rate_limit_dry_run" directive, it must be "on" or "off"/);
+for my $flag (qw(redis_rate_limit_dry_run redis_rate_limit_problem)) {
+    refuses('location', qq($flag "$_";), qr/invalid value "$_" in "$flag" directive, it must be "on" or "off"/) for '', qw(1 yes true);
+    refuse_all(
+        location => (
+            "$flag on; $flag on;"          => qr/"$flag" directive is duplicate/,
+            "$flag;"                       => qr/invalid number of arguments in "$flag"/,
+            "if (\$arg_a) { $flag on; }" => qr/"$flag" directive is not allowed here/,
+        )
+    );
+    accepts('http', "$flag on; server { $flag off; location / { $flag on; } }");
 }
-refuse_all(
-    location => (
-        'redis_rate_limit_dry_run on; redis_rate_limit_dry_run on;' => qr/"redis_rate_limit_dry_run" directive is duplicate/,
-        'redis_rate_limit_dry_run;'                                 => qr/invalid number of arguments in "redis_rate_limit_dry_run"/,
-        'if ($arg_a) { redis_rate_limit_dry_run on; }'              => qr/"redis_rate_limit_dry_run" directive is not allowed here/,
-    )
-);
 refuse_all(
     location => (
         'redis_rate_limit_metrics on;'         => invalid('redis_rate_limit_metrics', 'format', 'on', 'prometheus or json'),

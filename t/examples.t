@@ -154,6 +154,29 @@ subtest 'a translator of its own' => sub {
     $nginx->stop;
 };
 
+subtest 'networks of IPv6' => sub {
+    my $example = change(example_with($recipes, '$redis_rate_limit_addr_56'), 'limit=1000', 'limit=4', 'limit=100 ', 'limit=1 ', 'limit=400 ', 'limit=2 ');
+    my $nginx = start_nginx("set_real_ip_from 127.0.0.1; $example");
+    my $from  = sub ($address) {
+        my $response = $nginx->get('/', headers => { 'X-Real-IP' => $address });
+        my @used_up  = ($response->{headers}{ratelimit} // '') =~ /"(\w+)\/60s";r=0/g;
+        return "$response->{status} @used_up";
+    };
+    is($from->('2001:db8:1:1::1'),   '404 per_64',               'the first address of a /64');
+    is($from->('2001:db8:1:1::2'),   '429 per_64',               'no second one');
+    is($from->('2001:db8:1:2::1'),   '404 per_64 per_56',        'another /64');
+    is($from->('2001:db8:1:3::1'),   '429 per_56',               'no third one of its /56');
+    is($from->('2001:db8:1:101::1'), '404 per_64',               'another /56');
+    is($from->('2001:db8:1:201::1'), '404 per_64 per_48',        'and one more');
+    is($from->('2001:db8:1:301::1'), '429 per_48',               'no other one of the /48');
+    my $calls = sub { my $calls = $redis->script_calls; $calls->{eval} + $calls->{evalsha} };
+    my $before = $calls->();
+    is($from->('2001:db8:2::1'),     '404 per_64',               'another /48');
+    is($calls->() - $before, 1, 'by one call of Redis');
+    is(join(', ', map { $from->('203.0.113.7') } 1, 2), '404 per_64, 429 per_64', 'an IPv4 client');
+    $nginx->stop;
+};
+
 subtest 'limit_req beside it' => sub {
     my $nginx = start_nginx(change(example_with($deploying, 'limit_req '), 'rate=200r/s', 'rate=1r/m', 'burst=200', 'burst=1'));
     is($nginx->statuses('/', 3), '404 404 503', 'limit_req rejects');

@@ -3,6 +3,7 @@
 
 use v5.36;
 use lib 't/lib';
+use JSON::PP qw(decode_json);
 use RateLimit::Nginx;
 use RateLimit::Redis;
 use RateLimit::Wait qw(wait_until);
@@ -46,6 +47,15 @@ server {
         redis_rate_limit zone=z algorithm=sliding_log limit=3 window=60;
         empty_gif;
     }
+    location /problem {
+        rewrite_by_lua_block {
+            ngx.header.content_length = 5
+            ngx.header.last_modified = 'Mon, 23 Nov 2026 00:00:00 GMT'
+            ngx.header.etag = '"of lua"'
+        }
+        redis_rate_limit zone=z algorithm=sliding_log limit=0 window=60 name=problem;
+        redis_rate_limit_problem on;
+    }
     location = /publish {
         redis_rate_limit zone=z algorithm=sliding_log limit=100000 window=60;
         nchan_publisher;
@@ -56,6 +66,10 @@ server {
 END
         is($nginx->statuses("/?key=$when", 5), '200 200 200 429 429', 'the limit holds');
         is($redis->taken("rl:{z:$when}:sliding_log:60000"), 3, 'by what Redis has counted');
+        my $problem = $nginx->get('/problem?key=a');
+        is_deeply(decode_json($problem->{content})->{'violated-policies'}, ['problem'], 'a rejection has a body of its own');
+        is($problem->{headers}{'content-length'}, length $problem->{content}, 'whatever length lua has set before');
+        ok(!exists $problem->{headers}{$_}, "without the $_ of another body") for qw(last-modified etag);
         ok(wait_until(sub { publish($nginx) == 202 }), 'nchan works with its own hiredis') or diag publish($nginx);
         $nginx->stop(expect => $no_fault);
     };

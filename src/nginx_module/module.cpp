@@ -34,6 +34,8 @@ ngx_command_t commands[] = {
      NGX_HTTP_LOC_CONF_OFFSET, offsetof(LocationConf, dry_run), nullptr},
     {ngx_string("redis_rate_limit_status"), everywhere | NGX_CONF_TAKE1, set_status,
      NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("redis_rate_limit_problem"), everywhere | NGX_CONF_FLAG, ngx_conf_set_flag_slot,
+     NGX_HTTP_LOC_CONF_OFFSET, offsetof(LocationConf, problem), nullptr},
     {ngx_string("redis_rate_limit_log_level"), everywhere | NGX_CONF_TAKE1, set_log_level,
      NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("redis_rate_limit_headers"), everywhere | NGX_CONF_1MORE, set_headers,
@@ -59,7 +61,7 @@ bool add_handler(ngx_conf_t *cf, ngx_http_phases phase, ngx_http_handler_pt hand
 }
 
 ngx_int_t postconfiguration(ngx_conf_t *cf) noexcept {
-    if (!link_configuration(cf, main_conf(cf))) {
+    if (!check_variables(cf) || !link_configuration(cf, main_conf(cf))) {
         return NGX_ERROR;
     }
     if (!add_handler(cf, NGX_HTTP_ACCESS_PHASE, access_handler) ||

@@ -73,7 +73,9 @@ struct ZoneConf {
     size_t size = 0; // the size of its shared memory, in bytes
     ngx_http_complex_value_t key{};
     bool key_is_binary_address = false; // it is $binary_remote_addr; logs show it as text
-    bool key_is_network = false;        // it is $redis_rate_limit_addr
+    /// To how many bits it cuts an IPv6 address, if it is a variable that does nothing else:
+    /// $redis_rate_limit_addr or $redis_rate_limit_addr_BITS.
+    std::optional<unsigned> key_network_bits{};
     std::string backend_name = "default";
     BackendConf *backend = nullptr;        // set by link_configuration()
     std::vector<RuleConf *> named_rules{}; // the first of each name; set like `backend`
@@ -159,6 +161,7 @@ enum class ApiAccess : uint8_t { none, read, write };
 struct LocationConf {
     RuleList *rules; // its own or inherited; null: no rule was given, empty: `off`
     ngx_flag_t dry_run;
+    ngx_flag_t problem; // rejections have the body that RFC 9457 describes
     ngx_uint_t status;
     ngx_uint_t log_level;
     ngx_uint_t headers; // bits of HeaderFamily

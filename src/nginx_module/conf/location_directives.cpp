@@ -40,6 +40,7 @@ void *create_location_conf(ngx_conf_t *cf) noexcept {
     }
     return new (memory) LocationConf{.rules = nullptr,
                                      .dry_run = NGX_CONF_UNSET,
+                                     .problem = NGX_CONF_UNSET,
                                      .status = NGX_CONF_UNSET_UINT,
                                      .log_level = NGX_CONF_UNSET_UINT,
                                      .headers = NGX_CONF_UNSET_UINT,
@@ -54,6 +55,7 @@ char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept {
         to.rules = from.rules;
     }
     ngx_conf_merge_value(to.dry_run, from.dry_run, 0);
+    ngx_conf_merge_value(to.problem, from.problem, 0);
     ngx_conf_merge_uint_value(to.status, from.status, NGX_HTTP_TOO_MANY_REQUESTS);
     ngx_conf_merge_uint_value(to.log_level, from.log_level, NGX_LOG_ERR);
     ngx_conf_merge_uint_value(to.headers, from.headers, x_headers | ietf_headers);

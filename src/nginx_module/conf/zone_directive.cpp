@@ -1,4 +1,5 @@
 // The directive redis_rate_limit_zone.
+#include "../../rate_limit/client_network.hpp"
 #include "../../rate_limit/text.hpp"
 #include "../memory/shared_memory.hpp"
 #include "configuration.hpp"
@@ -89,11 +90,20 @@ const Parameter<ZoneConf> zone_parameters[] = {
      }},
 };
 
+/// Returns the name of the variable that the text begins with: `$name` or `${name}`. If anything
+/// stands beside it, it is a part of what is returned, and so that is no name. Returns an empty
+/// text if there is no variable.
+std::string_view variable_in(std::string_view text) {
+    if (text.starts_with("${") && text.ends_with('}')) {
+        return text.substr(2, text.size() - 3);
+    }
+    return text.substr(text.starts_with('$') ? 1 : text.size());
+}
+
 bool compile_key(ngx_conf_t *cf, ZoneConf &zone, const ngx_str_t &text) {
-    zone.key_is_binary_address =
-        view(text) == "$binary_remote_addr" || view(text) == "${binary_remote_addr}";
-    zone.key_is_network =
-        view(text) == "$redis_rate_limit_addr" || view(text) == "${redis_rate_limit_addr}";
+    const std::string_view variable = variable_in(view(text));
+    zone.key_is_binary_address = variable == "binary_remote_addr";
+    zone.key_network_bits = rate_limit::network_bits_of(variable);
     if (!compile_value(cf, text, zone.key)) {
         return false;
     }

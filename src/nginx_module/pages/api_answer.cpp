@@ -1,7 +1,7 @@
 #include "api_answer.hpp"
 
+#include "../request/send_content.hpp"
 #include "../util.hpp"
-#include "page_response.hpp"
 
 namespace nginx_module {
 

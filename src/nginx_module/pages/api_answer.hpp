@@ -4,7 +4,7 @@
 #include "../ngx.hpp"
 
 #include "../../rate_limit/text.hpp"
-#include "api_json.hpp"
+#include "../request/json_writer.hpp"
 
 #include <string_view>
 

@@ -1,8 +1,8 @@
 #include "api_key.hpp"
 
+#include "../../rate_limit/client_network.hpp"
 #include "../../rate_limit/key.hpp"
 #include "../../rate_limit/url_text.hpp"
-#include "../conf/client_network.hpp"
 #include "../conf/key_text.hpp"
 #include "../util.hpp"
 
@@ -41,14 +41,19 @@ std::optional<BinaryAddress> read_address(std::string_view text) {
     return address;
 }
 
-/// Returns the text that `$redis_rate_limit_addr` has for an address, or for a /64 network, which
-/// stands for itself. Returns nothing for any other text. A client on a unix socket has `unix:`.
-std::optional<std::string_view> network_in(std::string_view text, NetworkText &out) {
-    constexpr std::string_view of_network = "/64";
+/// Returns the text that a variable which cuts addresses to so many bits has for an address, or for
+/// a network of that size, which stands for itself. Returns nothing for any other text. A client on
+/// a unix socket has `unix:`.
+std::optional<std::string_view> network_in(std::string_view text, unsigned bits,
+                                           rate_limit::NetworkText &out) {
     constexpr std::string_view of_unix_socket = "unix:";
     if (text == of_unix_socket) {
         return text;
     }
+    std::array<char, std::string_view("/128").size()> size;
+    rate_limit::TextWriter writer(size);
+    writer << "/" << uint64_t{bits};
+    const std::string_view of_network(size.data(), writer.size());
     const bool is_network = text.ends_with(of_network);
     const auto address =
         read_address(text.substr(0, text.size() - (is_network ? of_network.size() : 0)));
@@ -59,7 +64,7 @@ std::optional<std::string_view> network_in(std::string_view text, NetworkText &o
     if (address->size == sizeof(in6_addr)) {
         in6_addr of_client;
         std::ranges::copy(address->bytes, reinterpret_cast<char *>(&of_client));
-        found = network_of(of_client, out);
+        found = rate_limit::network_of(of_client, bits, out);
     } else {
         found = inet_ntop(AF_INET, address->bytes.data(), out.data(), out.size());
     }
@@ -151,12 +156,15 @@ Result read_client_key(ngx_http_request_t *r, const ZoneConf &zone,
         return address ? key_of_bytes(r, address->view())
                        : invalid_parameter(r, ApiParameter::key, "an IPv4 or IPv6 address");
     }
-    if (zone.key_is_network) {
-        NetworkText buffer;
-        const auto network = network_in(text, buffer);
-        return network ? key_of_bytes(r, *network)
-                       : invalid_parameter(r, ApiParameter::key,
-                                           "an IPv4 or IPv6 address, or an IPv6 network /64");
+    if (zone.key_network_bits) {
+        const unsigned bits = *zone.key_network_bits;
+        rate_limit::NetworkText buffer;
+        if (const auto network = network_in(text, bits, buffer)) {
+            return key_of_bytes(r, *network);
+        }
+        return invalid_parameter(
+            r, ApiParameter::key,
+            describe(r->pool, "an IPv4 or IPv6 address, or an IPv6 network /", uint64_t{bits}));
     }
     return key_of_bytes(r, text);
 }

@@ -4,7 +4,7 @@
 #include "../ngx.hpp"
 
 #include "../conf/configuration.hpp"
-#include "api_json.hpp"
+#include "../request/json_writer.hpp"
 #include "api_parameters.hpp"
 
 #include <optional>

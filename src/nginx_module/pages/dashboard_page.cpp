@@ -2,6 +2,7 @@
 
 #include "../../rate_limit/embed.hpp"
 #include "../conf/configuration.hpp"
+#include "../request/send_content.hpp"
 #include "../util.hpp"
 #include "metrics_page.hpp"
 #include "page_response.hpp"

@@ -3,6 +3,7 @@
 #include "../../rate_limit/metrics.hpp"
 #include "../conf/configuration.hpp"
 #include "../conf/key_text.hpp"
+#include "../request/send_content.hpp"
 #include "../util.hpp"
 #include "page_response.hpp"
 

@@ -10,6 +10,7 @@
 #include "known_denials.hpp"
 #include "leases.hpp"
 #include "log_lines.hpp"
+#include "problem_response.hpp"
 #include "request_state.hpp"
 #include "rule_outcomes.hpp"
 #include "shard_choice.hpp"
@@ -194,15 +195,17 @@ ngx_int_t carry_out(ngx_http_request_t *r, RequestState &state, const RequestDec
 /// Ends the request here. The status is not returned to the phase engine, which under `satisfy any`
 /// would take a 401 or 403 for the opinion of one module among others.
 ngx_int_t reject(ngx_http_request_t *r, RequestState &state, const RequestDecision &decision) {
-    ngx_uint_t status = NGX_HTTP_SERVICE_UNAVAILABLE;
+    ngx_int_t result = NGX_HTTP_SERVICE_UNAVAILABLE;
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
                    "redis_rate_limit rejects, by a verdict: %d", decision.denying != nullptr);
+    state.set_rejected();
     if (decision.denying != nullptr) {
         log_rejection(r, *decision.denying);
-        status = location_conf(r).status;
+        const ngx_uint_t status = location_conf(r).status;
+        result = is_answered_by_problem(r, status) ? send_problem(r, status, state.rules())
+                                                   : static_cast<ngx_int_t>(status);
     }
-    state.set_rejected();
-    ngx_http_finalize_request(r, static_cast<ngx_int_t>(status));
+    ngx_http_finalize_request(r, result);
     return NGX_DONE;
 }
 

@@ -1,12 +1,14 @@
 #include "variables.hpp"
 
+#include "../../rate_limit/client_network.hpp"
 #include "../../rate_limit/header_values.hpp"
-#include "../conf/client_network.hpp"
 #include "../util.hpp"
 #include "request_state.hpp"
 
+#include <algorithm>
 #include <array>
 #include <iterator>
+#include <span>
 
 namespace nginx_module {
 
@@ -209,25 +211,47 @@ ngx_int_t get_of_state(ngx_http_request_t *r, Value *value, uintptr_t index) noe
     return variables_of_state[index].get(r, *value, *state);
 }
 
-ngx_int_t get_address(ngx_http_request_t *r, Value *value, uintptr_t /*data*/) noexcept {
+ngx_int_t set_network(ngx_http_request_t *r, Value &value, unsigned bits) {
     const sockaddr *address = r->connection->sockaddr;
     if (address->sa_family != AF_INET6) {
-        return set_static(*value, view(r->connection->addr_text));
+        return set_static(value, view(r->connection->addr_text));
     }
-    NetworkText text;
-    return set_copy(r, *value,
-                    network_of(reinterpret_cast<const sockaddr_in6 *>(address)->sin6_addr, text));
+    rate_limit::NetworkText text;
+    const in6_addr &whole = reinterpret_cast<const sockaddr_in6 *>(address)->sin6_addr;
+    return set_copy(r, value, rate_limit::network_of(whole, bits, text));
 }
 
-ngx_int_t add(ngx_conf_t *cf, std::string_view name, ngx_http_get_variable_pt get, uintptr_t data) {
+/// `name` is the variable's whole name. SSI may ask for a name that no configuration has, which has
+/// no value if it is none of ours.
+ngx_int_t get_network(ngx_http_request_t *r, Value *value, uintptr_t name) noexcept {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): nginx stores a pointer there
+    const auto bits = rate_limit::network_bits_of(view(*reinterpret_cast<const ngx_str_t *>(name)));
+    return bits ? set_network(r, *value, *bits) : set_not_found(*value);
+}
+
+ngx_int_t get_usual_network(ngx_http_request_t *r, Value *value, uintptr_t bits) noexcept {
+    return set_network(r, *value, static_cast<unsigned>(bits));
+}
+
+ngx_int_t add(ngx_conf_t *cf, std::string_view name, ngx_http_get_variable_pt get, uintptr_t data,
+              ngx_uint_t flags = 0) {
     ngx_str_t its_name = to_ngx(name);
-    ngx_http_variable_t *variable = ngx_http_add_variable(cf, &its_name, NGX_HTTP_VAR_NOCACHEABLE);
+    ngx_http_variable_t *variable =
+        ngx_http_add_variable(cf, &its_name, flags | NGX_HTTP_VAR_NOCACHEABLE);
     if (variable == nullptr) {
         return NGX_ERROR;
     }
     variable->get_handler = get;
     variable->data = data;
     return NGX_OK;
+}
+
+/// Whether the configuration or a module defines a variable of exactly this name.
+bool is_defined(const ngx_http_core_main_conf_t &core, std::string_view name) {
+    const ngx_array_t &defined = core.variables_keys->keys;
+    return std::ranges::any_of(
+        std::span(static_cast<const ngx_hash_key_t *>(defined.elts), defined.nelts),
+        [name](const ngx_hash_key_t &variable) { return view(variable.key) == name; });
 }
 
 } // namespace
@@ -238,7 +262,34 @@ ngx_int_t add_variables(ngx_conf_t *cf) noexcept {
             return NGX_ERROR;
         }
     }
-    return add(cf, "redis_rate_limit_addr", get_address, 0);
+    // nginx gives a variable with a prefix its name in the place of `data`.
+    if (add(cf, rate_limit::network_variable_prefix, get_network, 0, NGX_HTTP_VAR_PREFIX) !=
+        NGX_OK) {
+        return NGX_ERROR;
+    }
+    return add(cf, rate_limit::network_variable, get_usual_network,
+               rate_limit::network_bits_of(rate_limit::network_variable).value_or(0));
+}
+
+bool check_variables(ngx_conf_t *cf) {
+    const auto &core = *static_cast<const ngx_http_core_main_conf_t *>(
+        ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module));
+    const std::span used(static_cast<const ngx_http_variable_t *>(core.variables.elts),
+                         core.variables.nelts);
+    const auto wrong = std::ranges::find_if(used, [&](const ngx_http_variable_t &variable) {
+        const std::string_view name = view(variable.name);
+        return name.starts_with(rate_limit::network_variable_prefix) &&
+               !rate_limit::network_bits_of(name) && !is_defined(core, name);
+    });
+    if (wrong == used.end()) {
+        return true;
+    }
+    ngx_str_t name = wrong->name;
+    ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                  "redis_rate_limit: invalid variable \"$%V\", expected "
+                  "$redis_rate_limit_addr_1 to $redis_rate_limit_addr_128",
+                  &name);
+    return false;
 }
 
 } // namespace nginx_module

@@ -1,4 +1,4 @@
-// Writes the JSON of the API's answers into the request's pool.
+// Writes JSON into the request's pool.
 #pragma once
 
 #include "../ngx.hpp"

@@ -1,4 +1,4 @@
-#include "api_json.hpp"
+#include "json_writer.hpp"
 
 namespace nginx_module {
 
