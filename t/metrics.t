@@ -84,7 +84,7 @@ server {
 END
 }
 
-sub sum_of ($outcomes) { return sum0 map { $outcomes->{$_} } grep { !/^(?:rejected_by_deny_cache|leases)$/ } keys %$outcomes }
+sub sum_of ($outcomes) { return sum0 map { $outcomes->{$_} } grep { !/^(?:rejected_by_deny_cache|leases|settlements)$/ } keys %$outcomes }
 
 # Requests of the access log: those of a location, or all.
 sub logged ($nginx, $path = qr/./) {
@@ -242,7 +242,7 @@ subtest 'as Prometheus has it' => sub {
         $told{$1}{$2}{$3} = $4;
     }
     for my $zone (values $metrics->{zones}->%*) {
-        delete $_->@{qw(algorithm limit window_seconds rejected_by_deny_cache leases)} for values $zone->{rules}->%*;
+        delete $_->@{qw(algorithm limit window_seconds rejected_by_deny_cache leases settlements)} for values $zone->{rules}->%*;
     }
     is_deeply(\%told, { map { $_ => $metrics->{zones}{$_}{rules} } keys $metrics->{zones}->%* }, 'the same numbers as in JSON');
 };

@@ -18,7 +18,8 @@ for my $example (map { examples_of($_) } 'README.md', glob 'docs/*.md') {
     my $needs_otel = $example->{text} =~ /^ *otel_/m;
     SKIP: {
         skip "$example->{place}: no nginx-otel here", 1 if $needs_otel && !-f $otel;
-        my $nginx = RateLimit::Nginx->new(http_level($example->{text}), $needs_otel ? (before => "load_module $otel;\n") : ());
+        my $text  = $example->{text} =~ s{/var/cache/nginx/\w+}{%DIR%/cache}gr; # nginx makes it at once
+        my $nginx = RateLimit::Nginx->new(http_level($text), $needs_otel ? (before => "load_module $otel;\n") : ());
         RateLimit::Nginx::write_file($nginx->dir . '/redis.password', "secret\n");
         RateLimit::Nginx::write_file($nginx->dir . "/$_", $authority) for 'redis-ca.pem', 'operators.pem';
         RateLimit::Nginx::write_file($nginx->dir . '/limits.pem', RateLimit::Nginx::slurp($certificates->certificate('limits')));
