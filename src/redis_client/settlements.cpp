@@ -57,6 +57,9 @@ void Settlements::add(const SettlementOrder &order) {
 }
 
 void Settlements::send(bool may_share, Time now) {
+    if (!pipeline_.is_open()) {
+        return;
+    }
     // What has no room in the output waits on, so each is looked at once.
     SettlementList to_send = std::exchange(waiting_, SettlementList());
     while (Settlement *first = to_send.front()) {

@@ -117,6 +117,7 @@ TEST_F(SessionSettlementsTest, AreNotSentTwice) {
 TEST_F(SessionSettlementsTest, AreSentInFullWhereRedisDoesNotKnowTheScript) {
     log_in();
     charge("a");
+    sent();
     EXPECT_EQ(receive(noscript), Progress::more);
     EXPECT_EQ(sent(), Commands{debts("EVAL", script_of(SettlementKind::debt).source, {"a"})});
     receive("$1\r\n1\r\n");
@@ -127,6 +128,7 @@ TEST_F(SessionSettlementsTest, GoAloneWhereTheirKeysAreApart) {
     log_in();
     charge("a");
     charge("b");
+    sent();
     EXPECT_EQ(receive("-CROSSSLOT Keys in request don't hash to the same slot\r\n"),
               Progress::more);
     EXPECT_EQ(sent().size(), 2u);
