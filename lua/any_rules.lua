@@ -6,6 +6,9 @@
 -- part as a function to be called when all rules have been checked. In it KEYS[1] becomes a
 -- parameter, ARGV[n] becomes ARGV[argument + n], and REPLY[n] becomes replies[reply + n].
 --
+-- block.lua becomes such a function, too. It stands behind the rule that blocks, as a rule of its own,
+-- and reads the `fits` of that one.
+--
 -- KEYS     the rules' keys
 -- ARGV[1]  a letter for each rule, that of its function; a capital letter if the rule is in dry run,
 --          which takes no part in `granted`
@@ -18,12 +21,12 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local granted = true
 local replies, rules, charges = {}, {}, {}
+local fits
 -- rules
 local argument, reply = 1, 0
 for i, key in ipairs(KEYS) do
     local letter = string.sub(ARGV[1], i, i)
     local rule = rules[string.lower(letter)]
-    local fits
     fits, charges[i] = rule.check(key, argument, reply)
     granted = granted and (fits or string.upper(letter) == letter)
     argument, reply = argument + rule.arguments, reply + rule.replies

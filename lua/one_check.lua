@@ -14,7 +14,8 @@
 -- in `granted`. A charge writes if `granted and fits`, and sets the REPLY of its rule. In the parts
 -- of rule i, KEYS[1] becomes KEYS[i], and ARGV[n] and REPLY[n] those that follow the ones of the
 -- rules before it. WANTED, the units that a rule is to lease, differs from check to check: they stand
--- behind all other arguments.
+-- behind all other arguments. block.lua follows the check of a rule that blocks, and is numbered as a
+-- rule of its own.
 --
 -- Times are microseconds. Returns `now` and all REPLY numbers, each as 8 bytes, the lowest first:
 -- a string costs Redis a third of an array of integers.

@@ -53,6 +53,18 @@ for my $parameter (qw(limit burst cost)) {
     refuses('rule', "$words $parameter=5\$",       qr/invalid variable name/);
 }
 
+# --- blocks
+my $blocks = 'zone=z algorithm=sliding_log limit=100 window=10';
+accepts('rule', "$blocks block=$_") for qw(1s 15m 366d 1000ms 1500ms);
+accepts('rule', "zone=z algorithm=concurrency limit=3 block=1m");
+accepts('rule', "$blocks block=1m $_") for qw(dry_run shards=1 lease=off);
+for my $value ('', qw(0 999ms 367d -1 off abc $arg_block)) {
+    refuses('rule', "$blocks block=$value", invalid('redis_rate_limit', 'block', $value, 'a time from 1s to 366d, such as 15m'));
+}
+refuses('rule', "$blocks block=1m block=2m", invalid('redis_rate_limit', 'block', '2m', 'it only once'));
+refuses('rule', "$blocks block=1m lease=auto", invalid('redis_rate_limit', 'lease', 'auto', 'off with block'));
+refuses('rule', "$blocks block=1m shards=2", invalid('redis_rate_limit', 'shards', '2', '1 with block'));
+
 # --- leases
 
 my $lease = 'zone=z algorithm=fixed_window limit=100 window=10';
@@ -147,7 +159,7 @@ for my $value ('', 'a:b', 'a{b}', "n$long_name", "\xc3\xa4") {
 for my $value ('', qw(preaccess Access on)) {
     refuses('rule', "$rule phase=$value", invalid('redis_rate_limit', 'phase', $value, 'access or precontent'));
 }
-my $known = 'one of zone, algorithm, limit, burst, delay, cost, final_cost, window, aligned, shards, lease, phase, name, dry_run';
+my $known = 'one of zone, algorithm, limit, burst, delay, cost, final_cost, window, aligned, shards, lease, block, phase, name, dry_run';
 for my $word (qw(z dry_runs nodelay rate=1 Limit=1)) {
     refuses('rule', "$rule $word", invalid('redis_rate_limit', 'parameter', $word =~ s{=.*}{}r, $known));
 }

@@ -303,6 +303,18 @@ subtest 'logins' => sub {
     $nginx->stop;
 };
 
+subtest 'out for longer than the window' => sub {
+    my $nginx = start_nginx(
+        change(example_with($recipes, 'name=scanners'), 'http://127.0.0.1:8081', 'http://unix:%DIR%/usual.sock:', 'limit=300 window=1m', 'limit=3 window=200ms') . application('usual'));
+    my $denied;
+    ok(wait_until(sub { ($denied = $nginx->get('/'))->{status} == 429 }), 'who sends too much');
+    is($denied->{headers}{'retry-after'}, 3600, 'is out for an hour');
+    select undef, undef, undef, 0.5;
+    is($nginx->get('/')->{status}, 429, 'also when the windows are over');
+    is(statuses_of($nginx, '127.0.0.2', 1), 200, 'another client is not');
+    $nginx->stop;
+};
+
 subtest 'crawlers' => sub {
     my $nginx = start_nginx(change(example_with($recipes, '$crawler_pace'), 'burst=20', 'burst=1', 'window=1 ', 'window=1h '));
     my $from = sub ($address, $agent, $path = '/') {

@@ -119,6 +119,8 @@ inline constexpr size_t longest_reply =
 /// How many more REPLY numbers there are where units are leased: the units, for how long they can
 /// be used, and what their return refers to, counted from the time of the check.
 inline constexpr size_t lease_reply_length = 3;
+/// The same where a rule blocks: the time that is left of the block.
+inline constexpr size_t block_reply_length = 1;
 
 inline constexpr auto all_algorithms = [] {
     std::array<Algorithm, algorithm_table.size()> all{};

@@ -9,6 +9,12 @@
 //
 // No client key looks like that of a shard: in a percent-encoded key, and in a digest, a hex digit
 // follows each `%`.
+//
+// The block of a client is in the same hash slot, under the counter's key and
+//
+//     <key of the counter>#block
+//
+// No counter has such a key: no name has a `#`.
 #pragma once
 
 #include "rule.hpp"
@@ -22,6 +28,9 @@
 namespace rate_limit {
 
 inline constexpr size_t longest_prefix = 64;
+
+/// Follows the Redis key of a counter in that of the client's block.
+inline constexpr std::string_view block_suffix = "#block";
 
 /// Returns what stands behind the braces: `<algorithm>:<window in ms>[:<name>]`.
 std::string counter_name(const Rule &rule);

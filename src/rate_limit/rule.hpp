@@ -103,6 +103,10 @@ struct LeaseSetting {
     std::chrono::milliseconds given{0};
 };
 
+/// `block=` of a rule.
+inline constexpr std::chrono::milliseconds shortest_block{1000};
+inline constexpr std::chrono::milliseconds longest_block = std::chrono::hours{24 * 366};
+
 struct Rule {
     std::string zone;
     Quota quota;
@@ -110,6 +114,7 @@ struct Rule {
     std::string explicit_name; // it is empty if the user gave none
     uint64_t shards = 1;       // Redis keys over which each counter is spread
     LeaseSetting lease;
+    std::chrono::milliseconds block{0}; // for how long a denial blocks the client; 0: it does not
 
     /// The explicit name if there is one, else `per_ip/60s`, `per_ip/500ms` or
     /// `per_ip/concurrency`.

@@ -57,6 +57,20 @@ Verdict verdict_after_refund(const Quota &quota, Verdict verdict) {
     return verdict;
 }
 
+Verdict verdict_of_blocked(const Quota &quota, const Verdict &of_counter,
+                           std::chrono::microseconds blocked_for) {
+    Verdict verdict{.decision = decision_of(quota, false),
+                    .reset = std::max(of_counter.reset, blocked_for)};
+    if (verdict.decision == Decision::denied) {
+        verdict.retry_after = std::max(of_counter.retry_after, blocked_for);
+    }
+    if (quota.algorithm != Algorithm::concurrency) { // nobody knows when units come back
+        verdict.next_unit =
+            of_counter.remaining > 0 ? blocked_for : std::max(of_counter.next_unit, blocked_for);
+    }
+    return verdict;
+}
+
 int64_t receipt_of_reply(const Quota &quota, RuleReply reply, int64_t now) {
     return traits_of(quota.algorithm).family.receipt_of_reply(quota, reply, now);
 }

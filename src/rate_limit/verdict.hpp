@@ -67,6 +67,12 @@ std::optional<Verdict> verdict_after_lease(const Quota &quota, RuleReply reply, 
 /// made for a request that is rejected, and nobody holds that back.
 Verdict verdict_after_refund(const Quota &quota, Verdict verdict);
 
+/// Returns the verdict on a client that the rule has blocked for so long. `of_counter` is the one
+/// without the block, on a request that was not charged. A client that waits until both let it pass
+/// passes.
+Verdict verdict_of_blocked(const Quota &quota, const Verdict &of_counter,
+                           std::chrono::microseconds blocked_for);
+
 /// Returns what a refund of the charge refers to, which is the last argument of the `-- refund`
 /// part of lua/<algorithm>.lua. `now` is the time of the charge.
 int64_t receipt_of_reply(const Quota &quota, RuleReply reply, int64_t now);

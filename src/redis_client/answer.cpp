@@ -1,7 +1,5 @@
 #include "answer.hpp"
 
-#include "script.hpp"
-
 #include <endian.h>
 
 #include <algorithm>
@@ -15,11 +13,14 @@ namespace {
 
 constexpr size_t number_size = sizeof(int64_t);
 constexpr int64_t latest_time = int64_t{1} << 53; // of whole numbers in Lua
+// A rule either leases or blocks.
 using Numbers = std::array<int64_t, rate_limit::longest_reply + rate_limit::lease_reply_length>;
+static_assert(rate_limit::lease_reply_length >= rate_limit::block_reply_length);
 
 size_t reply_length(const Charge &charge) {
     return rate_limit::reply_length(charge.quota.algorithm) +
-           (charge.may_lease ? rate_limit::lease_reply_length : 0);
+           (charge.may_lease ? rate_limit::lease_reply_length : 0) +
+           (charge.blocks() ? rate_limit::block_reply_length : 0);
 }
 
 /// Whether no script of ours leases that.
@@ -43,8 +44,45 @@ bool read_lease(rate_limit::RuleReply reply, rate_limit::RuleReply lease, int64_
         return true;
     }
     const auto after = rate_limit::verdict_after_lease(charge.quota, reply, lease);
-    charge.after_lease = after.value_or(rate_limit::Verdict{});
+    charge.of_counter = after.value_or(rate_limit::Verdict{});
     return after.has_value();
+}
+
+/// Whether the numbers that follow the verdict of a rule say that the client is blocked.
+bool is_blocked(const Numbers &numbers, const Charge &charge) {
+    return charge.blocks() && numbers[rate_limit::reply_length(charge.quota.algorithm)] != 0;
+}
+
+/// Whether the number of lua/block.lua may be that.
+bool is_time_left(int64_t number) {
+    return number >= 0 && number <= latest_time;
+}
+
+/// Reads the number of lua/block.lua. Returns false if no script of ours replies so.
+bool read_block(int64_t left, Charge &charge) {
+    if (!is_time_left(left)) {
+        return false;
+    }
+    charge.blocked_for = std::chrono::microseconds(left);
+    if (left > 0) {
+        charge.of_counter = charge.verdict;
+        charge.verdict =
+            rate_limit::verdict_of_blocked(charge.quota, charge.verdict, charge.blocked_for);
+    }
+    return true;
+}
+
+/// Reads the numbers that follow those of the verdict, which is set. Returns false if no script of
+/// ours replies so.
+bool read_rest(const Numbers &numbers, int64_t time, Charge &charge) {
+    const size_t length = rate_limit::reply_length(charge.quota.algorithm);
+    const rate_limit::RuleReply reply(numbers.data(), length);
+    if (charge.blocks()) {
+        return read_block(numbers[length], charge);
+    }
+    return !charge.may_lease ||
+           read_lease(reply, {numbers.data() + length, rate_limit::lease_reply_length}, time,
+                      charge);
 }
 
 /// Takes a number, its lowest byte first.
@@ -80,26 +118,24 @@ AnswerState read_answer(std::string_view answer, std::span<Charge> charges) {
         for (size_t n = 0; n < reply_length(charges[i]); ++n) {
             numbers[i][n] = take_number(answer);
         }
-        all_grant = all_grant && (charges[i].dry_run || rate_limit::is_granted(numbers[i]));
+        all_grant = all_grant && (charges[i].dry_run || (rate_limit::is_granted(numbers[i]) &&
+                                                         !is_blocked(numbers[i], charges[i])));
     }
     for (size_t i = 0; i < charges.size(); ++i) {
         Charge &charge = charges[i];
-        const rate_limit::RuleReply all(numbers[i].data(), reply_length(charge));
-        const rate_limit::RuleReply reply =
-            all.first(rate_limit::reply_length(charge.quota.algorithm));
+        const rate_limit::RuleReply reply(numbers[i].data(),
+                                          rate_limit::reply_length(charge.quota.algorithm));
         charge.is_charged = all_grant && rate_limit::is_granted(reply);
         const auto verdict = rate_limit::verdict_of_reply(charge.quota, reply, charge.is_charged);
-        const bool is_read =
-            !charge.may_lease ||
-            read_lease(reply, all.last<rate_limit::lease_reply_length>(), time, charge);
-        if (!verdict || !is_read) {
+        charge.verdict = verdict.value_or(rate_limit::Verdict{});
+        if (!verdict || !read_rest(numbers[i], time, charge)) {
             for (Charge &one : charges) {
                 one.is_charged = false;
                 one.leased = {};
+                one.blocked_for = {};
             }
             return AnswerState::impossible;
         }
-        charge.verdict = *verdict;
         charge.decided = std::chrono::microseconds(time);
         charge.receipt = rate_limit::receipt_of_reply(charge.quota, reply, time);
     }
@@ -107,17 +143,25 @@ AnswerState read_answer(std::string_view answer, std::span<Charge> charges) {
 }
 
 std::optional<rate_limit::Verdict> read_peek_answer(std::string_view answer,
-                                                    const rate_limit::Quota &quota) {
-    std::array<int64_t, rate_limit::longest_reply> numbers;
-    const rate_limit::RuleReply reply(numbers.data(), rate_limit::reply_length(quota.algorithm));
-    if (answer.size() != (1 + reply.size()) * number_size) {
+                                                    const rate_limit::Quota &quota, Blocks blocks) {
+    Numbers numbers{};
+    const size_t length = rate_limit::reply_length(quota.algorithm);
+    const size_t count = length + (blocks == Blocks::yes ? rate_limit::block_reply_length : 0);
+    if (answer.size() != (1 + count) * number_size) {
         return std::nullopt;
     }
     take_number(answer); // the time
-    for (size_t i = 0; i < reply.size(); ++i) {
+    for (size_t i = 0; i < count; ++i) {
         numbers[i] = take_number(answer);
     }
-    return rate_limit::verdict_of_reply(quota, reply, false);
+    const auto verdict = rate_limit::verdict_of_reply(quota, {numbers.data(), length}, false);
+    const int64_t blocked_for = numbers[length]; // it is 0 without blocks
+    if (!verdict || !is_time_left(blocked_for)) {
+        return std::nullopt;
+    }
+    return blocked_for > 0 ? rate_limit::verdict_of_blocked(quota, *verdict,
+                                                            std::chrono::microseconds(blocked_for))
+                           : *verdict;
 }
 
 bool is_error_of_keys(std::string_view error) {

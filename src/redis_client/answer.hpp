@@ -2,6 +2,7 @@
 #pragma once
 
 #include "check.hpp"
+#include "script.hpp"
 
 #include <optional>
 #include <span>
@@ -27,7 +28,7 @@ AnswerState read_answer(std::string_view answer, std::span<Charge> charges);
 
 /// Reads the answer of peek_script(). Returns nothing if it is none.
 std::optional<rate_limit::Verdict> read_peek_answer(std::string_view answer,
-                                                    const rate_limit::Quota &quota);
+                                                    const rate_limit::Quota &quota, Blocks blocks);
 
 /// Whether an error is about the keys of its check and says nothing of Redis: a key holds another
 /// type, or the script failed on what a key holds. Lua says `user_script:12: attempt to...` then.

@@ -36,6 +36,9 @@ struct Charge {
     const WireWords *arguments = nullptr;
     bool may_lease = false;
     uint64_t wanted = 0; // units to lease if the check is granted, to most_leased
+    // For how long a denial blocks the client; 0: the rule has no `block`. A charge that blocks is
+    // no dry run, and leases nothing.
+    std::chrono::milliseconds block{0};
 
     // What Redis answered:
     rate_limit::Verdict verdict;          // without the units that are leased
@@ -44,11 +47,16 @@ struct Charge {
     int64_t receipt = 0;      // names the charge in a refund
     Permit *permit = nullptr; // what a `concurrency` rule was charged, to be given back
     rate_limit::LeasedUnits leased;
-    rate_limit::Verdict after_lease; // if there are any: the verdict with them
+    std::chrono::microseconds blocked_for{0}; // what is left of the client's block
+    // What the counter alone says: after units were leased, or if the client were not blocked. It
+    // is set if one of these is so.
+    rate_limit::Verdict of_counter;
+
+    bool blocks() const { return block.count() > 0; }
 
     /// Returns the verdict that tells what Redis has left in the end.
     const rate_limit::Verdict &last_verdict() const {
-        return leased.units > 0 ? after_lease : verdict;
+        return leased.units > 0 || blocked_for.count() > 0 ? of_counter : verdict;
     }
 };
 

@@ -1,5 +1,6 @@
 #include "commands.hpp"
 
+#include "../rate_limit/key.hpp"
 #include "arguments.hpp"
 
 namespace redis_client {
@@ -27,6 +28,26 @@ std::string_view permit_name(const Charge &charge) {
     return charge.permit != nullptr ? charge.permit->name : std::string_view();
 }
 
+/// Writes the keys of a charge's rule.
+void write_keys(CommandWriter &command, const Charge &charge) {
+    command.word(charge.redis_key);
+    if (charge.blocks()) {
+        command.word(charge.redis_key, rate_limit::block_suffix);
+    }
+}
+
+/// Writes the arguments of a charge's rule. A cost that the rule can never grant begins no block.
+void write_arguments(CommandWriter &command, const Charge &charge) {
+    command.wire(*charge.arguments);
+    if (charge.permit != nullptr) {
+        command.word(charge.permit->name);
+    }
+    if (charge.blocks()) {
+        const bool begins = charge.quota.cost <= charge.quota.capacity();
+        command.word(begins ? static_cast<uint64_t>(charge.block.count()) : 0);
+    }
+}
+
 } // namespace
 
 ScriptShape shape_of(std::span<const Charge> charges) {
@@ -34,7 +55,8 @@ ScriptShape shape_of(std::span<const Charge> charges) {
     for (const Charge &charge : charges) {
         shape.add({.algorithm = charge.quota.algorithm,
                    .dry_run = charge.dry_run,
-                   .may_lease = charge.may_lease});
+                   .may_lease = charge.may_lease,
+                   .blocks = charge.blocks()});
     }
     return shape;
 }
@@ -48,11 +70,17 @@ bool write_checks(ByteQueue &out, const Script &script, Sending sending, const C
             ++keys;
             words += charge.may_lease ? 1 : 0;
             bytes += charge.redis_key.size() + (charge.may_lease ? longest_number : 0);
+            if (charge.blocks()) {
+                ++keys;
+                bytes += charge.redis_key.size() + rate_limit::block_suffix.size();
+            }
         }
     }
     for (const Charge &charge : first.charges) {
-        words += charge.arguments->count() + (charge.permit != nullptr ? 1 : 0);
-        bytes += charge.arguments->bytes().size() + permit_name(charge).size();
+        words += charge.arguments->count() + (charge.permit != nullptr ? 1 : 0) +
+                 (charge.blocks() ? 1 : 0);
+        bytes += charge.arguments->bytes().size() + permit_name(charge).size() +
+                 (charge.blocks() ? longest_number : 0);
     }
     ScriptShape::Letters letters;
     std::string_view names;
@@ -67,17 +95,14 @@ bool write_checks(ByteQueue &out, const Script &script, Sending sending, const C
     }
     for (const Command *check = &first; check != nullptr; check = check->next_in_batch) {
         for (const Charge &charge : check->charges) {
-            command.word(charge.redis_key);
+            write_keys(command, charge);
         }
     }
     if (script.is_of_any_rules) {
         command.word(names);
     }
     for (const Charge &charge : first.charges) {
-        command.wire(*charge.arguments);
-        if (charge.permit != nullptr) {
-            command.word(charge.permit->name);
-        }
+        write_arguments(command, charge);
     }
     for (const Command *check = &first; check != nullptr; check = check->next_in_batch) {
         for (const Charge &charge : check->charges) {

@@ -9,6 +9,7 @@ EMBED(redis_rate_limit_lua_one_check, "lua/one_check.lua");
 EMBED(redis_rate_limit_lua_batch_of_checks, "lua/batch_of_checks.lua");
 EMBED(redis_rate_limit_lua_any_rules, "lua/any_rules.lua");
 EMBED(redis_rate_limit_lua_settlements, "lua/settlements.lua");
+EMBED(redis_rate_limit_lua_block, "lua/block.lua");
 EMBED(redis_rate_limit_lua_live_write, "lua/live_write.lua");
 EMBED(redis_rate_limit_lua_live_changes, "lua/live_changes.lua");
 EMBED(redis_rate_limit_lua_live_records, "lua/live_records.lua");
@@ -54,6 +55,10 @@ std::string_view file_of(rate_limit::Algorithm algorithm) {
 
 LuaSource lua_source(rate_limit::Algorithm algorithm) {
     return cut(file_of(algorithm));
+}
+
+LuaSource lua_block() {
+    return cut(embedded(redis_rate_limit_lua_block, redis_rate_limit_lua_block_end));
 }
 
 LuaFrame lua_one_check() {
@@ -110,7 +115,7 @@ std::string without_comments(std::string_view text) {
 bool has_script(rate_limit::Algorithm algorithm) {
     return !lua_one_check().head.empty() && !lua_batch_of_checks().head.empty() &&
            !lua_any().head.empty() && !lua_settlements().head.empty() &&
-           !file_of(algorithm).empty();
+           !lua_block().check.empty() && !file_of(algorithm).empty();
 }
 
 } // namespace redis_client

@@ -1,9 +1,9 @@
 #include "peek.hpp"
 
+#include "../rate_limit/key.hpp"
 #include "answer.hpp"
 #include "arguments.hpp"
 #include "resp.hpp"
-#include "script.hpp"
 
 #include <array>
 #include <utility>
@@ -13,46 +13,65 @@ namespace redis_client {
 namespace {
 
 using rate_limit::Algorithm;
+using rate_limit::block_suffix;
 
 using Scripts = std::array<Script, rate_limit::all_algorithms.size()>;
 
 template <size_t... i>
-Scripts make_scripts(std::index_sequence<i...> /*all*/) {
-    return {peek_script(rate_limit::all_algorithms[i])...};
+Scripts make_scripts(Blocks blocks, std::index_sequence<i...> /*all*/) {
+    return {peek_script(
+        {.algorithm = rate_limit::all_algorithms[i], .blocks = blocks == Blocks::yes})...};
 }
 
-const Script &script_of(Algorithm algorithm) {
-    static const Scripts scripts =
-        make_scripts(std::make_index_sequence<std::tuple_size_v<Scripts>>());
-    return scripts[static_cast<size_t>(algorithm)];
+Scripts make_scripts(Blocks blocks) {
+    return make_scripts(blocks, std::make_index_sequence<std::tuple_size_v<Scripts>>());
+}
+
+const Script &script_of(Algorithm algorithm, Blocks blocks) {
+    static const Scripts scripts = make_scripts(Blocks::no);
+    static const Scripts scripts_with_blocks = make_scripts(Blocks::yes);
+    const Scripts &all = blocks == Blocks::yes ? scripts_with_blocks : scripts;
+    return all[static_cast<size_t>(algorithm)];
 }
 
 } // namespace
 
 void prepare_peeks() {
-    script_of(Algorithm::fixed_window);
+    script_of(Algorithm::fixed_window, Blocks::no);
 }
 
 bool write_peek(ByteQueue &out, const rate_limit::Quota &quota, bool aligned,
-                std::string_view redis_key) {
-    const std::string_view script = script_of(quota.algorithm).source;
-    const WireWords arguments = check_arguments(quota, aligned);
-    CommandWriter command(out, 4 + arguments.count(),
-                          script.size() + redis_key.size() + arguments.bytes().size());
+                std::string_view redis_key, Blocks blocks) {
+    const std::string_view script = script_of(quota.algorithm, blocks).source;
+    WireWords arguments = check_arguments(quota, aligned);
+    const uint64_t keys = blocks == Blocks::yes ? 2 : 1;
+    if (blocks == Blocks::yes) {
+        if (quota.algorithm == Algorithm::concurrency) {
+            arguments.add(""); // the permit
+        }
+        arguments.add(uint64_t{0}); // it begins no block
+    }
+    CommandWriter command(out, 3 + keys + arguments.count(),
+                          script.size() + keys * (redis_key.size() + block_suffix.size()) +
+                              arguments.bytes().size());
     if (!command.ok()) {
         return false;
     }
     command.word("EVAL");
     command.word(script);
-    command.word(uint64_t{1});
+    command.word(keys);
     command.word(redis_key);
+    if (blocks == Blocks::yes) {
+        command.word(redis_key, block_suffix);
+    }
     command.wire(arguments);
     return true;
 }
 
-std::optional<rate_limit::Verdict> read_peek(ReplyView reply, const rate_limit::Quota &quota) {
+std::optional<rate_limit::Verdict> read_peek(ReplyView reply, const rate_limit::Quota &quota,
+                                             Blocks blocks) {
     const auto answer = reply.text();
-    return answer ? read_peek_answer(*answer, quota) : std::nullopt;
+    return answer ? read_peek_answer(*answer, quota, blocks) : std::nullopt;
 }
 
 } // namespace redis_client

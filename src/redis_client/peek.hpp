@@ -5,6 +5,7 @@
 #include "../rate_limit/verdict.hpp"
 #include "byte_queue.hpp"
 #include "reply_tree.hpp"
+#include "script.hpp"
 
 #include <optional>
 #include <string_view>
@@ -14,12 +15,14 @@ namespace redis_client {
 /// Makes the scripts of peeks, which are kept from then on. Without this the first peek makes them.
 void prepare_peeks();
 
-/// Writes one command. Returns false if memory ran out; then nothing was written.
+/// Writes one command. Returns false if memory ran out; then nothing was written. `blocks` says
+/// whether the rule has a `block`.
 bool write_peek(ByteQueue &out, const rate_limit::Quota &quota, bool aligned,
-                std::string_view redis_key);
+                std::string_view redis_key, Blocks blocks);
 
 /// Reads the reply, which is no error. The verdict is that on a request of the quota's cost, and
 /// nothing is taken of what is left. Returns nothing if no state of the counter leads to the reply.
-std::optional<rate_limit::Verdict> read_peek(ReplyView reply, const rate_limit::Quota &quota);
+std::optional<rate_limit::Verdict> read_peek(ReplyView reply, const rate_limit::Quota &quota,
+                                             Blocks blocks);
 
 } // namespace redis_client

@@ -54,8 +54,13 @@ CommandWriter::CommandWriter(ByteQueue &out, size_t words, size_t bytes)
 }
 
 void CommandWriter::word(std::string_view word) {
-    out_.append(Prefix('$', word.size()).view());
-    out_.append(word);
+    this->word(word, {});
+}
+
+void CommandWriter::word(std::string_view first_part, std::string_view second_part) {
+    out_.append(Prefix('$', first_part.size() + second_part.size()).view());
+    out_.append(first_part);
+    out_.append(second_part);
     out_.append("\r\n");
 }
 

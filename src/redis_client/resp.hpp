@@ -41,6 +41,7 @@ class CommandWriter {
     bool ok() const { return ok_; }
 
     void word(std::string_view word);
+    void word(std::string_view first_part, std::string_view second_part); // one word
     void word(uint64_t number);
     void wire(const WireWords &words);
 

@@ -69,6 +69,7 @@ class Renumbering {
         }
     }
 
+    size_t keys() const { return names_[0].largest; }
     size_t arguments() const { return names_[1].largest; }
     size_t replies() const { return names_[2].largest; }
 
@@ -126,10 +127,9 @@ Script assemble(const ScriptShape &shape, ChecksOfCall checks_of_call,
     std::string checks;
     std::string charges;
     size_t leasing = 0;
-    for (const auto &[algorithm, dry_run, may_lease] : shape.parts()) {
+    for (const auto &[algorithm, dry_run, may_lease, blocks] : shape.parts()) {
         const LuaSource source = lua_source(algorithm);
         checks += renumbering.apply(without_comments(source.check));
-        checks += dry_run ? "do\n" : "granted = granted and fits\ndo\n";
         std::string charge = renumbering.apply(without_comments(source.charge));
         if (may_lease) {
             std::string lease = renumbering.apply(without_comments(source.lease));
@@ -138,9 +138,14 @@ Script assemble(const ScriptShape &shape, ChecksOfCall checks_of_call,
         }
         charges.insert(0, "end\n" + charge);
         renumbering.next_rule();
+        if (blocks) {
+            checks += renumbering.apply(without_comments(lua_block().check));
+            renumbering.next_rule();
+        }
+        checks += dry_run ? "do\n" : "granted = granted and fits\ndo\n";
     }
     const std::string replies = list("reply_", 1, renumbering.replies());
-    const size_t keys = shape.parts().size();
+    const size_t keys = renumbering.keys();
     const size_t arguments = renumbering.arguments();
     std::string parameters = list("key_", 1, keys);
     std::string of_check = list("KEYS[i + ", 0, keys, "]");
@@ -171,22 +176,33 @@ Script assemble(const ScriptShape &shape, ChecksOfCall checks_of_call,
     return Script(text);
 }
 
+/// Names the function of lua/block.lua in lua/any_rules.lua. No family has it.
+constexpr char letter_of_block = 'b';
+
 /// Names the function of an algorithm's family in lua/any_rules.lua.
 char letter_of(Algorithm algorithm) {
     return rate_limit::traits_of(algorithm).family.letter;
 }
 
-/// Returns the function of an algorithm that lua/any_rules.lua calls.
-std::string rule_function(Algorithm algorithm) {
-    const LuaSource source = lua_source(algorithm);
+/// Returns a function that lua/any_rules.lua calls by that letter.
+std::string rule_function(char letter, const LuaSource &source) {
     Renumbering renumbering({"key_", ""}, {"ARGV[argument + ", "]"}, {"replies[reply + ", "]"});
     const std::string check = renumbering.apply(without_comments(source.check));
     const std::string charge = renumbering.apply(without_comments(source.charge));
-    return std::string("rules.") + letter_of(algorithm) +
+    return std::string("rules.") + letter +
            " = {arguments = " + std::to_string(renumbering.arguments()) +
            ", replies = " + std::to_string(renumbering.replies()) +
            ", check = function(key_1, argument, reply)\n" + check + "return fits, function()\n" +
            charge + "end\nend}\n";
+}
+
+/// Whether 64 bits hold all numbers of so many digits.
+constexpr bool is_power_in_range(uint64_t base, size_t digits) {
+    uint64_t rest = UINT64_MAX;
+    for (size_t i = 0; i < digits; ++i) {
+        rest /= base;
+    }
+    return rest > 0;
 }
 
 } // namespace
@@ -199,25 +215,29 @@ bool ScriptShape::has(Algorithm algorithm) const {
 }
 
 uint64_t ScriptShape::code() const {
-    constexpr unsigned bits_of_part = 5;
-    constexpr size_t algorithms = rate_limit::all_algorithms.size();
-    static_assert(4 * algorithms < 1U << bits_of_part);
-    static_assert(bits_of_part * most_rules < 64);
+    constexpr uint64_t kinds = 5; // a part that blocks is nothing else
+    constexpr uint64_t algorithms = rate_limit::all_algorithms.size();
+    constexpr uint64_t base = 1 + kinds * algorithms;
+    static_assert(is_power_in_range(base, most_rules));
     uint64_t code = 0;
-    for (const auto &[algorithm, dry_run, may_lease] : parts()) {
-        const uint64_t kind = (dry_run ? 1 : 0) + (may_lease ? 2 : 0);
-        const uint64_t part = 1 + static_cast<uint64_t>(algorithm) + algorithms * kind;
-        code = code << bits_of_part | part; // never 0, so that the count shows, too
+    for (const auto &[algorithm, dry_run, may_lease, blocks] : parts()) {
+        const uint64_t kind = blocks ? kinds - 1 : (dry_run ? 1U : 0U) + (may_lease ? 2U : 0U);
+        // No digit is 0, so that the count shows, too.
+        code = code * base + 1 + static_cast<uint64_t>(algorithm) + algorithms * kind;
     }
     return code;
 }
 
 std::string_view ScriptShape::letters(Letters &out) const {
-    for (size_t i = 0; i < count_; ++i) {
-        const char letter = letter_of(parts_[i].algorithm);
-        out[i] = parts_[i].dry_run ? static_cast<char>(letter - 'a' + 'A') : letter;
+    size_t count = 0;
+    for (const Part &part : parts()) {
+        const char letter = letter_of(part.algorithm);
+        out[count++] = part.dry_run ? static_cast<char>(letter - 'a' + 'A') : letter;
+        if (part.blocks) {
+            out[count++] = letter_of_block;
+        }
     }
-    return {out.data(), count_};
+    return {out.data(), count};
 }
 
 Script check_script(const ScriptShape &shape) {
@@ -228,14 +248,17 @@ Script batch_script(const ScriptShape &shape) {
     return assemble(shape, ChecksOfCall::many);
 }
 
-Script any_rules_script() {
+Script any_rules_script(Blocks blocks) {
     std::string rules;
+    if (blocks == Blocks::yes) {
+        rules = rule_function(letter_of_block, lua_block());
+    }
     std::string letters;
     for (const Algorithm algorithm : rate_limit::all_algorithms) {
         const char letter = letter_of(algorithm);
         if (letters.find(letter) == std::string::npos) { // the first of its family
             letters += letter;
-            rules += rule_function(algorithm);
+            rules += rule_function(letter, lua_source(algorithm));
         }
     }
     Script script(without_comments(lua_any().head) + rules + without_comments(lua_any().tail));
@@ -248,9 +271,9 @@ Script refund_script(const Algorithm &algorithm) {
                   without_comments(lua_source(algorithm).refund));
 }
 
-Script peek_script(Algorithm algorithm) {
+Script peek_script(const ScriptShape::Part &rule) {
     ScriptShape alone;
-    alone.add({.algorithm = algorithm});
+    alone.add(rule);
     return assemble(alone, ChecksOfCall::one, Charging::never);
 }
 
@@ -283,7 +306,10 @@ Script renew_script() {
                   without_comments(lua_source(Algorithm::concurrency).renew));
 }
 
-ScriptLibrary::ScriptLibrary() : any_rules_(any_rules_script()), renew_(renew_script()) {
+ScriptLibrary::ScriptLibrary()
+    : any_rules_(any_rules_script(Blocks::no)),
+      any_rules_with_blocks_(any_rules_script(Blocks::yes)),
+      renew_(renew_script()) {
     for (const Algorithm algorithm : rate_limit::all_algorithms) {
         refunds_.push_back(refund_script(algorithm));
         for (size_t kind = 0; kind < settlement_kinds; ++kind) {
@@ -294,7 +320,8 @@ ScriptLibrary::ScriptLibrary() : any_rules_(any_rules_script()), renew_(renew_sc
 }
 
 void ScriptLibrary::add(const ScriptShape &shape) {
-    if (scripts_.contains(shape.code())) {
+    const bool is_too_long = shape.has_blocks() && shape.parts().size() > most_rules_with_blocks;
+    if (is_too_long || scripts_.contains(shape.code())) {
         return;
     }
     Scripts scripts{.check = check_script(shape), .batch = std::nullopt};
@@ -306,7 +333,10 @@ void ScriptLibrary::add(const ScriptShape &shape) {
 
 const Script &ScriptLibrary::check(const ScriptShape &shape) const {
     const auto found = scripts_.find(shape.code());
-    return found != scripts_.end() ? found->second.check : any_rules_;
+    if (found != scripts_.end()) {
+        return found->second.check;
+    }
+    return shape.has_blocks() ? any_rules_with_blocks_ : any_rules_;
 }
 
 const Script *ScriptLibrary::batch(const ScriptShape &shape) const {

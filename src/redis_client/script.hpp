@@ -3,6 +3,7 @@
 
 #include "../rate_limit/rule.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -25,28 +26,33 @@ struct Script {
 inline constexpr size_t most_rules = 12;
 /// The most rules of a check that leases units, for the same reason.
 inline constexpr size_t most_rules_with_leases = 8;
+/// The most rules of a check that has a script of its own although some block, for the same reason.
+inline constexpr size_t most_rules_with_blocks = 10;
 
 /// What the script of a check is made for: the algorithms of its rules in order, which of them are
-/// dry runs, and which may lease units.
+/// dry runs, which may lease units, and which block the clients that they deny.
 class ScriptShape {
   public:
     struct Part {
         rate_limit::Algorithm algorithm;
         bool dry_run = false;
         bool may_lease = false;
+        bool blocks = false; // then it is no dry run, and leases nothing
         bool operator==(const Part &) const = default;
     };
 
     void add(Part part) { parts_[count_++] = part; }
     bool has(rate_limit::Algorithm algorithm) const;
+    bool has_blocks() const { return std::ranges::any_of(parts(), &Part::blocks); }
     bool operator==(const ScriptShape &) const = default;
     std::span<const Part> parts() const { return {parts_, count_}; }
 
     /// A number that no other shape has.
     uint64_t code() const;
 
-    /// The first argument of any_rules_script(): a letter for each part.
-    using Letters = std::array<char, most_rules>;
+    /// The first argument of any_rules_script(): a letter for each part, and one behind it if the
+    /// part blocks.
+    using Letters = std::array<char, 2 * most_rules>;
     std::string_view letters(Letters &out) const;
 
   private:
@@ -56,7 +62,7 @@ class ScriptShape {
 
 /// Checks all rules of the shape, and charges them if all grant that are no dry runs. KEYS and ARGV
 /// are those of the rules, one after another; then come the units that each rule is to lease that
-/// may.
+/// may. A rule that blocks has the key and the argument of lua/block.lua behind its own.
 Script check_script(const ScriptShape &shape);
 
 /// Does the same for any number of checks in one batch. They share the ARGV of one check, but for
@@ -77,15 +83,19 @@ inline constexpr size_t settlement_kinds = 2;
 /// lua/settlements.lua.
 Script settlement_script(rate_limit::Algorithm algorithm, SettlementKind kind);
 
-/// Decides as the check of one rule does, and writes nothing. KEYS and ARGV are those of the check,
-/// but for the permit of a `concurrency` rule.
-Script peek_script(rate_limit::Algorithm algorithm);
+/// Decides as the check of one rule does, and charges nothing. KEYS and ARGV are those of the
+/// check, but for the permit of a `concurrency` rule. If it is told to begin no block it writes
+/// nothing.
+Script peek_script(const ScriptShape::Part &rule);
 
 /// Renews the permits of long requests: lua/concurrency.lua.
 Script renew_script();
 
+/// Whether some rules of a check block. Where none does, its script has nothing of blocks in it.
+enum class Blocks : uint8_t { no, yes };
+
 /// Checks any rules, which the arguments name: lua/any_rules.lua.
-Script any_rules_script();
+Script any_rules_script(Blocks blocks);
 
 /// The scripts of one backend. They are made while the worker starts, for the shapes that the
 /// configuration leads to, so that requests neither wait for them nor make more of them.
@@ -93,10 +103,12 @@ class ScriptLibrary {
   public:
     ScriptLibrary();
 
+    /// Makes the scripts of a shape. Checks of a shape with too many names for Lua run the one for
+    /// any rules.
     void add(const ScriptShape &shape);
     bool has(const ScriptShape &shape) const { return scripts_.contains(shape.code()); }
 
-    /// Returns the script of one check: the one for its shape, or else the one for any rules.
+    /// Returns the script of one check: the one for its shape, or else one for any rules.
     const Script &check(const ScriptShape &shape) const;
     /// Returns the script of a batch, or null if the shape has none, so that each check goes alone.
     const Script *batch(const ScriptShape &shape) const;
@@ -112,6 +124,7 @@ class ScriptLibrary {
 
     std::unordered_map<uint64_t, Scripts> scripts_; // by ScriptShape::code()
     Script any_rules_;
+    Script any_rules_with_blocks_;
     std::vector<Script> refunds_;                       // in the order of rate_limit::Algorithm
     std::vector<Script> settlements_[settlement_kinds]; // the same
     Script renew_;

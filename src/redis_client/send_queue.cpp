@@ -14,7 +14,8 @@ namespace {
 /// and neither has an argument of its own.
 bool can_share_batch(const Command &check, const Command &other) {
     const auto same = [](const Charge &charge, const Charge &other_charge) {
-        return charge.arguments == other_charge.arguments && charge.dry_run == other_charge.dry_run;
+        return charge.arguments == other_charge.arguments &&
+               charge.dry_run == other_charge.dry_run && charge.block == other_charge.block;
     };
     return check.hash_slot == other.hash_slot && check.needs_asking == other.needs_asking &&
            std::ranges::equal(check.charges, other.charges, same);

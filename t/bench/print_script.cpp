@@ -1,10 +1,11 @@
-// Prints the check script for rules of the algorithms that are named: `print_script gcra`. Or the
-// one that decides many such checks, `print_script run gcra`, or gives a charge back, `refund
-// gcra`.
+// Prints the check script for rules of the algorithms that are named: `print_script gcra`, or
+// `gcra+block` for a rule that blocks. Or the one that decides many such checks, `print_script
+// batch gcra`, or gives a charge back, `refund gcra`.
 
 #include "redis_client/script.hpp"
 
 #include <cstdio>
+#include <optional>
 #include <span>
 
 namespace {
@@ -16,7 +17,24 @@ redis_client::Script script_of(std::string_view kind, const redis_client::Script
     if (kind == "refund") {
         return redis_client::refund_script(shape.parts().front().algorithm);
     }
-    return kind == "any" ? redis_client::any_rules_script() : redis_client::check_script(shape);
+    if (kind == "any") {
+        return redis_client::any_rules_script(shape.has_blocks() ? redis_client::Blocks::yes
+                                                                 : redis_client::Blocks::no);
+    }
+    return redis_client::check_script(shape);
+}
+
+constexpr std::string_view block = "+block";
+
+std::optional<redis_client::ScriptShape::Part> part_of(std::string_view word) {
+    const bool blocks = word.ends_with(block);
+    if (blocks) {
+        word.remove_suffix(block.size());
+    }
+    const auto algorithm = rate_limit::algorithm_named(word);
+    return algorithm ? std::optional(redis_client::ScriptShape::Part{.algorithm = *algorithm,
+                                                                     .blocks = blocks})
+                     : std::nullopt;
 }
 
 } // namespace
@@ -24,18 +42,18 @@ redis_client::Script script_of(std::string_view kind, const redis_client::Script
 int main(int count, char **arguments) {
     std::span<char *> words(arguments + 1, static_cast<size_t>(count) - 1);
     std::string_view kind = "check";
-    if (!words.empty() && !rate_limit::algorithm_named(words.front())) {
+    if (!words.empty() && !part_of(words.front())) {
         kind = words.front();
         words = words.subspan(1);
     }
     redis_client::ScriptShape shape;
     for (const char *word : words) {
-        const auto algorithm = rate_limit::algorithm_named(word);
-        if (!algorithm || shape.parts().size() == redis_client::most_rules) {
+        const auto part = part_of(word);
+        if (!part || shape.parts().size() == redis_client::most_rules) {
             std::fprintf(stderr, "%s: no algorithm, or too many\n", word);
             return 1;
         }
-        shape.add({.algorithm = *algorithm, .dry_run = false});
+        shape.add(*part);
     }
     if (shape.parts().empty()) {
         std::fputs("no algorithm\n", stderr);

@@ -1,5 +1,6 @@
 #include "honest_redis.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <numeric>
 #include <utility>
@@ -26,6 +27,11 @@ Asked rule(Algorithm algorithm, uint64_t cost, bool dry_run = false) {
     return asked;
 }
 
+Asked blocking(Asked asked) {
+    asked.block = 900s;
+    return asked;
+}
+
 std::vector<Question> make_questions() {
     const std::vector<Asked> of_all[] = {
         {rule(Algorithm::sliding_log, 1)},
@@ -35,6 +41,9 @@ std::vector<Question> make_questions() {
         {rule(Algorithm::sliding_window, 1, true), rule(Algorithm::leaky_bucket, 2)},
         {rule(Algorithm::concurrency, 1)},
         {rule(Algorithm::concurrency, 2), rule(Algorithm::sliding_log, 1)},
+        {blocking(rule(Algorithm::gcra, 1))},
+        {blocking(rule(Algorithm::concurrency, 1)), rule(Algorithm::sliding_window, 1, true),
+         blocking(rule(Algorithm::fixed_window, 2))},
     };
     std::vector<Question> all;
     for (const std::vector<Asked> &rules : of_all) {
@@ -99,13 +108,24 @@ std::vector<int64_t> numbers_of(const Quota &quota, bool grants, uint64_t left) 
     return {grants ? taken * interval : -1 - static_cast<int64_t>(limit) * interval, 0, 0};
 }
 
-/// One check's part of an answer, and its keys.
+bool blocks(const Asked &rule) {
+    return rule.block.count() > 0;
+}
+
+/// One check's part of an answer, and its keys. Where a rule blocks it is the block that denies.
 std::string answer_of(const Question &question, std::span<const std::string> keys,
                       const std::optional<size_t> &denying) {
     std::vector<int64_t> numbers = {redis_client::time_of_redis};
-    for (size_t i = 0; i < keys.size(); ++i) {
-        const auto reply = numbers_of(question.rules[i].quota, i != denying, number_in(keys[i]));
+    for (size_t i = 0; i < question.rules.size(); ++i) {
+        const Asked &rule = question.rules[i];
+        const auto reply =
+            numbers_of(rule.quota, i != denying || blocks(rule), number_in(keys.front()));
         numbers.insert(numbers.end(), reply.begin(), reply.end());
+        keys = keys.subspan(1);
+        if (blocks(rule)) {
+            numbers.push_back(i == denying ? 1'000'000 : 0);
+            keys = keys.subspan(1);
+        }
     }
     return redis_client::packed(numbers);
 }
@@ -115,11 +135,12 @@ std::string answer_of(const KnownScript &known, std::span<const std::string> key
     const size_t rules = known.question->rules.size();
     std::string answers;
     std::string failure;
-    for (; !keys.empty(); keys = keys.subspan(rules)) {
+    const size_t keys_of_check = keys_of(*known.question);
+    for (; !keys.empty(); keys = keys.subspan(keys_of_check)) {
         const uint64_t fate = input.number(0, grants);
         const auto denying =
             fate == denies ? std::optional(input.number(0, rules - 1)) : std::nullopt;
-        std::string answer = answer_of(*known.question, keys.first(rules), denying);
+        std::string answer = answer_of(*known.question, keys.first(keys_of_check), denying);
         if (fate == fails && known.is_run) {
             answer.assign(answer.size(), '\xff');
             failure = "WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -134,6 +155,11 @@ std::string answer_of(const KnownScript &known, std::span<const std::string> key
 const std::vector<Question> &questions() {
     static const std::vector<Question> all = make_questions();
     return all;
+}
+
+size_t keys_of(const Question &question) {
+    return question.rules.size() +
+           static_cast<size_t>(std::ranges::count_if(question.rules, blocks));
 }
 
 std::string key_of(const Quota &quota, uint64_t number) {

@@ -20,6 +20,9 @@ struct Question {
 };
 const std::vector<Question> &questions();
 
+/// How many keys a check has: a rule that blocks has two.
+size_t keys_of(const Question &question);
+
 /// Of which a granted check has so many units left: each key has a number of its own.
 std::string key_of(const redis_client::Quota &quota, uint64_t number);
 uint64_t number_in(std::string_view redis_key);

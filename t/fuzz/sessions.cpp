@@ -52,7 +52,7 @@ void Worker::ask() {
         return;
     }
     const Question &question = input_.one_of(questions());
-    keys_asked_ += question.rules.size();
+    keys_asked_ += keys_of(question);
     Simulation::ask(node_.session, question, input_.number(1, 50));
 }
 

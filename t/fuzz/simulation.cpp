@@ -62,6 +62,7 @@ void Simulation::ask(Session &session, const Question &question, uint64_t number
         Charge &charge = check.charges.emplace_back();
         charge.quota = rule.quota;
         charge.dry_run = rule.dry_run;
+        charge.block = rule.block;
         charge.redis_key = check.keys.emplace_back(key_of(rule.quota, number));
         charge.hash_slot = hash_slot;
         charge.arguments = rule.arguments;

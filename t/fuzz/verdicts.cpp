@@ -87,6 +87,9 @@ void check_headers(const Quota &quota, const Verdict &verdict) {
 
 void check_answered(const Charge &charge) {
     require_in_range(charge.quota, charge.verdict);
+    require(charge.blocked_for.count() == 0 ||
+                charge.verdict.decision != rate_limit::Decision::granted,
+            "who is blocked is denied");
     require(!charge.is_charged || charge.verdict.decision == rate_limit::Decision::granted,
             "only what is granted is charged");
     check_headers(charge.quota, charge.verdict);
@@ -107,11 +110,16 @@ void verdicts(Input input) {
     for (Charge &charge : charges) {
         charge.quota = take_quota(input, input.one_of(rate_limit::all_algorithms));
         charge.dry_run = input.flag();
+        charge.block = std::chrono::seconds(!charge.dry_run && input.flag() ? 1 : 0);
         const size_t first = numbers.size();
         for (size_t i = 0; i < rate_limit::reply_length(charge.quota.algorithm); ++i) {
             numbers.push_back(take_reply_number(input, charge.quota));
         }
         denies = denies || (!charge.dry_run && numbers[first] < 0);
+        if (charge.blocks()) {
+            numbers.push_back(take_reply_number(input, charge.quota));
+            denies = denies || numbers.back() != 0;
+        }
     }
     const std::string answer = redis_client::packed(numbers);
     require(answer.size() == redis_client::answer_size(charges), "an answer has its size");

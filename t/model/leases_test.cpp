@@ -141,8 +141,8 @@ TEST_P(LeasesTest, NeverGiveMoreThanTheRule) {
                 }
                 if (charge.leased.units > 0) {
                     rate_limit::Verdict left = ask(quota, 0, key).verdict;
-                    left.delay = charge.after_lease.delay; // of the request's own cost
-                    ASSERT_EQ(left, charge.after_lease);
+                    left.delay = charge.of_counter.delay; // of the request's own cost
+                    ASSERT_EQ(left, charge.of_counter);
                     leases.push_back({charge, clock_.now() + charge.leased.usable_for.count(),
                                       charge.leased.units, charge.leased.receipt});
                     ++leased;

@@ -137,12 +137,13 @@ Redis::Seen Redis::check_and_look(std::span<Charge> charges, Looking looking) {
 }
 
 std::optional<rate_limit::Verdict> Redis::peek(const rate_limit::Quota &quota, bool aligned,
-                                               std::string_view key) {
+                                               std::string_view key, redis_client::Blocks blocks) {
     ByteQueue queue;
-    redis_client::write_peek(queue, quota, aligned, key);
+    redis_client::write_peek(queue, quota, aligned, key, blocks);
     send(queue);
     const Answer answer = receive();
-    return answer.is_error() ? std::nullopt : redis_client::read_peek_answer(answer.text, quota);
+    return answer.is_error() ? std::nullopt
+                             : redis_client::read_peek_answer(answer.text, quota, blocks);
 }
 
 std::string Redis::refund(const Charge &charge) {

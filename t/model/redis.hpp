@@ -95,7 +95,8 @@ class Redis {
 
     /// What a check would find, as a peek tells; nothing where it does not.
     std::optional<rate_limit::Verdict> peek(const rate_limit::Quota &quota, bool aligned,
-                                            std::string_view key);
+                                            std::string_view key,
+                                            redis_client::Blocks blocks = redis_client::Blocks::no);
 
     /// Each returns an error's text, or "".
     std::string refund(const redis_client::Charge &charge);

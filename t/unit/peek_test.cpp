@@ -30,16 +30,16 @@ TEST(Peek, IsTheScriptOfACheckThatIsToldThatAnotherRuleDenies) {
         const std::string before = "local granted = true\n";
         ASSERT_NE(check.find(before), std::string::npos);
         check.replace(check.find(before), before.size(), "local granted = false\n");
-        EXPECT_EQ(peek_script(algorithm).source, check);
+        EXPECT_EQ(peek_script({.algorithm = algorithm}).source, check);
     }
 }
 
 TEST(Peek, IsOneCommandInFull) {
     ByteQueue out;
-    ASSERT_TRUE(write_peek(out, window_of_100, true, "rl:{z:k}:fixed_window:60000"));
+    ASSERT_TRUE(write_peek(out, window_of_100, true, "rl:{z:k}:fixed_window:60000", Blocks::no));
     const Commands commands = parse_commands(out.bytes());
     const std::vector<std::string> expected = {
-        "EVAL",     peek_script(Algorithm::fixed_window).source,
+        "EVAL",     peek_script({.algorithm = Algorithm::fixed_window}).source,
         "1",        "rl:{z:k}:fixed_window:60000",
         "100",      "1",
         "60000000", "65001",
@@ -50,12 +50,12 @@ TEST(Peek, IsOneCommandInFull) {
 
 TEST(Peek, TellsWhatIsLeftBeforeACharge) {
     // The script replies with what a charge would leave.
-    const auto granted = read_peek_answer(packed({now, 39, 7'000'000}), window_of_100);
+    const auto granted = read_peek_answer(packed({now, 39, 7'000'000}), window_of_100, Blocks::no);
     ASSERT_TRUE(granted);
     EXPECT_EQ(granted->decision, Decision::granted);
     EXPECT_EQ(granted->remaining, 40u);
     EXPECT_EQ(granted->reset, 7s);
-    const auto denied = read_peek_answer(packed({now, -1, 7'000'000}), window_of_100);
+    const auto denied = read_peek_answer(packed({now, -1, 7'000'000}), window_of_100, Blocks::no);
     ASSERT_TRUE(denied);
     EXPECT_EQ(denied->decision, Decision::denied);
     EXPECT_EQ(denied->remaining, 0u);
@@ -74,7 +74,7 @@ TEST(Peek, RefusesAnswersOfNoState) {
         packed({now, INT64_MAX, 7'000'000}),
     };
     for (const std::string &answer : wrong) {
-        EXPECT_FALSE(read_peek_answer(answer, window_of_100)) << answer.size();
+        EXPECT_FALSE(read_peek_answer(answer, window_of_100, Blocks::no)) << answer.size();
     }
 }
 

@@ -138,7 +138,7 @@ TEST(ScriptLibrary, HasTheScriptsOfTheShapesThatWereAdded) {
     ScriptLibrary library;
     for (const auto &rules : many_rules()) {
         const ScriptShape shape = shape_of(rules);
-        EXPECT_EQ(library.check(shape).source, any_rules_script().source);
+        EXPECT_EQ(library.check(shape).source, any_rules_script(Blocks::no).source);
         EXPECT_EQ(library.batch(shape), nullptr);
         library.add(shape);
         EXPECT_EQ(library.check(shape).source, check_script(shape).source);
@@ -155,7 +155,7 @@ TEST(ScriptLibrary, HasTheScriptsOfTheShapesThatWereAdded) {
 }
 
 TEST(AnyRulesScript, IsOneForAll) {
-    const Script script = any_rules_script();
+    const Script script = any_rules_script(Blocks::no);
     EXPECT_TRUE(script.is_of_any_rules);
     EXPECT_FALSE(check_script(shape_of({Algorithm::gcra})).is_of_any_rules);
     EXPECT_EQ(script.sha1, sha1(script.source));

@@ -97,7 +97,7 @@ TEST_F(SessionChargesTest, MayBeOfTheMostRulesThereAre) {
     const WireCommand command =
         sent()[0]; // of the script for any rules, for no other has this shape
     EXPECT_EQ(command.size(), 3 + most_rules + 1 + most_rules * 4);
-    EXPECT_EQ(command[1], any_rules_script().sha1);
+    EXPECT_EQ(command[1], any_rules_script(Blocks::no).sha1);
     EXPECT_EQ(command[3 + most_rules], std::string(most_rules, 'l'));
     std::vector<int64_t> numbers;
     for (size_t i = 0; i < most_rules; ++i) {
@@ -118,10 +118,10 @@ TEST_F(SessionChargesTest, GoAloneWhereTheirShapeHasNoScriptOfItsOwn) {
     const Commands commands = sent();
     ASSERT_EQ(commands.size(), 2u);
     EXPECT_EQ(commands[0], commands[1]);
-    EXPECT_EQ(commands[0][1], any_rules_script().sha1);
+    EXPECT_EQ(commands[0][1], any_rules_script(Blocks::no).sha1);
     EXPECT_EQ(commands[0][6], "llF");
     receive(noscript);
-    EXPECT_EQ(sent()[0][1], any_rules_script().source);
+    EXPECT_EQ(sent()[0][1], any_rules_script(Blocks::no).source);
     receive(noscript);
     sent();
     receive(answer({98, 0, 0, 0, 97, 0, 0, 0, 99, 1}) + answer({96, 0, 0, 0, 95, 0, 0, 0, 98, 1}));

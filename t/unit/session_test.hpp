@@ -38,6 +38,7 @@ struct Asked {
     std::string redis_key;
     bool dry_run = false;
     const WireWords *arguments = nullptr; // that others have, too; else of its own
+    std::chrono::milliseconds block{0};
 };
 
 /// Who asks. What was asked stays where it is, whatever else is asked.
@@ -56,6 +57,7 @@ struct Listener final : CheckCallbacks {
         for (size_t i = 0; i < asked.size(); ++i) {
             charges[i].quota = asked[i].quota;
             charges[i].dry_run = asked[i].dry_run;
+            charges[i].block = asked[i].block;
             charges[i].redis_key = keys.emplace_back(asked[i].redis_key);
             charges[i].arguments = asked[i].arguments;
             if (charges[i].arguments == nullptr) {
@@ -85,7 +87,9 @@ struct Listener final : CheckCallbacks {
 inline ScriptShape shape_of(const std::vector<Asked> &asked) {
     ScriptShape shape;
     for (const Asked &one : asked) {
-        shape.add({.algorithm = one.quota.algorithm, .dry_run = one.dry_run});
+        shape.add({.algorithm = one.quota.algorithm,
+                   .dry_run = one.dry_run,
+                   .blocks = one.block.count() > 0});
     }
     return shape;
 }

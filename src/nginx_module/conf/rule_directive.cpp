@@ -141,6 +141,15 @@ const Parameter<RuleConf> rule_parameters[] = {
              lease.given >= rate_limit::shortest_lease && lease.given <= rate_limit::longest_lease;
          return in_range ? nullptr : "off, auto or a time from 1ms to 10s";
      }},
+    {"block",
+     [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
+         ngx_str_t text = to_ngx(value);
+         auto &block = conf.rule.block;
+         block = milliseconds(ngx_parse_time(&text, 0));
+         const bool in_range =
+             block >= rate_limit::shortest_block && block <= rate_limit::longest_block;
+         return in_range ? nullptr : "a time from 1s to 366d, such as 15m";
+     }},
     {"phase",
      [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
          conf.phase = value == "precontent" ? Phase::precontent : Phase::access;
@@ -240,6 +249,15 @@ char *check_shards(ngx_conf_t *cf, const RuleConf &conf) {
     return refuse(cf, directive, "shards", std::to_string(conf.rule.shards), expected.c_str());
 }
 
+/// Refuses blocks of a rule with shards: the counters of the others are in other hash slots.
+char *check_block(ngx_conf_t *cf, const RuleConf &conf) {
+    if (conf.rule.block.count() == 0 || conf.rule.shards == 1) {
+        return NGX_CONF_OK;
+    }
+    return refuse(cf, directive, "shards", std::to_string(conf.rule.shards),
+                  "1 with block, of which the other shards would not know");
+}
+
 /// Refuses leases that the rule can never have. Where a request's variables decide, the request
 /// does.
 char *check_lease(ngx_conf_t *cf, const RuleConf &conf) {
@@ -254,6 +272,10 @@ char *check_lease(ngx_conf_t *cf, const RuleConf &conf) {
     if (conf.rule.shards > 1) {
         return refuse(cf, directive, "lease", text,
                       "off with shards, of which each request may ask another one");
+    }
+    if (conf.rule.block.count() > 0) {
+        return refuse(cf, directive, "lease", text,
+                      "off with block, for requests that are granted in advance see no block");
     }
     if (conf.burst == nullptr && rate_limit::traits_of(quota.algorithm).takes_delay &&
         quota.delay < quota.burst.value_or(0)) {
@@ -350,6 +372,9 @@ char *check_rule(ngx_conf_t *cf, RuleConf &conf) {
         warn_of_large_cost(cf, conf);
         warn_of_large_delay(cf, conf);
         result = check_shards(cf, conf);
+    }
+    if (result == NGX_CONF_OK) {
+        result = check_block(cf, conf);
     }
     if (result == NGX_CONF_OK) {
         result = check_lease(cf, conf);

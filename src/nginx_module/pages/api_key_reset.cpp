@@ -24,7 +24,8 @@ struct CounterKey {
     CounterKey *next;
 };
 
-/// Deletes the counters of one hash slot.
+/// Deletes the counters of one hash slot, and the client's blocks, which stand beside them. Which
+/// rules of other hosts block is not known.
 class DeleteCounters final : public ApiCommand {
   public:
     DeleteCounters(uint16_t of_keys, DeleteCounters *a_next) : next(a_next) { hash_slot = of_keys; }
@@ -42,8 +43,8 @@ class DeleteCounters final : public ApiCommand {
         size_t count = 1;
         size_t bytes = unlink.size();
         for (const CounterKey *key = keys; key != nullptr; key = key->next) {
-            ++count;
-            bytes += key->redis_key.size();
+            count += 2;
+            bytes += 2 * key->redis_key.size() + rate_limit::block_suffix.size();
         }
         redis_client::CommandWriter command(out, count, bytes);
         if (!command.ok()) {
@@ -52,6 +53,7 @@ class DeleteCounters final : public ApiCommand {
         command.word(unlink);
         for (const CounterKey *key = keys; key != nullptr; key = key->next) {
             command.word(key->redis_key);
+            command.word(key->redis_key, rate_limit::block_suffix);
         }
         return true;
     }

@@ -29,10 +29,10 @@ using std::chrono::microseconds;
 /// Asks for the state of one counter, or of one shard of it.
 struct PeekCounter final : ApiCommand {
     bool write(redis_client::ByteQueue &out) const override {
-        return redis_client::write_peek(out, quota, is_aligned, redis_key);
+        return redis_client::write_peek(out, quota, is_aligned, redis_key, blocks);
     }
     bool read(redis_client::ReplyView reply) override {
-        const auto read = redis_client::read_peek(reply, quota);
+        const auto read = redis_client::read_peek(reply, quota, blocks);
         verdict = read.value_or(Verdict{});
         return read.has_value();
     }
@@ -40,6 +40,7 @@ struct PeekCounter final : ApiCommand {
     Quota quota; // of the shard
     bool is_aligned = false;
     std::string_view redis_key;
+    redis_client::Blocks blocks = redis_client::Blocks::no;
     Verdict verdict;
 };
 
@@ -201,6 +202,8 @@ class ShowKey final : public ApiOperation {
             rate_limit::RedisKeyBuffer buffer;
             counter.quota = rate_limit::share_of(quota, shards, shard);
             counter.is_aligned = rule.rule.aligned;
+            counter.blocks =
+                block_of(rule).count() > 0 ? redis_client::Blocks::yes : redis_client::Blocks::no;
             counter.redis_key =
                 rule.rule.shards > 1
                     ? rule.key_format->write_encoded(request_.key.encoded, shard, buffer)
@@ -288,7 +291,7 @@ class ShowKey final : public ApiOperation {
     }
 
     /// Whether this host denies without asking Redis, whichever shard it looks at.
-    static bool is_denied_here(const RuleState &state) {
+    bool is_denied_here(const RuleState &state) const {
         const microseconds now = precise_now();
         return !state.counters.empty() &&
                std::ranges::all_of(state.counters, [&](const PeekCounter &counter) {
@@ -298,7 +301,7 @@ class ShowKey final : public ApiOperation {
     }
 
     /// Returns how many units this host has leased and not used. Rules with shards have no leases.
-    static uint64_t units_leased_here(const RuleState &state) {
+    uint64_t units_leased_here(const RuleState &state) const {
         if (!state.rule->may_lease() || state.counters.size() != 1) {
             return 0;
         }
@@ -309,11 +312,16 @@ class ShowKey final : public ApiOperation {
         return account ? account->holding(boot_now()).units : 0;
     }
 
+    std::chrono::milliseconds block_of(const RuleConf &rule) const {
+        return rule.block(is_dry_run_everywhere(main_conf_of(request_.r), rule));
+    }
+
     /// Returns the rule as it would be applied to a request of this client.
-    static AppliedRule as_applied(const RuleState &state, const PeekCounter &counter,
-                                  redis_client::Charge &charge) {
+    AppliedRule as_applied(const RuleState &state, const PeekCounter &counter,
+                           redis_client::Charge &charge) const {
         charge.quota = counter.quota;
         charge.redis_key = counter.redis_key;
+        charge.block = block_of(*state.rule);
         AppliedRule applied;
         applied.rule = state.rule;
         applied.quota = *state.quota;

@@ -114,10 +114,11 @@ struct AppliedRule {
                (denies() || (result != Result::verdict && rule->zone->on_error == OnError::closed));
     }
     /// Whether applying the other rule would change nothing: it has the same counter, and is not
-    /// stricter.
+    /// stricter. A rule that looks for a block is stricter than one that does not.
     bool covers(const AppliedRule &other) const {
         return is_enforced_where(other.dry_run) && rule->rule.same_counter(other.rule->rule) &&
-               is_at_least_as_strict(quota, other.quota);
+               is_at_least_as_strict(quota, other.quota) &&
+               (rule->block(dry_run).count() > 0 || other.rule->block(other.dry_run).count() == 0);
     }
     /// Whether this rule may stand for another one: a dry run may not stand for an enforced rule.
     bool is_enforced_where(bool other_is_dry_run) const { return !dry_run || other_is_dry_run; }

@@ -11,13 +11,14 @@
 
 namespace nginx_module {
 
-/// Returns a hash of where the counter is, of its limit, and of one number more: what it was asked
-/// for. The charge must have its Redis key and its quota.
+/// Returns a hash of where the counter is, of its limit and its `block`, and of one number more:
+/// what it was asked for. The charge must have its Redis key and its quota.
 inline rate_limit::Hash identity_of(const AppliedRule &applied, uint64_t asked_for) {
     const ZoneConf &zone = *applied.rule->zone;
     const redis_client::Charge &charge = *applied.charge;
-    const std::array<uint64_t, 4> numbers = {zone.backend->identity, charge.quota.limit,
-                                             charge.quota.capacity(), asked_for};
+    const std::array<uint64_t, 5> numbers = {
+        zone.backend->identity, charge.quota.limit, charge.quota.capacity(),
+        static_cast<uint64_t>(charge.block.count()), asked_for};
     std::array<char, sizeof(rate_limit::RedisKeyBuffer) + sizeof(numbers)> bytes;
     char *end = rate_limit::append(bytes.data(), charge.redis_key);
     std::memcpy(end, numbers.data(), sizeof(numbers));

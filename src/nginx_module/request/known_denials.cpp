@@ -11,13 +11,28 @@ namespace nginx_module {
 
 namespace {
 
-/// Whether a denial of the rule may be cached. Permits and refunded units may come back at any
-/// time, and a dry run denies nothing. If the request has already charged the counter, Redis was
-/// asked for a smaller cost than other requests ask for.
-bool is_cacheable(const AppliedRule &applied) {
-    return !applied.dry_run && !applied.rule->is_refunded && applied.charge->quota.charged == 0 &&
-           applied.rule->zone->deny_cache.count() > 0 &&
+/// Whether denials of the rule may be cached. A dry run denies nothing. If the request has already
+/// charged the counter, Redis was asked for a smaller cost than other requests ask for.
+bool may_cache(const AppliedRule &applied) {
+    return !applied.dry_run && applied.charge->quota.charged == 0 &&
+           applied.rule->zone->deny_cache.count() > 0;
+}
+
+/// Whether a denial by the counter holds until the time that Redis said. Permits and refunded units
+/// may come back at any time.
+bool is_certain(const AppliedRule &applied) {
+    return !applied.rule->is_refunded &&
            applied.charge->quota.algorithm != rate_limit::Algorithm::concurrency;
+}
+
+/// Returns the part of a denial that holds until the time that Redis said: all of it, or the block
+/// alone, which may be 0.
+rate_limit::Verdict certain_part(const AppliedRule &applied) {
+    rate_limit::Verdict denied = applied.charge->verdict;
+    if (!is_certain(applied)) {
+        denied.retry_after = applied.charge->blocked_for;
+    }
+    return denied;
 }
 
 /// Returns a hash of all that a denial depends on.
@@ -41,7 +56,8 @@ std::optional<rate_limit::Verdict> known_denial(const AppliedRule &applied,
                                                 std::chrono::microseconds now) {
     const ZoneConf &zone = *applied.rule->zone;
     const rate_limit::DenyCache cache = zone.memory.deny_cache();
-    if (!cache.may_hold(now) || !is_cacheable(applied)) {
+    const bool may_be_known = is_certain(applied) || applied.charge->blocks();
+    if (!cache.may_hold(now) || !may_be_known || !may_cache(applied)) {
         return std::nullopt;
     }
     const rate_limit::Hash hash = hash_of(applied);
@@ -99,11 +115,11 @@ std::span<AppliedRule> find_denials(ngx_http_request_t *r, const AppliedRules &b
 void remember_denial(const AppliedRule &applied, const rate_limit::DenyCache::CheckTimes &times) {
     const rate_limit::Verdict *verdict = applied.verdict();
     if (verdict == nullptr || verdict->decision != rate_limit::Decision::denied ||
-        !is_cacheable(applied)) {
+        !may_cache(applied)) {
         return;
     }
     const ZoneConf &zone = *applied.rule->zone;
-    if (!zone.memory.deny_cache().add(hash_of(applied), *verdict, times)) {
+    if (!zone.memory.deny_cache().add(hash_of(applied), certain_part(applied), times)) {
         zone.memory.count_eviction();
     }
 }
