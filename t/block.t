@@ -62,6 +62,10 @@ server {
         redis_rate_limit zone=other algorithm=concurrency limit=1000 name=f $block;
         empty_gif;
     }
+    location = /twelve {
+        @{[ map { "redis_rate_limit zone=z algorithm=sliding_window limit=\$arg_limit window=1h name=twelve$_ block=1h;\n" } 1 .. 12 ]}
+        empty_gif;
+    }
     location = /json { redis_rate_limit_metrics json; }
     location /api/ { redis_rate_limit_api write; }
 }
@@ -213,6 +217,14 @@ subtest 'any rules' => sub {
     is($here->get('/many?key=all&other=all')->{status}, 200, 'all of them grant');
     deny($here, '/many?key=all&other=all');
     is($there->get('/many?key=all&other=all')->{status}, 429, 'and block');
+};
+
+subtest 'as many rules as there may be' => sub {
+    is($here->get('/twelve?key=twelve&limit=2')->{status}, 200, 'all grant');
+    my $denied = $here->get('/twelve?key=twelve&limit=1');
+    is(scalar(() = ($denied->{headers}{ratelimit} // '') =~ /;r=0;t=/g), 12, 'all deny');
+    is(scalar(grep { $redis->client->exists(block_key('twelve', "sliding_window:3600000:twelve$_")) } 1 .. 12), 12, 'all block');
+    is($there->get('/twelve?key=twelve&limit=2')->{status}, 429, 'elsewhere, too');
 };
 
 subtest 'a redirect to a rule with block' => sub {
