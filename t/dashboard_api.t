@@ -74,11 +74,17 @@ sub enter ($selector, $value) {
         END
 }
 
-sub click ($selector) { $browser->value("document.querySelector(${\$json->encode($selector)}).click()") }
+# Clicks what the expression finds, as soon as the page has it.
+sub click_on ($expression) {
+    my $click = "(() => { try { const it = $expression; it.click(); return true; } catch { return false; } })()";
+    wait_until(sub { $browser->value($click) }, 30) or die "nothing to click: $expression\n";
+}
+
+sub click ($selector) { click_on("document.querySelector(${\$json->encode($selector)})") }
 
 # The one with this label.
 sub click_button ($within, $label) {
-    $browser->value("[...document.querySelectorAll('$within button')].find((button) => button.textContent === '$label').click()");
+    click_on("[...document.querySelectorAll('$within button')].find((button) => button.textContent === '$label')");
 }
 
 # Fields of a form by their labels, then its button.
@@ -144,7 +150,7 @@ subtest 'a client is looked up by keys alone' => sub {
 subtest 'a key that is rejected most leads to its client' => sub {
     visit("/limits/");
     ok(wait_until(sub { $browser->value('document.querySelectorAll("#zones a[href]").length > 0') }), 'it is a link');
-    $browser->value('[...document.querySelectorAll("#zones a")].find((link) => link.textContent.includes("onerror")).click()');
+    click_on('[...document.querySelectorAll("#zones a")].find((link) => link.textContent.includes("onerror"))');
     ok(shows('#client-title', qr/onerror/), 'to the inspector');
     is(shown('#client-title'), $html, 'which shows it as text');
     is($browser->value('byId("key").value'), $html, 'in the form, too');
@@ -206,7 +212,7 @@ subtest 'a rule for all clients' => sub {
     look_up('clients', 'anybody');
     ok(shows('#client-rules tbody tr:nth-child(4)', qr/^probe .* changed for all clients/), 'it is told of each client');
     unlike(shown('#client-overrides'), qr/Delete/, 'but is not deleted there');
-    $browser->value('[...byId("overrides").tBodies[0].rows].find((row) => row.innerText.startsWith("all clients")).querySelectorAll("button")[1].click()');
+    click_on('[...byId("overrides").tBodies[0].rows].find((row) => row.innerText.startsWith("all clients")).querySelectorAll("button")[1]');
     ok(shows('#overrides-message', qr/^Deleted: limit 1\./), 'deleted');
     ok(obeys('anybody', 200), 'everybody has the configured numbers again');
 };
@@ -221,7 +227,7 @@ subtest 'keys of any bytes' => sub {
     ok(obeys($long, 429),                          'so it is');
     click('#reload');
     ok(shows('#overrides', qr/[0-9a-f]{64} all rules banned/), 'Redis has but its digest');
-    $browser->value('[...byId("overrides").querySelectorAll("a")].find((link) => /key_sha256/.test(link.href)).click()');
+    click_on('[...byId("overrides").querySelectorAll("a")].find((link) => /key_sha256/.test(link.href))');
     ok(shows('#client-rules tbody tr', qr/ 4 of 5 /), 'which leads to the same client');
     click_button('#client-overrides', 'Delete');
     ok(obeys($long, 200), 'and can be deleted');
