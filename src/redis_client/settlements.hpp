@@ -35,7 +35,8 @@ class Settlements {
 
     /// Takes a settlement on. If there are too many already, it is lost.
     void add(const SettlementOrder &order);
-    /// Sends all that wait, if a connection is ready. Keys share a command only if `may_share` is true.
+    /// Sends all that wait, if a connection is ready. Keys share a command only if `may_share` is
+    /// true.
     void send(bool may_share, Time now);
     bool are_waiting() const { return !waiting_.empty(); }
     /// Whether Redis still has to hear of some.

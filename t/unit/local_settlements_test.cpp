@@ -118,8 +118,10 @@ TEST(LocalDebt, IsBoundedAtTenYears) {
     bucket.limit = 1;
     Host host(begin);
     for (int i = 0; i < 3; ++i) {
-        host.keep(settle_locally(host.known(begin), bucket, {.verdict = {}, .decided = std::chrono::microseconds{0}, .to_charge = largest_number}, false,
-                                 host.at(begin)));
+        host.keep(settle_locally(
+            host.known(begin), bucket,
+            {.verdict = {}, .decided = std::chrono::microseconds{0}, .to_charge = largest_number},
+            false, host.at(begin)));
     }
     EXPECT_EQ(host.ask(bucket, begin).reset, longest_debt);
 }
