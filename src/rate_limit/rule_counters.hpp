@@ -78,7 +78,7 @@ class RuleCounters {
 /// configuration hands them out, while workers of the configuration before may still count.
 class RuleCounterTable {
   public:
-    struct alignas(64) Entry {
+    struct Entry {
         Hash name;
         uint64_t generation; // the last configuration that had the counters; 0 if none had
         RuleCounters counters;

@@ -22,9 +22,9 @@ constexpr size_t lines_for(size_t size) {
     return (size + line - 1) / line * line;
 }
 
-// The counters of rules get a 32nd of a zone. The smallest zone, too, has room for a few rules.
+// The counters of rules get a 39th of a zone. The smallest zone, too, has room for a few rules.
 constexpr size_t zone_for_a_rule = 16384;
-static_assert(rate_limit::RuleCounterTable::memory_for(1) <= zone_for_a_rule / 32);
+static_assert(rate_limit::RuleCounterTable::memory_for(1) <= zone_for_a_rule / 39);
 constexpr size_t rules_of_any_zone = 16;
 
 // This room is there with top_keys=off, too, because a reload may turn them on.
@@ -52,7 +52,7 @@ ngx_int_t ZoneMemory::attach(ngx_shm_zone_t *shared, const ZoneMemory *old) {
         return NGX_ERROR;
     }
     const size_t rule_counters_size =
-        rate_limit::RuleCounterTable::memory_for(most_rules(shared->shm.size));
+        lines_for(rate_limit::RuleCounterTable::memory_for(most_rules(shared->shm.size)));
     const size_t tables_size = size - sizeof(Layout) - rule_counters_size - top_keys_size;
     const size_t eighth = whole_lines(tables_size / 8);
     const size_t live_limits_size = std::max(eighth, rate_limit::LiveLimits::least_memory);
