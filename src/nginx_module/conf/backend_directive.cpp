@@ -33,13 +33,11 @@ const char *set_count(std::string_view value, uint64_t &target) {
 /// Sets `target` to a time from 1 ms to 1 hour. Returns false, and leaves it alone, if the value is
 /// none.
 bool set_time(std::string_view value, std::chrono::milliseconds &target) {
-    ngx_str_t text = to_ngx(value);
-    const ngx_int_t time = ngx_parse_time(&text, 0);
-    constexpr ngx_int_t longest = 3'600'000;
-    if (time < 1 || time > longest) { // NGX_ERROR is negative
+    const std::chrono::milliseconds time = parse_time(value);
+    if (time.count() < 1 || time > std::chrono::hours{1}) {
         return false;
     }
-    target = std::chrono::milliseconds(time);
+    target = time;
     return true;
 }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bitset>
+#include <chrono>
 #include <span>
 #include <string>
 #include <string_view>
@@ -69,6 +70,12 @@ inline bool compile_value(ngx_conf_t *cf, ngx_str_t text, ngx_http_complex_value
     compile.value = &text;
     compile.complex_value = &value;
     return ngx_http_compile_complex_value(&compile) == NGX_OK;
+}
+
+/// Reads a time as nginx writes it. It is negative if the text is none.
+inline std::chrono::milliseconds parse_time(std::string_view text) {
+    ngx_str_t time = to_ngx(text);
+    return std::chrono::milliseconds(ngx_parse_time(&time, 0));
 }
 
 /// The parameters of a table that were given, by their index.

@@ -22,6 +22,13 @@ using std::chrono::milliseconds;
 constexpr const char *directive = "redis_rate_limit";
 constexpr const char *expected_number = "a whole number from 0 to 1000000000";
 
+/// Compiles a text, which may have variables. Returns null, or what was expected instead.
+const char *set_text(ngx_conf_t *cf, std::string_view value, ngx_http_complex_value_t *&text) {
+    text = static_cast<ngx_http_complex_value_t *>(
+        ngx_pcalloc(cf->pool, sizeof(ngx_http_complex_value_t)));
+    return text != nullptr && compile_value(cf, to_ngx(value), *text) ? nullptr : already_logged;
+}
+
 /// Stores a whole number in `number`, or a text with variables in `variable`. Returns null, or what
 /// was expected instead.
 const char *set_number_or_variable(ngx_conf_t *cf, std::string_view value,
@@ -31,10 +38,7 @@ const char *set_number_or_variable(ngx_conf_t *cf, std::string_view value,
         number = rate_limit::parse_whole_number(value, rate_limit::largest_number);
         return number ? nullptr : expected_number;
     }
-    variable = static_cast<ngx_http_complex_value_t *>(
-        ngx_pcalloc(cf->pool, sizeof(ngx_http_complex_value_t)));
-    return variable != nullptr && compile_value(cf, to_ngx(value), *variable) ? nullptr
-                                                                              : already_logged;
+    return set_text(cf, value, variable);
 }
 
 const char *set_number_or_variable(ngx_conf_t *cf, std::string_view value, uint64_t &number,
@@ -99,17 +103,12 @@ const Parameter<RuleConf> rule_parameters[] = {
          if (!is_number && value.find('$') == std::string_view::npos) {
              return expected_number;
          }
-         conf.final_cost = static_cast<ngx_http_complex_value_t *>(
-             ngx_pcalloc(cf->pool, sizeof(ngx_http_complex_value_t)));
-         return conf.final_cost != nullptr && compile_value(cf, to_ngx(value), *conf.final_cost)
-                    ? nullptr
-                    : already_logged;
+         return set_text(cf, value, conf.final_cost);
      }},
     {"window",
      [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
-         ngx_str_t text = to_ngx(value);
          auto &window = conf.rule.quota.window;
-         window = milliseconds(ngx_parse_time(&text, 0));
+         window = parse_time(value);
          const bool in_range =
              window >= rate_limit::shortest_window && window <= rate_limit::longest_window;
          return in_range ? nullptr : "a time from 1ms to 366d, such as 60s";
@@ -134,18 +133,15 @@ const Parameter<RuleConf> rule_parameters[] = {
              lease.kind = value == "off" ? LeaseSetting::Kind::off : LeaseSetting::Kind::automatic;
              return nullptr;
          }
-         ngx_str_t text = to_ngx(value);
-         lease = {.kind = LeaseSetting::Kind::given,
-                  .given = milliseconds(ngx_parse_time(&text, 0))};
+         lease = {.kind = LeaseSetting::Kind::given, .given = parse_time(value)};
          const bool in_range =
              lease.given >= rate_limit::shortest_lease && lease.given <= rate_limit::longest_lease;
          return in_range ? nullptr : "off, auto or a time from 1ms to 10s";
      }},
     {"block",
      [](ngx_conf_t *, RuleConf &conf, std::string_view value) -> const char * {
-         ngx_str_t text = to_ngx(value);
          auto &block = conf.rule.block;
-         block = milliseconds(ngx_parse_time(&text, 0));
+         block = parse_time(value);
          const bool in_range =
              block >= rate_limit::shortest_block && block <= rate_limit::longest_block;
          return in_range ? nullptr : "a time from 1s to 366d, such as 15m";

@@ -69,10 +69,9 @@ const Parameter<ZoneConf> zone_parameters[] = {
          if (value == "on") {
              return nullptr;
          }
-         ngx_str_t text = to_ngx(value);
-         const ngx_int_t time = value == "off" ? 0 : ngx_parse_time(&text, 0);
-         zone.deny_cache = std::chrono::milliseconds(time);
-         const bool in_range = time > 0 && zone.deny_cache <= rate_limit::longest_window;
+         zone.deny_cache = value == "off" ? std::chrono::milliseconds{0} : parse_time(value);
+         const bool in_range =
+             zone.deny_cache.count() > 0 && zone.deny_cache <= rate_limit::longest_window;
          return in_range || value == "off" ? nullptr : "on, off or a time from 1ms to 366d";
      }},
     {"top_keys",

@@ -75,6 +75,20 @@ struct AppliedRule {
     std::string_view encoded_key() const {
         return rule->key_format->encoded_key_of(charge->redis_key);
     }
+    /// Returns a charge of so many units of the rule's counter, to give them back or to charge them
+    /// later. It refers to the Redis key of the rule's charge.
+    redis_client::Charge charge_of(uint64_t units, int64_t receipt) const {
+        redis_client::Charge some;
+        some.quota = charge->quota;
+        some.quota.cost = units;
+        some.quota.charged = 0;
+        some.quota.reserves_nothing = false;
+        some.redis_key = charge->redis_key;
+        some.hash_slot = charge->hash_slot;
+        some.receipt = receipt;
+        some.is_charged = true;
+        return some;
+    }
     /// Whether Redis has to decide.
     bool is_open() const {
         return result != Result::invalid && !ban && !rate_limit::verdict_without_counter(quota);

@@ -25,13 +25,7 @@ bool was_reset_since(const AppliedRule &applied, microseconds asked) {
 
 /// Returns false if Redis cannot be told.
 bool tell_redis(const AppliedRule &applied, const UnusedUnits &rest) {
-    redis_client::Charge charge;
-    charge.quota = applied.charge->quota;
-    charge.quota.cost = rest.units;
-    charge.redis_key = applied.charge->redis_key;
-    charge.hash_slot = applied.charge->hash_slot;
-    charge.receipt = rest.receipt;
-    charge.is_charged = true;
+    redis_client::Charge charge = applied.charge_of(rest.units, rest.receipt);
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
                    "redis_rate_limit gives back %uL leased units", rest.units);
     return backend_of(*applied.rule->zone->backend).refund({&charge, 1});

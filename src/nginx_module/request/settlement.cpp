@@ -41,14 +41,7 @@ bool was_reset(const AppliedRule &applied) {
 }
 
 void tell_redis(const AppliedRule &applied, SettlementKind kind, uint64_t units) {
-    redis_client::Charge charge;
-    charge.quota = applied.charge->quota;
-    charge.quota.cost = units;
-    charge.quota.charged = 0;
-    charge.quota.reserves_nothing = false;
-    charge.redis_key = applied.charge->redis_key;
-    charge.hash_slot = applied.charge->hash_slot;
-    charge.receipt = applied.charge->receipt;
+    const redis_client::Charge charge = applied.charge_of(units, applied.charge->receipt);
     backend_of(*applied.rule->zone->backend)
         .settle({.kind = kind,
                  .charge = charge,
@@ -56,17 +49,19 @@ void tell_redis(const AppliedRule &applied, SettlementKind kind, uint64_t units)
                  .counters = *applied.rule->first_of_name->counters});
 }
 
-void settle_here(const AppliedRule &applied, const rate_limit::LocalSettlement &settlement) {
-    settle_on_this_host(applied, settlement);
-    applied.rule->first_of_name->counters->count(
-        settlement.to_charge > 0 ? SettlementResult::charged : SettlementResult::returned);
+/// Settles what this host has charged: one of the numbers is 0.
+void settle_here(const AppliedRule &applied, uint64_t to_return, uint64_t to_charge) {
+    settle_on_this_host(applied, {.verdict = applied.charge->verdict,
+                                  .decided = applied.decided,
+                                  .to_return = to_return,
+                                  .to_charge = to_charge});
+    applied.rule->first_of_name->counters->count(to_charge > 0 ? SettlementResult::charged
+                                                               : SettlementResult::returned);
 }
 
 void charge_more(const AppliedRule &applied, uint64_t units) {
     if (applied.source == AppliedRule::Source::local) {
-        settle_here(
-            applied,
-            {.verdict = applied.charge->verdict, .decided = applied.decided, .to_charge = units});
+        settle_here(applied, 0, units);
     } else {
         tell_redis(applied, SettlementKind::debt, units);
     }
@@ -87,9 +82,7 @@ void return_some(const AppliedRule &applied, uint64_t units) {
     } else if (was_reset(applied)) {
         return;
     } else if (applied.source == AppliedRule::Source::local) {
-        settle_here(
-            applied,
-            {.verdict = applied.charge->verdict, .decided = applied.decided, .to_return = units});
+        settle_here(applied, units, 0);
     } else if (const uint64_t own = own_part(*applied.charge, units)) {
         tell_redis(applied, SettlementKind::refund, own);
     }
