@@ -1,9 +1,8 @@
 // Units leased in advance: whatever hosts do with them until the lease ends, no client gets more
 // than the rule allows.
 
+#include "charging_test.hpp"
 #include "granted.hpp"
-#include "redis.hpp"
-#include "traffic.hpp"
 #include "unit/algorithms.hpp"
 
 #include <gtest/gtest.h>
@@ -28,30 +27,12 @@ struct Lease {
     int64_t window_end; // of a fixed window
 };
 
-class LeasesTest : public testing::TestWithParam<Algorithm> {
+class LeasesTest : public ChargingTest {
   protected:
-    Quota quota_of(uint64_t limit, milliseconds window, uint64_t burst) const {
-        Quota quota;
-        quota.algorithm = GetParam();
-        quota.limit = limit;
-        quota.window = window;
-        if (rate_limit::is_bucket(quota.algorithm)) {
-            quota.burst = burst;
-        }
-        return quota;
-    }
-
     Quota random_quota() {
         const auto limit = static_cast<uint64_t>(traffic_.one_of({16, 40, 64, 200}));
         const milliseconds window(traffic_.one_of({1'000, 1'600, 7'000, 60'000}));
         return quota_of(limit, window, static_cast<uint64_t>(traffic_.one_of({16, 24, 100})));
-    }
-
-    Charge ask(Quota quota, uint64_t cost, std::string_view key) {
-        quota.cost = cost;
-        Charge charge = charge_of(quota, aligned_, key);
-        EXPECT_EQ(redis_.check({&charge, 1}), "");
-        return charge;
     }
 
     Charge lease(Quota quota, uint64_t cost, std::string_view key, microseconds longest,
@@ -67,11 +48,6 @@ class LeasesTest : public testing::TestWithParam<Algorithm> {
         charge.receipt = charge.leased.receipt;
         EXPECT_EQ(redis_.refund(charge), "");
     }
-
-    Redis redis_;
-    Clock clock_;
-    Traffic traffic_;
-    bool aligned_ = false;
 };
 
 /// Only a bucket's state tells when the last lease ends.

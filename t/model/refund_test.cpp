@@ -1,8 +1,7 @@
 // Units given back: as if they had never been taken, and never more than that.
 
+#include "charging_test.hpp"
 #include "models.hpp"
-#include "redis.hpp"
-#include "traffic.hpp"
 #include "unit/algorithms.hpp"
 
 #include <gtest/gtest.h>
@@ -22,19 +21,8 @@ using redis_client::Charge;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-class RefundTest : public testing::TestWithParam<Algorithm> {
+class RefundTest : public ChargingTest {
   protected:
-    Charge ask(const Quota &quota, std::string_view key) {
-        Charge charge = charge_of(quota, aligned_, key);
-        EXPECT_EQ(redis_.check({&charge, 1}), "");
-        return charge;
-    }
-
-    Charge ask(Quota quota, uint64_t cost, std::string_view key) {
-        quota.cost = cost;
-        return ask(quota, key);
-    }
-
     void refund(const Charge &charge) {
         const bool was_there = redis_.has(charge.redis_key);
         EXPECT_EQ(redis_.refund(charge), "");
@@ -48,23 +36,11 @@ class RefundTest : public testing::TestWithParam<Algorithm> {
     }
 
     /// With a window of 10 s and a burst of 20.
-    static Quota bucket_of(uint64_t limit) {
-        Quota quota;
-        quota.algorithm = GetParam();
-        quota.limit = limit;
-        quota.window = milliseconds(10'000);
-        quota.burst = 20;
-        return quota;
-    }
+    static Quota bucket_of(uint64_t limit) { return quota_of(limit, milliseconds(10'000), 20); }
 
     static bool is_near(microseconds one, microseconds other) {
         return one <= other + microseconds{1} && other <= one + microseconds{1};
     }
-
-    Redis redis_;
-    Clock clock_;
-    Traffic traffic_;
-    bool aligned_ = false;
 };
 
 TEST_P(RefundTest, IsAsIfNothingHadBeenTaken) {

@@ -1,8 +1,7 @@
 // What requests turn out to cost when they end: the counters are those of models that know the
 // final costs, whenever they are told.
 
-#include "redis.hpp"
-#include "traffic.hpp"
+#include "charging_test.hpp"
 #include "unit/algorithms.hpp"
 
 #include <gtest/gtest.h>
@@ -171,31 +170,8 @@ std::unique_ptr<Counter> counter_of(const Quota &quota, bool aligned) {
     }
 }
 
-class SettlementsTest : public testing::TestWithParam<Algorithm> {
+class SettlementsTest : public ChargingTest {
   protected:
-    SettlementsTest() { clock_.set(1'700'000'000'000'000); }
-
-    Quota quota_of(uint64_t limit, milliseconds window, uint64_t burst) const {
-        Quota quota;
-        quota.algorithm = GetParam();
-        quota.limit = limit;
-        quota.window = window;
-        if (rate_limit::is_bucket(quota.algorithm)) {
-            quota.burst = burst;
-        }
-        return quota;
-    }
-
-    Charge ask(const Quota &quota, std::string_view key) {
-        Charge charge = charge_of(quota, aligned_, key);
-        EXPECT_EQ(redis_.check({&charge, 1}), "");
-        return charge;
-    }
-    Charge ask(Quota quota, uint64_t cost, std::string_view key) {
-        quota.cost = cost;
-        return ask(quota, key);
-    }
-
     void settle(SettlementKind kind, const Charge &charge, uint64_t units) {
         const Redis::Settlement settlement{&charge, units};
         EXPECT_EQ(redis_.settle(kind, {&settlement, 1}, aligned_), "1");
@@ -208,11 +184,6 @@ class SettlementsTest : public testing::TestWithParam<Algorithm> {
             settle(SettlementKind::refund, charge, reserved - final_cost);
         }
     }
-
-    Redis redis_;
-    Clock clock_;
-    Traffic traffic_;
-    bool aligned_ = false;
 };
 
 /// Requests in flight, each with what it has reserved.
