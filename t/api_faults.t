@@ -16,6 +16,7 @@ use Time::HiRes qw(time);
 
 my $redis = RateLimit::Redis->start_new;
 my $relay = RateLimit::Relay->start_new($redis->conf->{port});
+$relay->include_control; # the API's commands take the connection by which a host follows live limits
 my $rules = <<'END';
 redis_rate_limit_zone $arg_key zone=z:1m on_error=open;
 server {
@@ -123,7 +124,7 @@ subtest 'a worker is killed' => sub {
     my $client = RateLimit::Client->new($nginx);
     my $body   = '{"limit": 77}';
     $client->send("PUT /api/override$key HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: " . length($body) . "\r\n\r\n$body");
-    ok(wait_until(sub { (override_of($witness, 'k') // {})->{limit} // 0 == 77 }), 'in the middle of a write');
+    ok(wait_until(sub { ((override_of($witness, 'k') // {})->{limit} // 0) == 77 }), 'in the middle of a write');
     my @killed = $nginx->workers;
     kill KILL => @killed;
     is($client->response->{status}, 0, 'there is no answer');

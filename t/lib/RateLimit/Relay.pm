@@ -1,8 +1,8 @@
 package RateLimit::Relay;
 
 # A TCP proxy between nginx and a Redis, that does to the replies what a network or a bad peer would
-# do. The connection by which a host follows live limits is passed on as it is, and counts for nothing:
-# it asks when it likes.
+# do. The connection by which a host follows live limits is passed on as it is, and counts for nothing,
+# because it asks when it likes; a test that is about it calls include_control().
 
 use v5.36;
 use parent 'RateLimit::Server';
@@ -17,7 +17,7 @@ sub start_new ($class, $to, @host) {
         my $relay = {
             to => $to, listener => $listener, select => IO::Select->new($listener, $control), control => $control,
             pairs => {}, accepted => 0, reads => 0, requested => 0, replied => 0, hold => 0, split => 0, next => [],
-            others => ['pass'], leave_after => 0, delay => 0, delayed => [],
+            others => ['pass'], leave_after => 0, delay => 0, delayed => [], includes_control => 0,
         };
         1 while turn($relay);
     }, @host);
@@ -28,6 +28,9 @@ sub start_new ($class, $to, @host) {
 sub command ($self, $name, $argument = '') {
     return $self->SUPER::command("$name " . unpack 'H*', $argument);
 }
+
+# From now on, new connections for live limits and the API are treated like all others.
+sub include_control ($self) { $self->command('include_control') }
 
 # Replies wait here, until release().
 sub hold ($self)    { $self->command('hold') }
@@ -107,7 +110,7 @@ sub pass ($relay, $pair, $from) {
     my $size = sysread $from, my $bytes, 65536;
     return close_pair($relay, $pair) if !$size;
     if (!defined $pair->{is_control}) {
-        $pair->{is_control} = $from == $pair->{client} && is_control($bytes);
+        $pair->{is_control} = !$relay->{includes_control} && $from == $pair->{client} && is_control($bytes);
         ++$relay->{accepted} if !$pair->{is_control};
     }
     return close_pair($relay, $pair) if !$pair->{server}; # nobody is there
@@ -173,7 +176,9 @@ sub write_all ($socket, $bytes) {
 
 sub obey ($relay, $name, $argument) {
     my %pairs = map { $_->{client} => $_ } grep { !$_->{is_control} } values $relay->{pairs}->%*;
-    if ($name eq 'hold') {
+    if ($name eq 'include_control') {
+        $relay->{includes_control} = 1;
+    } elsif ($name eq 'hold') {
         $relay->{hold} = 1;
     } elsif ($name eq 'release') {
         $relay->{hold} = 0;
