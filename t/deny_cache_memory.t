@@ -57,9 +57,9 @@ sub start_with_denied ($zone, $count) {
     return ($nginx, map { "/?key=$_" } 1 .. $count);
 }
 
-subtest '200,000 clients in a zone of 40m' => sub {
+subtest '200,000 clients in a zone of 48m' => sub {
     my $count = 200_000;
-    my ($nginx, @paths) = start_with_denied('zone=z:40m', $count);
+    my ($nginx, @paths) = start_with_denied('zone=z:48m', $count);
     is_deeply(flood($nginx, @paths), { 429 => $count }, 'each is denied');
     calls($redis);
     my $began = time;
