@@ -12,12 +12,17 @@
 local call, pack, unpack_state = redis.call, struct.pack, struct.unpack
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local function settle(PARAMETERS)
+local keys, arguments, begun = KEYS, ARGV, 0
+local function settle_the_rest() -- a pcall for each would cost a tenth more
+    for i = begun + 1, #keys do
+        begun = i
+        local at, key_1 = (i - 1) * ARGUMENT_COUNT, keys[i]
+        local PARAMETERS = ARGUMENTS
 -- rules
+    end
 end
-local results = {}
-for i, key in ipairs(KEYS) do
-    results[i] = pcall(settle, key, unpack(ARGV, (i - 1) * ARGUMENT_COUNT + 1, i * ARGUMENT_COUNT))
-        and '1' or '0'
+local results = string.rep('1', #keys)
+while not pcall(settle_the_rest) do
+    results = string.sub(results, 1, begun - 1) .. '0' .. string.sub(results, begun + 1)
 end
-return table.concat(results)
+return results

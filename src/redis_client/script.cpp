@@ -295,9 +295,9 @@ Script settlement_script(Algorithm algorithm, SettlementKind kind) {
     std::string text =
         without_comments(lua_settlements().head) + body + without_comments(lua_settlements().tail);
     const size_t arguments = renumbering.arguments();
-    replace(text, "PARAMETERS", "key_1, " + list("argument_", 1, arguments));
     replace(text, "ARGUMENT_COUNT", std::to_string(arguments));
-    replace(text, "ARGUMENT_COUNT", std::to_string(arguments));
+    replace(text, "PARAMETERS", list("argument_", 1, arguments));
+    replace(text, "ARGUMENTS", list("arguments[at + ", 1, arguments, "]"));
     return Script(text);
 }
 
