@@ -203,6 +203,17 @@ subtest 'counters of other hosts' => sub {
     $other->stop;
 };
 
+subtest 'counters of no host' => sub {
+    my ($now) = $redis->client->time;
+    my @foreign = map { "z $_ 1" } 'gcra:' . '0' x 2000 . '60000', 'gcra:60000:' . 'n' x 2000, 'x' x 2000 . ':60000';
+    $redis->client->hset('rl:{live}:rules', $_ => $now * 1e6) for @foreign, 'z gcra:60000 65', 'z gcra:60000 0', 'z gcra', "z \0:60000 1";
+    statuses($here, 'log', 'foreign', 2);
+    my @workers = $here->workers;
+    is_deeply(api($here, 'DELETE key' . of('z', 'foreign'))->{json}, { deleted => 1 }, 'are left alone');
+    is_deeply([ $here->workers ], \@workers, 'and do no harm');
+    $redis->client->del('rl:{live}:rules');
+};
+
 subtest 'PUT and DELETE rule' => sub {
     my $told = api($here, 'PUT rule' . query(zone => 'z', rule => 'z/60s'), body => { limit => 1, note => 'brake' })->{json};
     is_deeply([ $told->@{qw(key key_encoded key_sha256 rule limit)} ], [ undef, undef, undef, 'z/60s', 1 ], 'an override of all clients');

@@ -111,7 +111,7 @@ bool is_counter_name(std::string_view text) {
     text.remove_prefix(window.size());
     const auto longest = static_cast<uint64_t>(longest_window.count());
     return is_name(algorithm) && algorithm.size() <= longest_algorithm &&
-           parse_whole_number(window, longest) &&
+           parse_whole_number(window, longest) && !window.starts_with('0') &&
            (text.empty() || (text.front() == ':' && is_name(text.substr(1))));
 }
 

@@ -34,7 +34,7 @@ inline constexpr std::string_view block_suffix = "#block";
 
 /// Returns what stands behind the braces: `<algorithm>:<window in ms>[:<name>]`.
 std::string counter_name(const Rule &rule);
-/// Whether a text may be such a name.
+/// Whether a text may be such a name, for which a RedisKeyBuffer has room.
 bool is_counter_name(std::string_view text);
 
 /// Has room for the longest Redis key: a prefix, a zone, an encoded key of 128 bytes, an algorithm,

@@ -199,6 +199,17 @@ TEST(Key, FitsItsBufferAtItsLongest) {
     EXPECT_LE(of_shard.size(), std::tuple_size_v<RedisKeyBuffer>);
 }
 
+TEST(CounterName, IsOneThatTheBufferHasRoomFor) {
+    EXPECT_TRUE(rate_limit::is_counter_name("sliding_window:31622400000"));
+    EXPECT_TRUE(rate_limit::is_counter_name("gcra:1:" + std::string(longest_name, 'n')));
+    EXPECT_FALSE(rate_limit::is_counter_name("gcra:31622400001"));
+    EXPECT_FALSE(rate_limit::is_counter_name("gcra:060000"));
+    EXPECT_FALSE(rate_limit::is_counter_name("gcra:" + std::string(1000, '0') + "60000"));
+    EXPECT_FALSE(rate_limit::is_counter_name(std::string(25, 'a') + ":60000"));
+    EXPECT_FALSE(rate_limit::is_counter_name("gcra:1:" + std::string(longest_name + 1, 'n')));
+    EXPECT_FALSE(rate_limit::is_counter_name("gcra:"));
+}
+
 TEST(Key, HasItsShardInTheHashTag) {
     Rule rule = per_ip();
     rule.shards = 8;
