@@ -185,6 +185,27 @@ subtest 'clients that leave' => sub {
     $nginx->stop;
 };
 
+subtest 'a client that leaves before a post_action' => sub {
+    my $upstream = RateLimit::Upstream->start_new;
+    my $nginx    = start_nginx(<<"END");
+location / { redis_rate_limit $fixed limit=100 cost=10 final_cost=4; post_action /action; empty_gif; }
+location /action { internal; proxy_pass ${\$upstream->url}; }
+END
+    my $pending = sub { metrics_of($nginx)->{backends}{default}{pending} };
+    $upstream->hold;
+    $redis->freeze;
+    my $connection = RateLimit::Client->new($nginx);
+    $connection->send("GET /?key=action HTTP/1.1\r\nHost: a\r\n\r\n");
+    ok(wait_until(sub { $pending->() == 1 }), 'a check that waits');
+    $connection->reset;
+    ok($upstream->wait_for(1), 'while the request goes on');
+    $redis->thaw;
+    ok(wait_until(sub { charged('action') == 10 && $pending->() == 0 }), 'is answered');
+    $upstream->answer;
+    is_charged('action', 4, 'and settled when the request ends');
+    $nginx->stop;
+};
+
 subtest 'without Redis' => sub {
     my $upstream = RateLimit::Upstream->start_new;
     my $nginx = start_nginx("location / { redis_rate_limit $fixed limit=1000 cost=10 final_cost=\$arg_final; proxy_pass ${\$upstream->url}; }",

@@ -48,7 +48,6 @@ AbandonedCheck *AbandonedCheck::make(std::span<const AppliedRule> rules,
         charges[i] = *rules[i].charge;
         applied[i] = rules[i];
         applied[i].charge = &charges[i];
-        applied[i].asked = asked;
         has_memory = copy_text(pool, charges[i].redis_key) && copy_text(pool, applied[i].key) &&
                      copy_arguments(pool, *applied[i].rule, charges[i]);
     }

@@ -20,6 +20,9 @@ BackendCheck::BackendCheck(RequestState &state, Backend &backend,
     : state_(state), backend_(backend), charges_(charges), rules_(rules) {}
 
 bool BackendCheck::ask() {
+    for (AppliedRule &rule : rules_) {
+        rule.asked = state_.check_times().asked;
+    }
     const auto asked = backend_.ask(charges_, *this);
     if (const auto *failure = std::get_if<redis_client::Failure>(&asked)) {
         failure_ = *failure;
@@ -113,9 +116,6 @@ void BackendCheck::on_answer(std::optional<redis_client::Failure> failure) {
 
 void BackendCheck::take_answer() {
     keep_leases(rules_, failure_ ? Answered::no : Answered::yes);
-    for (AppliedRule &rule : rules_) {
-        rule.asked = state_.check_times().asked;
-    }
     if (failure_) {
         return;
     }
