@@ -253,6 +253,33 @@ subtest 'HTTP/2' => sub {
     $http2->stop;
 };
 
+subtest 'blocks inside of the location' => sub {
+    my $inside = RateLimit::Nginx->start_new(<<"END");
+$rules
+server {
+    listen %PORT%;
+    $server
+    location /api/ {
+        redis_rate_limit_api write;
+        if (\$http_x_if) { set \$taken 1; }
+        limit_except GET { allow 127.0.0.1; deny all; }
+    }
+    location /closed/ {
+        redis_rate_limit_api write;
+        limit_except GET { deny all; }
+    }
+}
+END
+    my $write = sub (%headers) { api($inside, "PUT override$key", body => { limit => 5 }, headers => \%headers)->{status} };
+    is($write->(), 200, 'limit_except lets those write whom it allows');
+    is(api($inside, "DELETE override$key")->{status}, 200, 'and delete');
+    is($inside->get("/closed/override$key", method => 'DELETE')->{status}, 403, 'and nobody else');
+    is($inside->get('/closed/zones')->{status}, 200, 'who may read');
+    is($write->('X-If' => 1), 200, 'an if that applies changes nothing');
+    is(api($inside, 'GET zones', headers => { 'X-If' => 1 })->{json}{write}, JSON::PP::true, 'so it is told');
+    $inside->stop;
+};
+
 subtest 'configurations' => sub {
     my %wrong = (
         'location /api { redis_rate_limit_api; }'                => 'invalid location "/api", expected a prefix that ends in /',

@@ -170,7 +170,10 @@ struct LocationConf {
     ngx_uint_t status;
     ngx_uint_t log_level;
     ngx_uint_t headers; // bits of HeaderFamily
-    ApiAccess api;      // is not inherited, as content handlers are not
+    /// What of this module the location serves; null: nothing. It and `api` are inherited by the
+    /// location's `if` and `limit_except` blocks alone, as what proxy_pass says is.
+    ngx_http_handler_pt page;
+    ApiAccess api;
     /// The path of the API that the location's dashboard asks. Empty: it asks none.
     std::optional<std::string_view> dashboard_api;
 

@@ -31,6 +31,20 @@ std::optional<ngx_uint_t> choose(const NamedChoice (&choices)[n], std::string_vi
     return std::nullopt;
 }
 
+/// nginx itself keeps the handler for an `if` block, but not for `limit_except`.
+void inherit_page(ngx_conf_t *cf, const LocationConf &from, LocationConf &to) {
+    auto &core = *static_cast<ngx_http_core_loc_conf_t *>(
+        ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+    if (!core.noname) {
+        return;
+    }
+    to.page = from.page;
+    to.api = from.api;
+    if (core.lmt_excpt && core.handler == nullptr) {
+        core.handler = to.page;
+    }
+}
+
 } // namespace
 
 void *create_location_conf(ngx_conf_t *cf) noexcept {
@@ -44,6 +58,7 @@ void *create_location_conf(ngx_conf_t *cf) noexcept {
                                      .status = NGX_CONF_UNSET_UINT,
                                      .log_level = NGX_CONF_UNSET_UINT,
                                      .headers = NGX_CONF_UNSET_UINT,
+                                     .page = nullptr,
                                      .api = ApiAccess::none,
                                      .dashboard_api = std::nullopt};
 }
@@ -62,6 +77,7 @@ char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept {
     if (!to.dashboard_api) { // an `if` block has its location's handler
         to.dashboard_api = from.dashboard_api;
     }
+    inherit_page(cf, from, to);
     if (to.rules != nullptr) {
         main_conf(cf).locations.push_back(&to);
     }

@@ -19,7 +19,8 @@ ngx_http_core_loc_conf_t &core_location_conf(ngx_conf_t *cf) {
 }
 
 /// Sets the location's content handler. Refuses a second one of this module in the same location.
-char *set_content_handler(ngx_conf_t *cf, const char *directive, ngx_http_handler_pt handler) {
+char *set_content_handler(ngx_conf_t *cf, const char *directive, LocationConf &conf,
+                          ngx_http_handler_pt handler) {
     ngx_http_handler_pt &place = core_location_conf(cf).handler;
     constexpr ngx_http_handler_pt ours[] = {prometheus_handler, json_handler, dashboard_handler,
                                             api_handler};
@@ -31,13 +32,14 @@ char *set_content_handler(ngx_conf_t *cf, const char *directive, ngx_http_handle
                            directive);
         return static_cast<char *>(NGX_CONF_ERROR);
     }
-    place = handler;
+    place = conf.page = handler;
     return NGX_CONF_OK;
 }
 
 /// Does the same for a handler of all that is below the location. Refuses a location that is no
 /// prefix which ends in a slash.
-char *set_prefix_handler(ngx_conf_t *cf, const char *directive, ngx_http_handler_pt handler) {
+char *set_prefix_handler(ngx_conf_t *cf, const char *directive, LocationConf &conf,
+                         ngx_http_handler_pt handler) {
     ngx_http_core_loc_conf_t &core = core_location_conf(cf);
     bool is_prefix = !core.exact_match && !core.named && !core.noname;
 #if (NGX_PCRE)
@@ -47,7 +49,7 @@ char *set_prefix_handler(ngx_conf_t *cf, const char *directive, ngx_http_handler
         return refuse(cf, directive, "location", view(core.name), "a prefix that ends in /");
     }
     core.auto_redirect = 1; // nginx redirects the prefix without its slash
-    return set_content_handler(cf, directive, handler);
+    return set_content_handler(cf, directive, conf, handler);
 }
 
 /// Whether a text is a path of this server that ends in a slash. It has no character that means
@@ -73,14 +75,15 @@ constexpr Parameter<LocationConf> dashboard_parameters[] = {
 
 } // namespace
 
-char *set_metrics(ngx_conf_t *cf, ngx_command_t * /*command*/, void * /*conf*/) noexcept {
+char *set_metrics(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
     constexpr const char *directive = "redis_rate_limit_metrics";
     const auto words = words_of(cf);
     const std::string_view format = words.size() > 1 ? view(words[1]) : "prometheus";
     if (format != "prometheus" && format != "json") {
         return refuse(cf, directive, "format", format, "prometheus or json");
     }
-    return set_content_handler(cf, directive, format == "json" ? json_handler : prometheus_handler);
+    return set_content_handler(cf, directive, *static_cast<LocationConf *>(conf),
+                               format == "json" ? json_handler : prometheus_handler);
 }
 
 char *set_api(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
@@ -89,9 +92,10 @@ char *set_api(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept 
     if (words.size() > 1 && view(words[1]) != "write") {
         return refuse(cf, directive, "parameter", view(words[1]), "write or nothing");
     }
-    static_cast<LocationConf *>(conf)->api = words.size() > 1 ? ApiAccess::write : ApiAccess::read;
+    auto &location_conf = *static_cast<LocationConf *>(conf);
+    location_conf.api = words.size() > 1 ? ApiAccess::write : ApiAccess::read;
     prepare_api();
-    return set_prefix_handler(cf, directive, api_handler);
+    return set_prefix_handler(cf, directive, location_conf, api_handler);
 }
 
 char *set_dashboard(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
@@ -104,7 +108,7 @@ char *set_dashboard(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noe
         return result;
     }
     prepare_dashboard();
-    return set_prefix_handler(cf, directive, dashboard_handler);
+    return set_prefix_handler(cf, directive, location_conf, dashboard_handler);
 }
 
 } // namespace nginx_module
