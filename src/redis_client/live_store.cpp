@@ -65,7 +65,8 @@ std::optional<LiveName> parse_name(std::string_view text) {
         name.rule = next_word(text);
     }
     const bool is_whole = text.empty() && !name.zone.empty() &&
-                          name.encoded_key.empty() != has_key && name.rule.empty() != has_rule;
+                          name.encoded_key.empty() != has_key &&
+                          rate_limit::is_name(name.rule) == has_rule;
     return is_whole && (has_key || has_rule) ? std::optional(name) : std::nullopt;
 }
 

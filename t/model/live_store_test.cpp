@@ -339,6 +339,10 @@ TEST_F(LiveStoreTest, ForeignRecordsAreLeftOut) {
     put_limit(of_key("c"), 1);
     redis_.command({"HDEL", "rl:{live}:data", "K z a"});
     redis_.command({"HSET", "rl:{live}:data", "K z b", "1 - ban"});
+    for (const char *name : {"R z \xff", "KR z k \xff", "R z a\"b"}) {
+        redis_.command({"HSET", "rl:{live}:data", name, "1 - numbers 5 - 1 - -"});
+        redis_.command({"ZADD", "rl:{live}:log", "1", name});
+    }
     EXPECT_EQ(changed(0), "c ");
     EXPECT_EQ(look_up(of_key("b")), std::nullopt);
     redis_.command({"SET", "rl:{live}:head", "zz"});
