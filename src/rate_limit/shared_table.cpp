@@ -42,9 +42,9 @@ microseconds time_of(uint64_t word) {
     return microseconds(static_cast<int64_t>(word));
 }
 
-/// The bucket is chosen by the other half of the hash.
+/// The bucket is chosen by the other half of the hash. A place that was never used has the tag 0.
 uint16_t tag_of(const Hash &hash) {
-    return static_cast<uint16_t>(hash.low);
+    return std::max<uint16_t>(static_cast<uint16_t>(hash.low), 1);
 }
 
 Words words_of(const Hash &hash, const Record &record) {

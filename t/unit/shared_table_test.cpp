@@ -84,6 +84,16 @@ TEST_F(SharedTableTest, KeepsRecordsOfHashesWithTheSameTagApart) {
     EXPECT_EQ(table_.find(other, start), record(start, an_hour, 2));
 }
 
+TEST_F(SharedTableTest, RemovesARecordWhateverItsHash) {
+    for (const uint64_t low : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 16, hash(1).low}) {
+        const Hash one{low, hash(1).high};
+        table_.store(one, record(start, an_hour));
+        EXPECT_TRUE(table_.find(one, start)) << low;
+        table_.erase_if(0, [](const Record &) { return true; });
+        EXPECT_FALSE(table_.find(one, start)) << low;
+    }
+}
+
 TEST_F(SharedTableTest, ReplacesTheRecordOfAHashWhoseTagWasNotWritten) {
     for (uint64_t number = 1; number <= SharedTable::entries_of_bucket; ++number) {
         table_.store(hash(number), record(start, an_hour, number));
