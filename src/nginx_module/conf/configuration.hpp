@@ -163,6 +163,14 @@ enum HeaderFamily : ngx_uint_t { no_headers = 0, x_headers = 1, ietf_headers = 2
 /// What a location's `redis_rate_limit_api` lets operators do.
 enum class ApiAccess : uint8_t { none, read, write };
 
+/// What of this module a location serves. It is inherited by the location's `if` and `limit_except`
+/// blocks alone, as what proxy_pass says is.
+struct PageConf {
+    ngx_http_handler_pt handler = nullptr; // null: nothing
+    ApiAccess api = ApiAccess::none;
+    std::string_view dashboard_api; // the path of the API that the dashboard asks; empty: none
+};
+
 struct LocationConf {
     RuleList *rules; // its own or inherited; null: no rule was given, empty: `off`
     ngx_flag_t dry_run;
@@ -170,12 +178,7 @@ struct LocationConf {
     ngx_uint_t status;
     ngx_uint_t log_level;
     ngx_uint_t headers; // bits of HeaderFamily
-    /// What of this module the location serves; null: nothing. It and `api` are inherited by the
-    /// location's `if` and `limit_except` blocks alone, as what proxy_pass says is.
-    ngx_http_handler_pt page;
-    ApiAccess api;
-    /// The path of the API that the location's dashboard asks. Empty: it asks none.
-    std::optional<std::string_view> dashboard_api;
+    PageConf page;
 
     bool is_dry_run(const RuleConf &rule) const { return dry_run == 1 || rule.dry_run; }
 };

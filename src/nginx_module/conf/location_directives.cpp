@@ -39,9 +39,8 @@ void inherit_page(ngx_conf_t *cf, const LocationConf &from, LocationConf &to) {
         return;
     }
     to.page = from.page;
-    to.api = from.api;
     if (core.lmt_excpt && core.handler == nullptr) {
-        core.handler = to.page;
+        core.handler = to.page.handler;
     }
 }
 
@@ -58,9 +57,7 @@ void *create_location_conf(ngx_conf_t *cf) noexcept {
                                      .status = NGX_CONF_UNSET_UINT,
                                      .log_level = NGX_CONF_UNSET_UINT,
                                      .headers = NGX_CONF_UNSET_UINT,
-                                     .page = nullptr,
-                                     .api = ApiAccess::none,
-                                     .dashboard_api = std::nullopt};
+                                     .page = {}};
 }
 
 char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept {
@@ -74,9 +71,6 @@ char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept {
     ngx_conf_merge_uint_value(to.status, from.status, NGX_HTTP_TOO_MANY_REQUESTS);
     ngx_conf_merge_uint_value(to.log_level, from.log_level, NGX_LOG_ERR);
     ngx_conf_merge_uint_value(to.headers, from.headers, x_headers | ietf_headers);
-    if (!to.dashboard_api) { // an `if` block has its location's handler
-        to.dashboard_api = from.dashboard_api;
-    }
     inherit_page(cf, from, to);
     if (to.rules != nullptr) {
         main_conf(cf).locations.push_back(&to);

@@ -44,7 +44,7 @@ constexpr Resource resources[] = {
 };
 
 bool may_write(ngx_http_request_t *r) {
-    return location_conf(r).api == ApiAccess::write;
+    return location_conf(r).page.api == ApiAccess::write;
 }
 
 /// Returns what the request asks for, or null.

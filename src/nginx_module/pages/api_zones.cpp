@@ -64,7 +64,7 @@ ngx_int_t list_zones(ApiRequest &request) {
     const MainConf &conf = main_conf_of(request.r);
     JsonWriter json(request.r->pool);
     json.begin_object();
-    json.member("write", location_conf(request.r).api == ApiAccess::write);
+    json.member("write", location_conf(request.r).page.api == ApiAccess::write);
     json.name("zones");
     json.begin_object();
     for (const auto &zone : conf.zones) {

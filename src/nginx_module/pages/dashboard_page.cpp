@@ -107,7 +107,7 @@ ngx_int_t send_page(ngx_http_request_t *r) {
         return accepted;
     }
     Pieces pieces = page().pieces;
-    pieces[api_piece] = location_conf(r).dashboard_api.value_or("");
+    pieces[api_piece] = location_conf(r).page.dashboard_api;
     auto *buffers = pool_array<ngx_buf_t>(r->pool, pieces.size());
     if (buffers == nullptr || !add_header(r, "Content-Security-Policy", page().policy) ||
         !add_header(r, "Referrer-Policy", "no-referrer")) {

@@ -7,7 +7,6 @@
 #include "metrics_page.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 namespace nginx_module {
 
@@ -18,13 +17,15 @@ ngx_http_core_loc_conf_t &core_location_conf(ngx_conf_t *cf) {
         ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
 }
 
+PageConf &page_of(void *location_conf) {
+    return static_cast<LocationConf *>(location_conf)->page;
+}
+
 /// Sets the location's content handler. Refuses a second one of this module in the same location.
-char *set_content_handler(ngx_conf_t *cf, const char *directive, LocationConf &conf,
+char *set_content_handler(ngx_conf_t *cf, const char *directive, PageConf &page,
                           ngx_http_handler_pt handler) {
     ngx_http_handler_pt &place = core_location_conf(cf).handler;
-    constexpr ngx_http_handler_pt ours[] = {prometheus_handler, json_handler, dashboard_handler,
-                                            api_handler};
-    if (std::ranges::find(ours, place) != std::end(ours)) {
+    if (place != nullptr && place == page.handler) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "%s: a location serves one thing, expected a single line of "
                            "redis_rate_limit_metrics, redis_rate_limit_dashboard or "
@@ -32,13 +33,13 @@ char *set_content_handler(ngx_conf_t *cf, const char *directive, LocationConf &c
                            directive);
         return static_cast<char *>(NGX_CONF_ERROR);
     }
-    place = conf.page = handler;
+    place = page.handler = handler;
     return NGX_CONF_OK;
 }
 
 /// Does the same for a handler of all that is below the location. Refuses a location that is no
 /// prefix which ends in a slash.
-char *set_prefix_handler(ngx_conf_t *cf, const char *directive, LocationConf &conf,
+char *set_prefix_handler(ngx_conf_t *cf, const char *directive, PageConf &page,
                          ngx_http_handler_pt handler) {
     ngx_http_core_loc_conf_t &core = core_location_conf(cf);
     bool is_prefix = !core.exact_match && !core.named && !core.noname;
@@ -49,7 +50,7 @@ char *set_prefix_handler(ngx_conf_t *cf, const char *directive, LocationConf &co
         return refuse(cf, directive, "location", view(core.name), "a prefix that ends in /");
     }
     core.auto_redirect = 1; // nginx redirects the prefix without its slash
-    return set_content_handler(cf, directive, conf, handler);
+    return set_content_handler(cf, directive, page, handler);
 }
 
 /// Whether a text is a path of this server that ends in a slash. It has no character that means
@@ -63,10 +64,10 @@ bool is_path_of_api(std::string_view text) {
            std::ranges::all_of(text, is_allowed);
 }
 
-constexpr Parameter<LocationConf> dashboard_parameters[] = {
+constexpr Parameter<PageConf> dashboard_parameters[] = {
     {"api",
-     [](ngx_conf_t * /*cf*/, LocationConf &conf, std::string_view value) -> const char * {
-         conf.dashboard_api = value;
+     [](ngx_conf_t * /*cf*/, PageConf &page, std::string_view value) -> const char * {
+         page.dashboard_api = value;
          return is_path_of_api(value) ? nullptr
                                       : "the path of a location with redis_rate_limit_api: / at "
                                         "both ends, and A-Za-z0-9._~%/- between them";
@@ -82,7 +83,7 @@ char *set_metrics(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexc
     if (format != "prometheus" && format != "json") {
         return refuse(cf, directive, "format", format, "prometheus or json");
     }
-    return set_content_handler(cf, directive, *static_cast<LocationConf *>(conf),
+    return set_content_handler(cf, directive, page_of(conf),
                                format == "json" ? json_handler : prometheus_handler);
 }
 
@@ -92,23 +93,22 @@ char *set_api(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept 
     if (words.size() > 1 && view(words[1]) != "write") {
         return refuse(cf, directive, "parameter", view(words[1]), "write or nothing");
     }
-    auto &location_conf = *static_cast<LocationConf *>(conf);
-    location_conf.api = words.size() > 1 ? ApiAccess::write : ApiAccess::read;
+    PageConf &page = page_of(conf);
+    page.api = words.size() > 1 ? ApiAccess::write : ApiAccess::read;
     prepare_api();
-    return set_prefix_handler(cf, directive, location_conf, api_handler);
+    return set_prefix_handler(cf, directive, page, api_handler);
 }
 
 char *set_dashboard(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
     constexpr const char *directive = "redis_rate_limit_dashboard";
-    auto &location_conf = *static_cast<LocationConf *>(conf);
-    location_conf.dashboard_api = "";
-    char *result = set_parameters<LocationConf>(cf, directive, dashboard_parameters,
-                                                words_of(cf).subspan(1), location_conf);
+    PageConf &page = page_of(conf);
+    char *result = set_parameters<PageConf>(cf, directive, dashboard_parameters,
+                                            words_of(cf).subspan(1), page);
     if (result != NGX_CONF_OK) {
         return result;
     }
     prepare_dashboard();
-    return set_prefix_handler(cf, directive, location_conf, dashboard_handler);
+    return set_prefix_handler(cf, directive, page, dashboard_handler);
 }
 
 } // namespace nginx_module
