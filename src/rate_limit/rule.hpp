@@ -107,6 +107,9 @@ struct LeaseSetting {
 inline constexpr std::chrono::milliseconds shortest_block{1000};
 inline constexpr std::chrono::milliseconds longest_block = std::chrono::hours{24 * 366};
 
+/// The most rules of one phase on one level of the configuration: one script checks them all.
+inline constexpr size_t most_rules = 12;
+
 struct Rule {
     std::string zone;
     Quota quota;

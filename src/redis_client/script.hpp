@@ -23,7 +23,7 @@ struct Script {
 };
 
 /// The most rules that one check may hold together: Lua has room for 200 local names.
-inline constexpr size_t most_rules = 12;
+using rate_limit::most_rules;
 /// The most rules of a check that leases units, for the same reason.
 inline constexpr size_t most_rules_with_leases = 8;
 /// The most rules of a check that has a script of its own although some block, for the same reason.

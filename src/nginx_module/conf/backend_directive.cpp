@@ -19,8 +19,9 @@ constexpr const char *directive = "redis_rate_limit_backend";
 
 /// The backend that the block's lines fill in, and which lines were given.
 struct Block {
+    ngx_conf_t *cf;
     BackendConf &backend;
-    GivenParameters given;
+    rate_limit::GivenParameters given;
 };
 
 /// Returns null, or what was expected instead.
@@ -33,7 +34,7 @@ const char *set_count(std::string_view value, uint64_t &target) {
 /// Sets `target` to a time from 1 ms to 1 hour. Returns false, and leaves it alone, if the value is
 /// none.
 bool set_time(std::string_view value, std::chrono::milliseconds &target) {
-    const std::chrono::milliseconds time = parse_time(value);
+    const std::chrono::milliseconds time = rate_limit::parse_time(value);
     if (time.count() < 1 || time > std::chrono::hours{1}) {
         return false;
     }
@@ -64,7 +65,8 @@ constexpr const char *expected_server = "host, host:port, [address]:port or unix
 
 /// Adds a server. Its name is looked up later: whether there is a resolver is known only after all
 /// directives have been read.
-const char *set_server(ngx_conf_t *cf, Block &block, std::string_view value) {
+const char *set_server(Block &block, std::string_view value) {
+    ngx_conf_t *cf = block.cf;
     ngx_url_t url{};
     url.url = to_ngx(value);
     const bool is_path = ngx_strncasecmp(url.url.data, to_ngx("unix:").data, 5) == 0;
@@ -97,7 +99,7 @@ const char *set_server(ngx_conf_t *cf, Block &block, std::string_view value) {
     return nullptr;
 }
 
-const char *set_mode(ngx_conf_t * /*cf*/, Block &block, std::string_view value) {
+const char *set_mode(Block &block, std::string_view value) {
     const auto *known = std::ranges::find(mode_names, value);
     if (known == std::end(mode_names)) {
         return "standalone, sentinel or cluster";
@@ -156,24 +158,25 @@ using redis_client::Breaker;
 
 const Parameter<Breaker::Settings> breaker_parameters[] = {
     {"failures",
-     [](ngx_conf_t *, Breaker::Settings &breaker, std::string_view value) -> const char * {
+     [](Breaker::Settings &breaker, std::string_view value) -> const char * {
          return set_count(value, breaker.failures);
      }},
     {"cooldown",
-     [](ngx_conf_t *, Breaker::Settings &breaker, std::string_view value) -> const char * {
+     [](Breaker::Settings &breaker, std::string_view value) -> const char * {
          return set_time(value, breaker.cooldown) ? nullptr : expected_time;
      }},
 };
 
-const char *set_breaker(ngx_conf_t *cf, Block &block, std::string_view value) {
+const char *set_breaker(Block &block, std::string_view value) {
     Breaker::Settings &breaker = block.backend.session.breaker;
-    const auto words = words_of(cf).subspan(1);
+    const auto values = values_of(block.cf);
     if (value == "off") {
         breaker.failures = 0;
-        return words.size() == 1 ? nullptr : "off alone, or failures= and cooldown=";
+        return values.size() == 1 ? nullptr : "off alone, or failures= and cooldown=";
     }
-    char *result = set_parameters<Breaker::Settings>(cf, "redis_rate_limit_backend: breaker",
-                                                     breaker_parameters, words, breaker);
+    const char *result = result_of(
+        block.cf, "redis_rate_limit_backend: breaker",
+        rate_limit::set_parameters<Breaker::Settings>(breaker_parameters, values, breaker));
     return result == NGX_CONF_OK ? nullptr : already_logged;
 }
 
@@ -187,7 +190,8 @@ const char *set_text(std::string_view value, std::string &target) {
     return value.empty() ? "one that is not empty" : nullptr;
 }
 
-const char *set_tls_versions(ngx_conf_t *cf, Block &block, std::string_view /*first*/) {
+const char *set_tls_versions(Block &block, std::string_view /*first*/) {
+    ngx_conf_t *cf = block.cf;
     constexpr std::pair<std::string_view, TlsVersion> versions[] = {
         {"TLSv1", tls_1_0}, {"TLSv1.1", tls_1_1}, {"TLSv1.2", tls_1_2}, {"TLSv1.3", tls_1_3}};
     unsigned &given = block.backend.tls_settings.versions;
@@ -211,44 +215,44 @@ const Parameter<Block> parameters[] = {
     {"server", set_server, Is::repeated},
     {"mode", set_mode},
     {"username",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+     [](Block &block, std::string_view value) -> const char * {
          block.backend.session.username = value;
          return value.empty() ? "a name" : nullptr;
      }},
     {"password",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+     [](Block &block, std::string_view value) -> const char * {
          return take_password(value, block.backend.session.password);
      },
      Is::secret},
     {"password_file",
-     [](ngx_conf_t *cf, Block &block, std::string_view value) -> const char * {
-         return take_password_file(cf, value, block.backend.session.password);
+     [](Block &block, std::string_view value) -> const char * {
+         return take_password_file(block.cf, value, block.backend.session.password);
      }},
     {"sentinel_master",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+     [](Block &block, std::string_view value) -> const char * {
          return set_text(value, block.backend.sentinel.master_name);
      }},
     {"sentinel_username",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+     [](Block &block, std::string_view value) -> const char * {
          return set_text(value, block.backend.sentinel.username);
      }},
     {"sentinel_password",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+     [](Block &block, std::string_view value) -> const char * {
          return take_password(value, block.backend.sentinel.password);
      },
      Is::secret},
     {"sentinel_password_file",
-     [](ngx_conf_t *cf, Block &block, std::string_view value) -> const char * {
-         return take_password_file(cf, value, block.backend.sentinel.password);
+     [](Block &block, std::string_view value) -> const char * {
+         return take_password_file(block.cf, value, block.backend.sentinel.password);
      }},
     {"database",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+     [](Block &block, std::string_view value) -> const char * {
          const auto number = rate_limit::parse_whole_number(value, INT32_MAX);
          block.backend.session.database = number.value_or(0);
          return number ? nullptr : "a whole number from 0";
      }},
     {"prefix",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+     [](Block &block, std::string_view value) -> const char * {
          // A `$` is refused because a variable would be taken literally.
          const bool plain = std::ranges::all_of(
              value, [](char c) { return c > ' ' && c <= '~' && c != '{' && c != '}' && c != '$'; });
@@ -258,50 +262,50 @@ const Parameter<Block> parameters[] = {
                     : "at most 64 printable characters without spaces, braces and $";
      }},
     {"connect_timeout",
-     [](ngx_conf_t *cf, Block &block, std::string_view value) -> const char * {
-         return set_timeout(cf, value, block.backend.connect_timeout);
+     [](Block &block, std::string_view value) -> const char * {
+         return set_timeout(block.cf, value, block.backend.connect_timeout);
      }},
     {"timeout",
-     [](ngx_conf_t *cf, Block &block, std::string_view value) -> const char * {
-         return set_timeout(cf, value, block.backend.session.timeout);
+     [](Block &block, std::string_view value) -> const char * {
+         return set_timeout(block.cf, value, block.backend.session.timeout);
      }},
     {"max_pending",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+     [](Block &block, std::string_view value) -> const char * {
          return set_count(value, block.backend.session.max_pending);
      }},
     {"breaker", set_breaker},
     {"ssl",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+     [](Block &block, std::string_view value) -> const char * {
          return set_switch(value, block.backend.tls_settings.is_on.emplace());
      }},
     {"ssl_verify",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+     [](Block &block, std::string_view value) -> const char * {
          return set_switch(value, block.backend.tls_settings.verifies);
      }},
     {"ssl_verify_depth",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+     [](Block &block, std::string_view value) -> const char * {
          const auto number = rate_limit::parse_whole_number(value, 100);
          block.backend.tls_settings.verify_depth = number.value_or(0);
          return number ? nullptr : "a whole number from 0 to 100";
      }},
     {"ssl_name",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+     [](Block &block, std::string_view value) -> const char * {
          return set_text(value, block.backend.tls_settings.name);
      }},
     {"ssl_trusted_certificate",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+     [](Block &block, std::string_view value) -> const char * {
          return set_text(value, block.backend.tls_settings.trusted_certificate);
      }},
     {"ssl_certificate",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+     [](Block &block, std::string_view value) -> const char * {
          return set_text(value, block.backend.tls_settings.certificate);
      }},
     {"ssl_certificate_key",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+     [](Block &block, std::string_view value) -> const char * {
          return set_text(value, block.backend.tls_settings.certificate_key);
      }},
     {"ssl_ciphers",
-     [](ngx_conf_t *, Block &block, std::string_view value) -> const char * {
+     [](Block &block, std::string_view value) -> const char * {
          return set_text(value, block.backend.tls_settings.ciphers);
      }},
     {"ssl_protocols", set_tls_versions},
@@ -311,11 +315,12 @@ char *set_block_line(ngx_conf_t *cf, ngx_command_t *command, void *conf) {
     auto &block = *static_cast<Block *>(conf);
     const auto words = words_of(cf);
     const std::string_view name = view(words[0]);
-    const Parameter<Block> *parameter = find_parameter<Block>(parameters, name);
+    const Parameter<Block> *parameter = rate_limit::find_parameter<Block>(parameters, name);
     const bool is_include = name == "include";
     if (parameter == nullptr && !is_include) {
-        return refuse_unknown_parameter<Block>(cf, directive, parameters,
-                                               name.substr(0, name.find_first_of("=:")));
+        return result_of(cf, directive,
+                         rate_limit::refused_unknown<Block>(
+                             parameters, name.substr(0, name.find_first_of("=:"))));
     }
     const bool takes_several =
         std::ranges::find(lines_of_several_values, name) != std::end(lines_of_several_values);
@@ -326,8 +331,9 @@ char *set_block_line(ngx_conf_t *cf, ngx_command_t *command, void *conf) {
     if (is_include) {
         return ngx_conf_include(cf, command, conf);
     }
-    return set_parameter<Block>(cf, directive, parameters, block.given, block, *parameter,
-                                view(words[1]));
+    return result_of(cf, directive,
+                     rate_limit::set_parameter<Block>(parameters, block.given, block, *parameter,
+                                                      view(words[1])));
 }
 
 char *parse_block(ngx_conf_t *cf, Block &block) {
@@ -352,7 +358,7 @@ char *set_backend(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexc
     if (main.backend(name) != nullptr) {
         return refuse(cf, directive, "name", name, "each backend once");
     }
-    Block block{.backend = main.add_backend(std::string(name)), .given = {}};
+    Block block{.cf = cf, .backend = main.add_backend(std::string(name)), .given = {}};
     char *result = parse_block(cf, block);
     return result == NGX_CONF_OK ? complete_backend(cf, block.backend) : result;
 }

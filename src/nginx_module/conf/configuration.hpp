@@ -3,6 +3,8 @@
 
 #include "../ngx.hpp"
 
+#include "../../rate_limit/rule_parameters.hpp"
+#include "../../rate_limit/zone_parameters.hpp"
 #include "../../redis_client/live_store.hpp"
 #include "../../redis_client/sentinel.hpp"
 #include "../../redis_client/session.hpp"
@@ -48,11 +50,10 @@ struct BackendConf {
     BackendMemory memory;
 };
 
-/// What a rule does to a request for which Redis gave no verdict in time.
-enum class OnError { local, open, closed };
-
-/// What is shown of a zone's keys, in logs and among the top keys.
-enum class ShowKeys { on, hash, off };
+using rate_limit::all_phases;
+using rate_limit::OnError;
+using rate_limit::Phase;
+using rate_limit::ShowKeys;
 
 /// The place of a directive in the configuration's files, for messages about it that come only
 /// after all directives have been read.
@@ -65,25 +66,17 @@ struct Position {
 
 struct RuleConf;
 
-struct ZoneConf {
+struct ZoneConf : rate_limit::ZoneParameters {
     explicit ZoneConf(const ngx_conf_t *cf) : position(cf) {}
 
     Position position;
-    std::string name;
-    size_t size = 0; // the size of its shared memory, in bytes
     ngx_http_complex_value_t key{};
     bool key_is_binary_address = false; // it is $binary_remote_addr; logs show it as text
     /// To how many bits it cuts an IPv6 address, if it is a variable that does nothing else:
     /// $redis_rate_limit_addr or $redis_rate_limit_addr_BITS.
     std::optional<unsigned> key_network_bits{};
-    std::string backend_name = "default";
     BackendConf *backend = nullptr;        // set by link_configuration()
     std::vector<RuleConf *> named_rules{}; // the first of each name; set like `backend`
-    OnError on_error = OnError::local;
-    uint64_t local_limit_percent = 100;           // this host's part of limits without Redis
-    std::chrono::milliseconds deny_cache{60'000}; // how long a denial is known; 0: never
-    bool has_top_keys = true;                     // whether the keys rejected most are counted
-    ShowKeys show_keys = ShowKeys::on;
     ZoneMemory memory;
 
     /// Returns what the shared memory stores of the keys that are rejected most. It is not more
@@ -91,23 +84,15 @@ struct ZoneConf {
     rate_limit::TopKeys::Kept kept_top_keys() const;
 };
 
-/// The nginx phase in which a rule is applied: before or after authentication.
-enum class Phase : uint8_t { access, precontent };
-inline constexpr Phase all_phases[] = {Phase::access, Phase::precontent};
-
-struct RuleConf {
+struct RuleConf : rate_limit::RuleParameters {
     explicit RuleConf(const ngx_conf_t *cf) : position(cf) {}
 
     Position position;
-    rate_limit::Rule rule;
-    Phase phase = Phase::access;
-    bool dry_run = false;
-    bool has_delay = false; // `delay=` was given, for any algorithm
-    // Numbers of the quota that a request's variables give. Null: the number is in `rule`.
+    // The compiled texts of RuleParameters. Null: there is none.
     ngx_http_complex_value_t *limit = nullptr;
     ngx_http_complex_value_t *burst = nullptr;
     ngx_http_complex_value_t *cost = nullptr;
-    ngx_http_complex_value_t *final_cost = nullptr; // null: a request costs what it was charged
+    ngx_http_complex_value_t *final_cost = nullptr;
 
     // The members below are set by link_configuration(), after all directives have been read.
     const ZoneConf *zone = nullptr;
@@ -119,12 +104,11 @@ struct RuleConf {
     std::optional<redis_client::WireWords> fetch_arguments;   // of one that does nothing else
 
     std::string name;
-    std::string limit_text;                       // `limit=` as it was written
+    std::string shown_limit;                      // `limit=` as it was written
     RuleConf *first_of_name = nullptr;            // the zone's first rule of this name
     rate_limit::RuleCounters *counters = nullptr; // only first_of_name has them
     bool is_refunded = false; // a charge of its counter may be given back a moment later
 
-    bool has_variables() const { return limit != nullptr || burst != nullptr || cost != nullptr; }
     /// Whether these are the arguments of all checks of the rule.
     bool owns(const redis_client::WireWords &given) const;
     /// Whether a check of the rule may lease units, if the request's variables allow it.

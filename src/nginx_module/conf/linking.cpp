@@ -96,7 +96,7 @@ bool link_rule(ngx_conf_t *cf, const MainConf &conf, RuleConf &rule) {
     rule.key_format.emplace(rule.zone->backend->prefix, rule.rule);
     set_arguments(rule);
     rule.name = rule.rule.name();
-    rule.limit_text =
+    rule.shown_limit =
         rule.limit != nullptr ? view(rule.limit->value) : std::to_string(rule.rule.quota.limit);
     return true;
 }

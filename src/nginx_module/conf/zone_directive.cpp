@@ -1,6 +1,5 @@
 // The directive redis_rate_limit_zone.
 #include "../../rate_limit/client_network.hpp"
-#include "../../rate_limit/text.hpp"
 #include "../memory/shared_memory.hpp"
 #include "configuration.hpp"
 #include "directives.hpp"
@@ -8,6 +7,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 
 namespace nginx_module {
 
@@ -15,92 +17,8 @@ namespace {
 
 constexpr const char *directive = "redis_rate_limit_zone";
 
-const char *set_zone_name_and_size(ngx_conf_t *cf, ZoneConf &zone, std::string_view value) {
-    const size_t colon = value.find(':');
-    if (colon == std::string_view::npos) {
-        return "name:size";
-    }
-    zone.name = value.substr(0, colon);
-    if (!rate_limit::is_name(zone.name)) {
-        return expected_name;
-    }
-    ngx_str_t size_text = to_ngx(value.substr(colon + 1));
-    const ssize_t size = ngx_parse_size(&size_text);
-    if (size == NGX_ERROR) {
-        return "a size such as 10m";
-    }
-    const size_t smallest = 8 * ngx_pagesize;
-    if (static_cast<size_t>(size) < smallest) {
-        ngx_str_t shown = to_ngx(value);
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "%s: invalid zone \"%V\", expected a size of at least %uzk", directive,
-                           &shown, smallest / 1024);
-        return already_logged;
-    }
-    zone.size = static_cast<size_t>(size);
-    return nullptr;
-}
-
-const Parameter<ZoneConf> zone_parameters[] = {
-    {"zone", set_zone_name_and_size, Is::required},
-    {"backend",
-     [](ngx_conf_t *, ZoneConf &zone, std::string_view value) -> const char * {
-         zone.backend_name = value;
-         return rate_limit::is_name(value) ? nullptr : expected_name;
-     }},
-    {"on_error",
-     [](ngx_conf_t *, ZoneConf &zone, std::string_view value) -> const char * {
-         zone.on_error = value == "closed" ? OnError::closed
-                         : value == "open" ? OnError::open
-                                           : OnError::local;
-         const bool is_known = value == "local" || value == "open" || value == "closed";
-         return is_known ? nullptr : "local, open or closed";
-     }},
-    {"local_limit",
-     [](ngx_conf_t *, ZoneConf &zone, std::string_view value) -> const char * {
-         const bool has_sign = value.ends_with('%');
-         const auto number =
-             rate_limit::parse_whole_number(value.substr(0, value.size() - has_sign), 100);
-         zone.local_limit_percent = number.value_or(0);
-         return has_sign && number && *number > 0 ? nullptr : "1% to 100%";
-     }},
-    {"deny_cache",
-     [](ngx_conf_t *, ZoneConf &zone, std::string_view value) -> const char * {
-         if (value == "on") {
-             return nullptr;
-         }
-         zone.deny_cache = value == "off" ? std::chrono::milliseconds{0} : parse_time(value);
-         const bool in_range =
-             zone.deny_cache.count() > 0 && zone.deny_cache <= rate_limit::longest_window;
-         return in_range || value == "off" ? nullptr : "on, off or a time from 1ms to 366d";
-     }},
-    {"top_keys",
-     [](ngx_conf_t *, ZoneConf &zone, std::string_view value) -> const char * {
-         zone.has_top_keys = value == "on";
-         return value == "on" || value == "off" ? nullptr : "on or off";
-     }},
-    {"show_keys",
-     [](ngx_conf_t *, ZoneConf &zone, std::string_view value) -> const char * {
-         zone.show_keys = value == "hash"  ? ShowKeys::hash
-                          : value == "off" ? ShowKeys::off
-                                           : ShowKeys::on;
-         const bool is_known = value == "on" || value == "hash" || value == "off";
-         return is_known ? nullptr : "on, hash or off";
-     }},
-};
-
-/// Returns the name of the variable that the text begins with: `$name` or `${name}`. If anything
-/// stands beside it, it is a part of what is returned, and so that is no name. Returns an empty
-/// text if there is no variable.
-std::string_view variable_in(std::string_view text) {
-    if (text.starts_with("${") && text.ends_with('}')) {
-        return text.substr(2, text.size() - 3);
-    }
-    return text.substr(text.starts_with('$') ? 1 : text.size());
-}
-
 bool compile_key(ngx_conf_t *cf, ZoneConf &zone, const ngx_str_t &text) {
-    const std::string_view variable = variable_in(view(text));
+    const std::string_view variable = rate_limit::variable_in(view(text));
     zone.key_is_binary_address = variable == "binary_remote_addr";
     zone.key_network_bits = rate_limit::network_bits_of(variable);
     if (!compile_value(cf, text, zone.key)) {
@@ -114,6 +32,15 @@ bool compile_key(ngx_conf_t *cf, ZoneConf &zone, const ngx_str_t &text) {
             directive);
     }
     return true;
+}
+
+char *refuse_small(ngx_conf_t *cf, std::span<const std::string_view> values) {
+    constexpr std::string_view parameter = "zone=";
+    const auto zone = std::ranges::find_if(
+        values, [](std::string_view value) { return value.starts_with(parameter); });
+    const std::string expected =
+        "a size of at least " + std::to_string(8 * ngx_pagesize / 1024) + "k";
+    return refuse(cf, directive, "zone", zone->substr(parameter.size()), expected);
 }
 
 /// Gives the zone's rules their counters, once there is shared memory. The counters of the running
@@ -161,22 +88,18 @@ bool add_memory(ngx_conf_t *cf, ZoneConf &zone) {
 
 char *set_zone(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
     auto &main = *static_cast<MainConf *>(conf);
-    const auto words = words_of(cf);
-    const auto is_zone = [](const ngx_str_t &word) { return view(word).starts_with("zone="); };
-    if (is_zone(words[1]) && std::ranges::count_if(words, is_zone) == 1) {
-        return refuse(cf, directive, "key", view(words[1]),
-                      "a key such as $remote_addr before the parameters");
-    }
+    const auto values = values_of(cf);
     auto zone = std::make_unique<ZoneConf>(cf);
-    char *result =
-        set_parameters<ZoneConf>(cf, directive, zone_parameters, words.subspan(2), *zone);
-    if (result != NGX_CONF_OK) {
-        return result;
+    if (const auto refusal = rate_limit::read_zone(values, *zone)) {
+        return result_of(cf, directive, refusal);
+    }
+    if (zone->size < 8 * ngx_pagesize) {
+        return refuse_small(cf, values);
     }
     if (main.zone(zone->name) != nullptr) {
         return refuse(cf, directive, "zone", zone->name, "each zone once");
     }
-    if (!compile_key(cf, *zone, words[1]) || !add_memory(cf, *zone)) {
+    if (!compile_key(cf, *zone, words_of(cf)[1]) || !add_memory(cf, *zone)) {
         return static_cast<char *>(NGX_CONF_ERROR);
     }
     main.zones.push_back(std::move(zone));

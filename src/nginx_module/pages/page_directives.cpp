@@ -66,7 +66,7 @@ bool is_path_of_api(std::string_view text) {
 
 constexpr Parameter<PageConf> dashboard_parameters[] = {
     {"api",
-     [](ngx_conf_t * /*cf*/, PageConf &page, std::string_view value) -> const char * {
+     [](PageConf &page, std::string_view value) -> const char * {
          page.dashboard_api = value;
          return is_path_of_api(value) ? nullptr
                                       : "the path of a location with redis_rate_limit_api: / at "
@@ -102,8 +102,9 @@ char *set_api(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept 
 char *set_dashboard(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
     constexpr const char *directive = "redis_rate_limit_dashboard";
     PageConf &page = page_of(conf);
-    char *result = set_parameters<PageConf>(cf, directive, dashboard_parameters,
-                                            words_of(cf).subspan(1), page);
+    char *result =
+        result_of(cf, directive,
+                  rate_limit::set_parameters<PageConf>(dashboard_parameters, values_of(cf), page));
     if (result != NGX_CONF_OK) {
         return result;
     }
