@@ -18,13 +18,14 @@ SECONDS ?= 60
 # For commands that do all there is to do; `make` itself does as it is told by -j.
 ON_ALL_CORES = --jobs=$$(nproc)
 
-.PHONY: all run test test-asan test-tsan test-arm64 fuzz simulate-leases soak mutants bench install lint format clean help FORCE
+.PHONY: all replay run test test-asan test-tsan test-arm64 fuzz simulate-leases soak mutants bench install lint format clean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(MODULE)
 
 help:
 	@echo 'make            builds $(MODULE) against the installed nginx'
+	@echo 'make replay     builds build/redis-rate-limit-replay, which tells what rules would have done to a log'
 	@echo 'make run        installs what is missing, builds, and serves a demonstration on PORT=$(PORT)'
 	@echo 'make test       installs what is missing, builds, runs all tests (TESTS= some of t/)'
 	@echo 'make test-asan  the same with AddressSanitizer and UndefinedBehaviorSanitizer'
@@ -60,6 +61,12 @@ build/configured.sum: FORCE
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 FORCE:
+
+replay:
+	tools/install-packages replay
+	cmake -S . -B build/replay -D SANITIZE=OFF -D CMAKE_BUILD_TYPE=Release
+	cmake --build build/replay --parallel $$(nproc) --target redis-rate-limit-replay
+	cp --remove-destination build/replay/redis-rate-limit-replay build/redis-rate-limit-replay
 
 # In two steps: a make started anew finds what the first one installed.
 run:

@@ -14,6 +14,9 @@
 
 namespace rate_limit {
 
+/// The version of all programs of this project, which is the only line of the file VERSION.
+std::string_view version();
+
 struct RuleMetrics {
     std::string_view name;
     Algorithm algorithm;

@@ -115,13 +115,12 @@ void write(TextWriter &out, const ZoneMetrics &zone) {
     out << "}}";
 }
 
-/// This module's version, which is the only line of the file VERSION.
+} // namespace
+
 std::string_view version() {
     const std::string_view text = embedded(redis_rate_limit_version, redis_rate_limit_version_end);
     return text.substr(0, text.find('\n'));
 }
-
-} // namespace
 
 size_t write_json(const Metrics &metrics, std::span<char> out) {
     TextWriter text(out);

@@ -1,0 +1,263 @@
+#include "config_file.hpp"
+
+#include <glob.h>
+
+#include <array>
+#include <cstdio>
+#include <memory>
+
+namespace replay {
+
+namespace {
+
+enum class Token { word, semicolon, opening, closing, end, error };
+
+bool is_space(char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+class Reader {
+  public:
+    Reader(std::string_view text, std::string_view name) : text_(text), name_(name) {}
+
+    std::variant<std::vector<Directive>, Error> read() {
+        std::vector<Directive> directives;
+        if (read_block(directives, false)) {
+            return directives;
+        }
+        return error_;
+    }
+
+  private:
+    std::string place() const { return std::string(name_) + ":" + std::to_string(line_); }
+
+    bool fail(std::string_view what) {
+        error_ = place() + ": " + std::string(what);
+        return false;
+    }
+
+    /// Reads directives up to the end of the block, or of the file.
+    bool read_block(std::vector<Directive> &directives, bool is_inner) {
+        while (true) {
+            Directive directive;
+            Token token = next();
+            directive.place = place();
+            for (; token == Token::word; token = next()) {
+                directive.words.push_back(word_);
+            }
+            switch (token) {
+            case Token::error:
+                return false;
+            case Token::end:
+                return is_inner || !directive.words.empty()
+                           ? fail("unexpected end of file, expecting \";\" or \"}\"")
+                           : true;
+            case Token::closing:
+                return is_inner && directive.words.empty() ? true : fail("unexpected \"}\"");
+            case Token::opening:
+                directive.has_block = true;
+                break;
+            case Token::semicolon:
+            case Token::word:
+                break;
+            }
+            if (directive.words.empty()) {
+                return fail(token == Token::opening ? "unexpected \"{\"" : "unexpected \";\"");
+            }
+            if (directive.has_block && !read_block(directive.block, true)) {
+                return false;
+            }
+            directives.push_back(std::move(directive));
+        }
+    }
+
+    char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+    bool at_end() const { return at_ == text_.size(); }
+    void advance() { line_ += text_[at_++] == '\n' ? 1 : 0; }
+
+    void skip_spaces_and_comments() {
+        while (!at_end() && (is_space(peek()) || peek() == '#')) {
+            if (peek() == '#') {
+                at_ = std::min(text_.find('\n', at_), text_.size());
+            } else {
+                advance();
+            }
+        }
+    }
+
+    Token next() {
+        skip_spaces_and_comments();
+        if (at_end()) {
+            return Token::end;
+        }
+        switch (peek()) {
+        case ';':
+            ++at_;
+            return Token::semicolon;
+        case '{':
+            ++at_;
+            return Token::opening;
+        case '}':
+            ++at_;
+            return Token::closing;
+        case '"':
+        case '\'':
+            return read_quoted();
+        default:
+            return read_plain();
+        }
+    }
+
+    Token read_quoted() {
+        const char quote = peek();
+        ++at_;
+        word_.clear();
+        while (!at_end() && peek() != quote) {
+            take();
+        }
+        if (at_end()) {
+            fail("unexpected end of file in a text in quotes");
+            return Token::error;
+        }
+        ++at_;
+        if (!at_end() && !is_space(peek()) &&
+            std::string_view(";{)").find(peek()) == std::string_view::npos) {
+            fail(std::string("unexpected \"") + peek() + "\" behind a text in quotes");
+            return Token::error;
+        }
+        return Token::word;
+    }
+
+    /// A `{` right behind a `$` begins the name of a variable, and no block.
+    Token read_plain() {
+        word_.clear();
+        while (!at_end() && !is_space(peek()) && peek() != ';' &&
+               (peek() != '{' || word_.ends_with('$'))) {
+            take();
+        }
+        return Token::word;
+    }
+
+    /// Takes a character, or an escape. Of a backslash before any other character both stay.
+    void take() {
+        constexpr std::string_view escapes = "\"'\\tnr";
+        constexpr std::string_view meanings = "\"'\\\t\n\r";
+        if (peek() == '\\' && at_ + 1 < text_.size()) {
+            const size_t known = escapes.find(text_[at_ + 1]);
+            if (known != std::string_view::npos) {
+                word_ += meanings[known];
+                at_ += 2;
+                return;
+            }
+            word_ += '\\';
+            ++at_;
+        }
+        word_ += peek();
+        advance();
+    }
+
+    std::string_view text_;
+    std::string_view name_;
+    size_t at_ = 0;
+    size_t line_ = 1;
+    std::string word_;
+    std::string error_;
+};
+
+std::optional<std::string> read_whole(const std::string &path) {
+    struct Close {
+        void operator()(std::FILE *file) const { std::fclose(file); }
+    };
+    const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "re"));
+    if (!file) {
+        return std::nullopt;
+    }
+    std::string text;
+    std::array<char, 16384> part;
+    while (const size_t size = std::fread(part.data(), 1, part.size(), file.get())) {
+        text.append(part.data(), size);
+    }
+    return std::ferror(file.get()) != 0 ? std::nullopt : std::optional(text);
+}
+
+std::vector<std::string> files_of(const std::string &pattern) {
+    std::vector<std::string> files;
+    glob_t found{};
+    if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
+        files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+    }
+    globfree(&found);
+    return files;
+}
+
+constexpr int deepest_include = 16;
+
+std::optional<Error> read_into(const std::string &path, int depth,
+                               std::vector<Directive> &directives);
+
+/// Puts the directives of included files in the place of the includes.
+std::optional<Error> follow_includes(const std::string &path, int depth,
+                                     std::vector<Directive> &directives) {
+    std::vector<Directive> all;
+    for (Directive &directive : directives) {
+        if (directive.name() != "include" || directive.words.size() != 2) {
+            if (auto error = follow_includes(path, depth, directive.block)) {
+                return error;
+            }
+            all.push_back(std::move(directive));
+            continue;
+        }
+        std::string pattern = directive.words[1];
+        if (!pattern.starts_with('/')) {
+            pattern.insert(0, path.substr(0, path.rfind('/') + 1));
+        }
+        const std::vector<std::string> files = files_of(pattern);
+        const bool has_wildcard = pattern.find_first_of("*?[") != std::string::npos;
+        if ((files.empty() && !has_wildcard) || depth == deepest_include) {
+            return directive.place + ": include: cannot read \"" + pattern + "\"";
+        }
+        for (const std::string &file : files) {
+            if (auto error = read_into(file, depth + 1, all)) {
+                return error;
+            }
+        }
+    }
+    directives = std::move(all);
+    return std::nullopt;
+}
+
+std::optional<Error> read_into(const std::string &path, int depth,
+                               std::vector<Directive> &directives) {
+    const auto text = read_whole(path);
+    if (!text) {
+        return "cannot read " + path;
+    }
+    auto read = read_config_text(*text, path);
+    if (auto *error = std::get_if<Error>(&read)) {
+        return *error;
+    }
+    auto &own = std::get<std::vector<Directive>>(read);
+    if (auto error = follow_includes(path, depth, own)) {
+        return error;
+    }
+    directives.insert(directives.end(), std::make_move_iterator(own.begin()),
+                      std::make_move_iterator(own.end()));
+    return std::nullopt;
+}
+
+} // namespace
+
+std::variant<std::vector<Directive>, Error> read_config_text(std::string_view text,
+                                                             std::string_view name) {
+    return Reader(text, name).read();
+}
+
+std::variant<std::vector<Directive>, Error> read_config_file(const std::string &path) {
+    std::vector<Directive> directives;
+    if (auto error = read_into(path, 0, directives)) {
+        return *error;
+    }
+    return directives;
+}
+
+} // namespace replay

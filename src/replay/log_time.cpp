@@ -1,0 +1,157 @@
+#include "log_time.hpp"
+
+#include <array>
+#include <charconv>
+#include <chrono>
+
+namespace replay {
+
+namespace {
+
+constexpr int64_t second = 1'000'000;
+
+/// Reads the number that stands at a place of the text, of digits only.
+std::optional<int> number_at(std::string_view text, size_t at, size_t size) {
+    int number = 0;
+    for (const char c : text.substr(at, size)) {
+        if (c < '0' || c > '9') {
+            return std::nullopt;
+        }
+        number = number * 10 + (c - '0');
+    }
+    return number;
+}
+
+struct Calendar {
+    std::optional<int> year, month, day, hour, minute, second, zone_hours, zone_minutes;
+    bool zone_is_west = false;
+};
+
+std::optional<int64_t> unix_time_of(const Calendar &at) {
+    if (!at.year || !at.month || !at.day || !at.hour || !at.minute || !at.second ||
+        !at.zone_hours || !at.zone_minutes) {
+        return std::nullopt;
+    }
+    const std::chrono::year_month_day day(std::chrono::year(*at.year),
+                                          std::chrono::month(static_cast<unsigned>(*at.month)),
+                                          std::chrono::day(static_cast<unsigned>(*at.day)));
+    if (!day.ok() || *at.hour > 23 || *at.minute > 59 || *at.second > 60) {
+        return std::nullopt;
+    }
+    const int64_t zone = (*at.zone_hours * 60 + *at.zone_minutes) * 60;
+    const int64_t days = std::chrono::sys_days(day).time_since_epoch().count();
+    const int64_t seconds = ((days * 24 + *at.hour) * 60 + *at.minute) * 60 + *at.second;
+    return (at.zone_is_west ? seconds + zone : seconds - zone) * second;
+}
+
+} // namespace
+
+std::optional<int64_t> read_seconds(std::string_view text) {
+    constexpr size_t most_decimals = 6;
+    const size_t point = text.find('.');
+    const std::string_view whole = text.substr(0, point);
+    std::string_view decimals =
+        point == std::string_view::npos ? std::string_view() : text.substr(point + 1);
+    int64_t seconds = 0;
+    const auto [end, error] = std::from_chars(whole.data(), whole.data() + whole.size(), seconds);
+    if (error != std::errc{} || end != whole.data() + whole.size() || seconds < 0 ||
+        seconds > INT64_MAX / second / 2 || decimals.size() > most_decimals) {
+        return std::nullopt;
+    }
+    const auto fraction = number_at(decimals, 0, decimals.size());
+    if (!fraction) {
+        return std::nullopt;
+    }
+    int64_t micros = *fraction;
+    for (size_t i = decimals.size(); i < most_decimals; ++i) {
+        micros *= 10;
+    }
+    return seconds * second + micros;
+}
+
+std::optional<int64_t> read_time_local(std::string_view text) {
+    constexpr std::string_view months = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    constexpr std::string_view example = "25/Nov/2026:10:00:00 +0100";
+    if (text.size() != example.size() || text[2] != '/' || text[6] != '/' || text[11] != ':' ||
+        text[14] != ':' || text[17] != ':' || text[20] != ' ' ||
+        (text[21] != '+' && text[21] != '-')) {
+        return std::nullopt;
+    }
+    const size_t month = months.find(text.substr(3, 3));
+    if (month == std::string_view::npos || month % 3 != 0) {
+        return std::nullopt;
+    }
+    return unix_time_of({.year = number_at(text, 7, 4),
+                         .month = static_cast<int>(month / 3) + 1,
+                         .day = number_at(text, 0, 2),
+                         .hour = number_at(text, 12, 2),
+                         .minute = number_at(text, 15, 2),
+                         .second = number_at(text, 18, 2),
+                         .zone_hours = number_at(text, 22, 2),
+                         .zone_minutes = number_at(text, 24, 2),
+                         .zone_is_west = text[21] == '-'});
+}
+
+std::optional<int64_t> read_time_iso8601(std::string_view text) {
+    constexpr std::string_view example = "2026-11-25T10:00:00+01:00";
+    if (text.size() != example.size() || text[4] != '-' || text[7] != '-' || text[10] != 'T' ||
+        text[13] != ':' || text[16] != ':' || text[22] != ':' ||
+        (text[19] != '+' && text[19] != '-')) {
+        return std::nullopt;
+    }
+    return unix_time_of({.year = number_at(text, 0, 4),
+                         .month = number_at(text, 5, 2),
+                         .day = number_at(text, 8, 2),
+                         .hour = number_at(text, 11, 2),
+                         .minute = number_at(text, 14, 2),
+                         .second = number_at(text, 17, 2),
+                         .zone_hours = number_at(text, 20, 2),
+                         .zone_minutes = number_at(text, 23, 2),
+                         .zone_is_west = text[19] == '-'});
+}
+
+LogTime::LogTime(const LogFormat &format)
+    : decided_(format.field_of("redis_rate_limit_decided")),
+      request_time_(format.field_of("request_time")) {
+    constexpr std::pair<std::string_view, Clock> clocks[] = {
+        {"msec", Clock::msec}, {"time_iso8601", Clock::iso8601}, {"time_local", Clock::local}};
+    for (const auto &[variable, clock] : clocks) {
+        const auto field = format.field_of(variable);
+        if (field && clock_ == Clock::none) {
+            clock_ = clock;
+            clock_field_ = *field;
+        }
+    }
+}
+
+std::optional<LogTime::Time> LogTime::of(const Request &request, std::string &buffer) const {
+    int64_t duration = 0;
+    if (request_time_) {
+        duration = read_seconds(request.value(*request_time_, buffer)).value_or(0);
+    }
+    if (decided_) {
+        if (const auto decided = read_seconds(request.value(*decided_, buffer))) {
+            return Time{.decided_us = *decided, .ended_us = *decided + duration};
+        }
+    }
+    std::optional<int64_t> ended;
+    switch (clock_) {
+    case Clock::msec:
+        ended = read_seconds(request.value(clock_field_, buffer));
+        break;
+    case Clock::iso8601:
+        ended = read_time_iso8601(request.value(clock_field_, buffer));
+        break;
+    case Clock::local:
+        ended = read_time_local(request.value(clock_field_, buffer));
+        break;
+    case Clock::none:
+        break;
+    }
+    if (!ended) {
+        return std::nullopt;
+    }
+    return Time{.decided_us = *ended - duration, .ended_us = *ended, .is_estimate = true};
+}
+
+} // namespace replay

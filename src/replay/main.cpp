@@ -1,0 +1,301 @@
+// redis-rate-limit-replay: what would these rules have done to this traffic?
+#include "../rate_limit/metrics.hpp"
+#include "embedded_redis.hpp"
+#include "ordered_log.hpp"
+#include "report.hpp"
+
+#include <getopt.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace replay {
+
+namespace {
+
+constexpr int failure = 1;
+constexpr int wrong_usage = 2;
+
+constexpr const char *usage = R"(Usage: redis-rate-limit-replay --rules FILE [OPTION ...] [LOG ...]
+
+What would these rules have done to the requests in nginx's access logs? No Redis is needed.
+
+  --rules FILE          redis_rate_limit_zone and redis_rate_limit as in nginx.conf
+  --format FORMAT       the text of the log_format; else it is combined
+  --zone-key Z=TEXT     the key of zone Z instead of the one in FILE
+  --json FILE           writes the result as JSON, too; - is the standard output, without the table
+  --html FILE           writes a page with charts, too
+  --help                shows this
+  --version             shows the version
+
+LOG is a file, perhaps compressed by gzip, or - for the standard input, which is read if there is
+none. Several logs, of several days or hosts, may be given in any order.
+
+Example:
+
+  cat >rules.conf <<'END'
+  redis_rate_limit_zone $remote_addr zone=per_ip:10m;
+  redis_rate_limit zone=per_ip algorithm=sliding_log limit=100 window=60s;
+  END
+  redis-rate-limit-replay --rules rules.conf --html report.html /var/log/nginx/access.log*
+
+The exit status is 0, or 1 on errors, or 2 on wrong usage.
+)";
+
+struct Options {
+    std::string rules;
+    std::string format = std::string(LogFormat::combined);
+    ZoneKeys zone_keys;
+    std::optional<std::string> json;
+    std::optional<std::string> html;
+    std::vector<std::string> logs;
+};
+
+int complain(const std::string &text) {
+    std::fprintf(stderr, "redis-rate-limit-replay: %s\n", text.c_str());
+    return failure;
+}
+
+int complain_of_usage(const std::string &text) {
+    complain(text);
+    std::fputs("Try --help.\n", stderr);
+    return wrong_usage;
+}
+
+/// Reads the options. Returns nothing if the program is to go on, or else the exit status.
+std::optional<int> read_options(int count, char **words, Options &options) {
+    enum Option { rules = 1, format, zone_key, json, html, help, version };
+    const option known[] = {{"rules", required_argument, nullptr, rules},
+                            {"format", required_argument, nullptr, format},
+                            {"zone-key", required_argument, nullptr, zone_key},
+                            {"json", required_argument, nullptr, json},
+                            {"html", required_argument, nullptr, html},
+                            {"help", no_argument, nullptr, help},
+                            {"version", no_argument, nullptr, version},
+                            {nullptr, 0, nullptr, 0}};
+    for (int option = 0; (option = getopt_long(count, words, "", known, nullptr)) != -1;) {
+        const std::string value = optarg != nullptr ? optarg : "";
+        const size_t equals = value.find('=');
+        switch (option) {
+        case rules:
+            options.rules = value;
+            break;
+        case format:
+            options.format = value;
+            break;
+        case zone_key:
+            if (equals == std::string::npos || equals == 0) {
+                return complain_of_usage("--zone-key: expected ZONE=TEXT");
+            }
+            options.zone_keys.emplace_back(value.substr(0, equals), value.substr(equals + 1));
+            break;
+        case json:
+            options.json = value;
+            break;
+        case html:
+            options.html = value;
+            break;
+        case help:
+            std::fputs(usage, stdout);
+            return 0;
+        case version:
+            std::printf("redis-rate-limit-replay %.*s\n",
+                        static_cast<int>(rate_limit::version().size()),
+                        rate_limit::version().data());
+            return 0;
+        default:
+            std::fputs("Try --help.\n", stderr);
+            return wrong_usage;
+        }
+    }
+    options.logs.assign(words + optind, words + count);
+    if (options.rules.empty()) {
+        return complain_of_usage("--rules is missing");
+    }
+    if (options.logs.empty()) {
+        if (isatty(STDIN_FILENO) != 0) {
+            return complain_of_usage("no log is given");
+        }
+        options.logs.emplace_back("-");
+    }
+    return std::nullopt;
+}
+
+/// Shows on a terminal how far the work is.
+class Progress {
+  public:
+    explicit Progress(bool is_shown) : is_shown_(is_shown), next_(Clock::now() + pause) {}
+    ~Progress() { clear(); }
+
+    void show(const OrderedLog &log) {
+        constexpr uint64_t lines_between_looks = 4096;
+        if (!is_shown_ || ++calls_ % lines_between_looks != 0 || Clock::now() < next_) {
+            return;
+        }
+        next_ = Clock::now() + pause;
+        constexpr int width = 30;
+        const auto part = log.progress();
+        if (part) {
+            const int full = static_cast<int>(*part * width);
+            const std::string bar = std::string(static_cast<size_t>(full), '#') +
+                                    std::string(static_cast<size_t>(width - full), '.');
+            std::fprintf(stderr, "\r[%s] %3.0f %%  %llu lines ", bar.c_str(), *part * 100,
+                         static_cast<unsigned long long>(log.lines()));
+        } else {
+            std::fprintf(stderr, "\r%llu lines ", static_cast<unsigned long long>(log.lines()));
+        }
+        has_shown_ = true;
+    }
+
+    void say(const char *text) {
+        if (is_shown_) {
+            clear();
+            std::fputs(text, stderr);
+            has_shown_ = true;
+        }
+    }
+
+    void clear() {
+        if (has_shown_) {
+            std::fputs("\r\x1b[K", stderr);
+            has_shown_ = false;
+        }
+    }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    static constexpr std::chrono::milliseconds pause{200};
+
+    bool is_shown_;
+    bool has_shown_ = false;
+    uint64_t calls_ = 0;
+    Clock::time_point next_;
+};
+
+/// Returns false if the file could not be written.
+bool write_file(const std::string &path, const std::string &text) {
+    if (path == "-") {
+        return std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    }
+    std::FILE *file = std::fopen(path.c_str(), "we");
+    if (file == nullptr) {
+        return false;
+    }
+    const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+    return std::fclose(file) == 0 && is_written;
+}
+
+/// Returns why the log is not to be trusted, or nothing.
+std::optional<Error> fault_of(const OrderedLog &log) {
+    if (!log.error().empty()) {
+        return log.error();
+    }
+    constexpr uint64_t most = 10; // one of so many lines may be skipped
+    if (log.skipped() * most > log.lines()) {
+        return std::to_string(log.skipped()) + " of " + std::to_string(log.lines()) +
+               " lines are not of the format, the first of them:\n" + log.first_skipped();
+    }
+    return std::nullopt;
+}
+
+int write_results(const Options &options, const Report &report) {
+    const std::pair<const std::optional<std::string> &, std::string (*)(const Report &)> files[] = {
+        {options.json, json_of}, {options.html, page_of}};
+    for (const auto &[path, text_of] : files) {
+        if (path && !write_file(*path, text_of(report))) {
+            return complain("cannot write " + *path + ": " + std::strerror(errno));
+        }
+    }
+    if (options.json != "-" && options.html != "-") {
+        const std::string table = table_of(report, isatty(STDOUT_FILENO) != 0);
+        std::fputs(table.c_str(), stdout);
+    }
+    return std::fflush(stdout) == 0 ? 0 : complain("cannot write the table");
+}
+
+int run(const Options &options) {
+    auto read_format = LogFormat::read(options.format);
+    if (const auto *error = std::get_if<Error>(&read_format)) {
+        return complain_of_usage(*error);
+    }
+    const LogFormat format = std::get<LogFormat>(std::move(read_format));
+    if (!LogTime(format).is_known()) {
+        return complain_of_usage("--format: it has no $redis_rate_limit_decided, $msec, "
+                                 "$time_iso8601 or $time_local");
+    }
+    Variables variables(format);
+    auto read_rules = read_rules_file(options.rules, options.zone_keys, "rl:", variables);
+    if (const auto *error = std::get_if<Error>(&read_rules)) {
+        return complain(*error);
+    }
+    const RulesFile rules = std::get<RulesFile>(std::move(read_rules));
+    for (const auto &rule : rules.rules) {
+        if (rule->quota().algorithm == rate_limit::Algorithm::concurrency &&
+            !LogTime(format).has_request_time()) {
+            return complain("rule \"" + rule->name +
+                            "\": concurrency needs $request_time in the "
+                            "format, to know when requests end");
+        }
+    }
+    std::vector<std::unique_ptr<LogFile>> files;
+    for (const std::string &path : options.logs) {
+        files.push_back(LogFile::open(path));
+        if (files.back() == nullptr) {
+            return complain("cannot read " + path + ": " + std::strerror(errno));
+        }
+    }
+
+    OrderedLog log(std::move(files), format);
+    EmbeddedRedis redis;
+    Replay replay(rules, variables, redis);
+    Progress progress(isatty(STDERR_FILENO) != 0);
+    bool is_estimate = false;
+    int64_t begin_us = 0;
+    int64_t end_us = 0;
+    while (const auto line = log.next()) {
+        progress.show(log);
+        Request request(format, line->text, line->fields);
+        request.read_line(variables.request_fields());
+        const auto decision = replay.decide(request, line->time.decided_us, line->time.ended_us);
+        if (!decision) {
+            return complain(replay.error());
+        }
+        is_estimate = is_estimate || (decision->has_rules && line->time.is_estimate);
+        begin_us = begin_us == 0 ? line->time.decided_us : begin_us;
+        end_us = line->time.decided_us;
+    }
+    progress.clear();
+    if (const auto fault = fault_of(log)) {
+        return complain(*fault);
+    }
+    progress.say("searching limits");
+    Report report = make_report(rules, replay);
+    report.lines = log.lines();
+    report.skipped = log.skipped();
+    report.late = log.late();
+    report.is_estimate = is_estimate;
+    report.begin_us = begin_us;
+    report.end_us = end_us;
+    progress.clear();
+    return write_results(options, report);
+}
+
+} // namespace
+
+} // namespace replay
+
+int main(int count, char **words) {
+    replay::Options options;
+    if (const auto status = replay::read_options(count, words, options)) {
+        return *status;
+    }
+    return replay::run(options);
+}

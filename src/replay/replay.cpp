@@ -1,0 +1,343 @@
+#include "replay.hpp"
+
+#include "../rate_limit/shards.hpp"
+#include "../rate_limit/text.hpp"
+#include "../redis_client/answer.hpp"
+#include "../redis_client/arguments.hpp"
+
+#include <algorithm>
+
+namespace replay {
+
+namespace {
+
+using rate_limit::Phase;
+using rate_limit::Quota;
+using redis_client::Charge;
+using std::chrono::microseconds;
+
+/// The longest time for which a request of the rule may change what later ones get.
+int64_t state_us(const Quota &quota) {
+    return std::max(microseconds(2 * quota.window), quota.refill()).count();
+}
+
+} // namespace
+
+Replay::Replay(const RulesFile &rules, const Variables &variables, Redis &redis)
+    : rules_(rules), variables_(variables), redis_(redis) {
+    for (const auto &rule : rules.rules) {
+        if (rule->counted_as == tallies_.size()) {
+            tallies_.push_back(std::make_unique<RuleTally>(
+                microseconds(rule->quota().window).count(), state_us(rule->quota())));
+        }
+    }
+}
+
+std::optional<Replay::Decision> Replay::decide(const Request &request, int64_t decided_us,
+                                               int64_t ended_us) {
+    Decision decision;
+    if (!end_requests(decided_us)) {
+        return std::nullopt;
+    }
+    const bool is_no_request = variables_.request_fields().has_path() && !request.path();
+    if (rules_.server.answers_at_once || is_no_request) {
+        return decision;
+    }
+    const Level &level = request.path() ? rules_.server.serving(*request.path()) : rules_.server;
+    if (level.answers_at_once) {
+        return decision;
+    }
+    for (const Phase phase : rate_limit::all_phases) {
+        if (!decision.is_rejected &&
+            !decide_phase(request, level, phase, decided_us, ended_us, decision)) {
+            return std::nullopt;
+        }
+    }
+    return decision;
+}
+
+/// Returns false if Redis failed.
+bool Replay::decide_phase(const Request &request, const Level &level, Phase phase,
+                          int64_t decided_us, int64_t ended_us, Decision &decision) {
+    find(request, level, phase);
+    decision.is_rejected = is_rejected_by_error_;
+    decision.has_rules = decision.has_rules || count_ > 0;
+    for (size_t i = 0; i < count_; ++i) {
+        Applied &applied = *applied_[i];
+        if (const auto verdict = rate_limit::verdict_without_counter(applied.quota)) {
+            applied.charge.verdict = *verdict;
+            count(applied, decided_us, ended_us);
+            decision.is_rejected = decision.is_rejected || !applied.dry_run;
+            std::swap(applied_[i--], applied_[--count_]);
+        }
+    }
+    if (decision.is_rejected || count_ == 0) {
+        return true; // the rules that are left are not asked, as in nginx
+    }
+    for (size_t i = 0; i < count_; ++i) {
+        make_charge(*applied_[i], ended_us - decided_us);
+    }
+    if (!ask(decided_us)) {
+        return false;
+    }
+    for (size_t i = 0; i < count_; ++i) {
+        const Applied &applied = *applied_[i];
+        const rate_limit::Verdict &verdict = applied.charge.verdict;
+        count(applied, decided_us, ended_us);
+        if (!applied.dry_run) {
+            decision.is_rejected =
+                decision.is_rejected || verdict.decision != rate_limit::Decision::granted;
+            decision.delay = std::max(decision.delay, verdict.delay);
+        }
+    }
+    for (size_t i = 0; i < count_ && !decision.is_rejected; ++i) {
+        plan_end(request, *applied_[i], ended_us);
+    }
+    return true;
+}
+
+/// Finds the rules of the phase that apply to the request.
+void Replay::find(const Request &request, const Level &level, Phase phase) {
+    count_ = 0;
+    is_rejected_by_error_ = false;
+    for (const Rule *rule : level.rules) {
+        if (rule->phase != phase) {
+            continue;
+        }
+        if (count_ == applied_.size()) {
+            applied_.push_back(std::make_unique<Applied>());
+        }
+        Applied &applied = *applied_[count_];
+        applied.rule = rule;
+        applied.dry_run = rule->dry_run || level.dry_run;
+        switch (evaluate(request, applied)) {
+        case Evaluated::applies:
+            ++count_;
+            break;
+        case Evaluated::invalid:
+            tallies_[rule->counted_as]->count_invalid();
+            is_rejected_by_error_ =
+                is_rejected_by_error_ ||
+                (!applied.dry_run && rule->zone->on_error == rate_limit::OnError::closed);
+            break;
+        case Evaluated::applies_not:
+            break;
+        }
+    }
+}
+
+Replay::Evaluated Replay::evaluate(const Request &request, Applied &applied) {
+    applied.key = applied.rule->zone->key.evaluate(variables_, request, buffer_);
+    return applied.key.empty() ? Evaluated::applies_not : evaluate_numbers(request, applied);
+}
+
+/// As in the module, an empty variable exempts the request, whatever the others are.
+Replay::Evaluated Replay::evaluate_numbers(const Request &request, Applied &applied) {
+    const Rule &rule = *applied.rule;
+    Quota &quota = applied.quota;
+    quota = rule.quota();
+    if (!rule.has_variables()) {
+        return Evaluated::applies;
+    }
+    uint64_t burst = 0;
+    const struct {
+        const std::optional<CompiledText> &text;
+        uint64_t largest;
+        uint64_t &number;
+    } numbers[] = {
+        {rule.limit, rate_limit::largest_limit(quota.algorithm), quota.limit},
+        {rule.burst, rate_limit::largest_number, burst},
+        {rule.cost, rate_limit::largest_cost(quota.algorithm), quota.cost},
+    };
+    bool is_valid = true;
+    for (const auto &[text, largest, number] : numbers) {
+        if (!text) {
+            continue;
+        }
+        const std::string_view value = text->evaluate(variables_, request, buffer_);
+        if (value.empty()) {
+            return Evaluated::applies_not;
+        }
+        const auto parsed = rate_limit::parse_whole_number(value, largest);
+        is_valid = is_valid && parsed;
+        number = parsed.value_or(0);
+    }
+    rate_limit::keep_cost_free(quota, rule.final_cost.has_value());
+    if (rule.burst) {
+        quota.burst = burst;
+    }
+    return is_valid && quota.refill() <= rate_limit::longest_refill ? Evaluated::applies
+                                                                    : Evaluated::invalid;
+}
+
+/// A request that takes longer than the window of its `concurrency` rule has its permit renewed, so
+/// it asks for one that lasts as long.
+void Replay::make_charge(Applied &applied, int64_t duration_us) {
+    const Rule &rule = *applied.rule;
+    Charge &charge = applied.charge;
+    charge = Charge{};
+    charge.dry_run = applied.dry_run;
+    charge.block = applied.dry_run ? std::chrono::milliseconds{0} : rule.rule.block;
+    charge.quota = applied.quota;
+    const bool is_concurrency = applied.quota.algorithm == rate_limit::Algorithm::concurrency;
+    bool has_own_arguments = rule.has_variables();
+    uint64_t shard = 0;
+    if (rule.rule.shards > 1) {
+        const uint64_t shards = rate_limit::shards_in_use(applied.quota, rule.rule.shards);
+        shard = random_() % shards;
+        charge.quota = rate_limit::share_of(applied.quota, shards, shard);
+        charge.redis_key = rule.key_format->write(applied.key, shard, applied.redis_key_buffer);
+    } else {
+        charge.redis_key = rule.key_format->write(applied.key, applied.redis_key_buffer);
+    }
+    if (is_concurrency) {
+        const auto longest =
+            std::chrono::ceil<std::chrono::milliseconds>(microseconds(duration_us)) +
+            std::chrono::milliseconds{1};
+        if (charge.quota.window < longest) {
+            charge.quota.window = longest;
+            has_own_arguments = true;
+        }
+        rate_limit::TextWriter name(applied.permit.name_bytes);
+        name << permits_made_++ << " " << charge.quota.cost;
+        applied.permit.name = {applied.permit.name_bytes.data(), name.size()};
+        applied.permit.redis_key = charge.redis_key;
+        charge.permit = &applied.permit;
+    }
+    if (has_own_arguments) {
+        applied.own_arguments = redis_client::check_arguments(charge.quota, rule.rule.aligned);
+        charge.arguments = &applied.own_arguments;
+    } else {
+        charge.arguments = &rule.arguments[shard];
+    }
+}
+
+redis_client::Sending Replay::sending_of(const redis_client::Script &script) {
+    return sent_.insert(&script).second ? redis_client::Sending::in_full
+                                        : redis_client::Sending::by_name;
+}
+
+/// Runs the command that was written. Returns nothing if it failed.
+std::optional<std::string_view> Replay::run(int64_t now_us) {
+    const Answer answer = redis_.run(command_.bytes(), now_us);
+    command_.clear();
+    if (answer.type == Answer::Type::error) {
+        error_ = answer.text;
+        return std::nullopt;
+    }
+    return answer.text;
+}
+
+/// Asks for the charges of all rules of the phase. Returns false if Redis failed.
+bool Replay::ask(int64_t now_us) {
+    charges_.clear();
+    for (size_t i = 0; i < count_; ++i) {
+        charges_.push_back(applied_[i]->charge);
+    }
+    const redis_client::ScriptShape shape = redis_client::shape_of(charges_);
+    scripts_.add(shape);
+    redis_client::Command check;
+    check.charges = charges_;
+    const redis_client::Script &script = scripts_.check(shape);
+    redis_client::write_checks(command_, script, sending_of(script), check);
+    const auto answer = run(now_us);
+    if (!answer) {
+        return false;
+    }
+    if (answer->size() != redis_client::answer_size(charges_) ||
+        redis_client::read_answer(*answer, charges_) != redis_client::AnswerState::good) {
+        error_ = "a check was answered by something else";
+        return false;
+    }
+    for (size_t i = 0; i < count_; ++i) {
+        applied_[i]->charge = charges_[i];
+    }
+    return true;
+}
+
+void Replay::count(const Applied &applied, int64_t decided_us, int64_t ended_us) {
+    const rate_limit::Verdict &verdict = applied.charge.verdict;
+    const Outcome outcome = verdict.decision != rate_limit::Decision::granted ? Outcome::rejected
+                            : verdict.delay.count() > 0                       ? Outcome::delayed
+                                                                              : Outcome::passed;
+    tallies_[applied.rule->counted_as]->count(applied.key, {.time_us = decided_us,
+                                                            .outcome = outcome,
+                                                            .cost = applied.quota.cost,
+                                                            .duration_us = ended_us - decided_us});
+}
+
+std::optional<uint64_t> Replay::final_cost_of(const Request &request, const Applied &applied) {
+    const std::string_view text = applied.rule->final_cost->evaluate(variables_, request, buffer_);
+    if (text.empty()) {
+        return std::nullopt;
+    }
+    const auto cost =
+        rate_limit::parse_saturated_number(text, rate_limit::largest_cost(applied.quota.algorithm));
+    if (!cost) {
+        tallies_[applied.rule->counted_as]->count_invalid();
+    }
+    return cost;
+}
+
+/// Plans what Redis is told when a request that passed ends.
+void Replay::plan_end(const Request &request, const Applied &applied, int64_t ended_us) {
+    const Charge &charge = applied.charge;
+    if (!charge.is_charged) {
+        return;
+    }
+    AtEnd end{.time_us = ended_us,
+              .number = ends_made_++,
+              .redis_key = std::string(charge.redis_key),
+              .permit = {},
+              .quota = charge.quota,
+              .aligned = applied.rule->rule.aligned,
+              .receipt = charge.receipt};
+    if (charge.permit != nullptr) {
+        end.permit = charge.permit->name;
+    } else {
+        const uint64_t reserved = charge.quota.reserves_nothing ? 0 : charge.quota.cost;
+        const auto cost = applied.rule->final_cost ? final_cost_of(request, applied) : std::nullopt;
+        if (!cost || *cost == reserved) {
+            return;
+        }
+        end.kind = *cost > reserved ? redis_client::SettlementKind::debt
+                                    : redis_client::SettlementKind::refund;
+        end.quota.cost = *cost > reserved ? *cost - reserved : reserved - *cost;
+        end.quota.reserves_nothing = false;
+    }
+    ends_.push(std::move(end));
+}
+
+/// Returns false if Redis failed.
+bool Replay::end_requests(int64_t until_us) {
+    while (!ends_.empty() && ends_.top().time_us <= until_us) {
+        if (!end_request(ends_.top())) {
+            return false;
+        }
+        ends_.pop();
+    }
+    return true;
+}
+
+bool Replay::end_request(const AtEnd &end) {
+    if (!end.permit.empty()) {
+        redis_client::Permit permit;
+        permit.redis_key = end.redis_key;
+        permit.name = end.permit;
+        const redis_client::Script &script = scripts_.refund(rate_limit::Algorithm::concurrency);
+        redis_client::write_release(command_, script, sending_of(script), permit);
+        return run(end.time_us).has_value();
+    }
+    redis_client::Settlement settlement;
+    settlement.redis_key = end.redis_key;
+    settlement.arguments = end.kind == redis_client::SettlementKind::debt
+                               ? redis_client::debt_arguments(end.quota, end.aligned)
+                               : redis_client::refund_arguments(end.quota, end.receipt);
+    redis_client::SettlementList list;
+    list.push_back(settlement);
+    const redis_client::Script &script = scripts_.settlement(end.quota.algorithm, end.kind);
+    redis_client::write_settlements(command_, script, sending_of(script), list);
+    return run(end.time_us).has_value();
+}
+
+} // namespace replay

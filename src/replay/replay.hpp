@@ -1,0 +1,107 @@
+// Decides on the requests of a log as nginx would have: finds the rules that apply, asks for all of
+// a phase together, and settles what a request turned out to cost when it ends.
+#pragma once
+
+#include "../redis_client/byte_queue.hpp"
+#include "../redis_client/check.hpp"
+#include "../redis_client/commands.hpp"
+#include "../redis_client/script.hpp"
+#include "redis.hpp"
+#include "rule_tally.hpp"
+#include "rules_file.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <random>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace replay {
+
+class Replay {
+  public:
+    /// All of these outlive it.
+    Replay(const RulesFile &rules, const Variables &variables, Redis &redis);
+
+    /// What became of a request.
+    struct Decision {
+        bool has_rules = false; // a rule applied to it
+        bool is_rejected = false;
+        std::chrono::microseconds delay{0};
+    };
+    /// Decides on a request. Times never step back. Returns nothing if Redis failed: see error().
+    std::optional<Decision> decide(const Request &request, int64_t decided_us, int64_t ended_us);
+
+    const std::string &error() const { return error_; }
+
+    /// The tallies of the rules, by Rule::counted_as.
+    std::vector<std::unique_ptr<RuleTally>> &tallies() { return tallies_; }
+
+  private:
+    /// A rule that applies to a request.
+    struct Applied {
+        const Rule *rule = nullptr;
+        bool dry_run = false;
+        std::string key; // of the client
+        rate_limit::RedisKeyBuffer redis_key_buffer;
+        rate_limit::Quota quota; // of the rule; that of the charge may be a shard's
+        redis_client::WireWords own_arguments;
+        redis_client::Charge charge;
+        redis_client::Permit permit;
+    };
+    /// What is to be told to Redis when a request has ended.
+    struct AtEnd {
+        int64_t time_us;
+        uint64_t number; // those of one time keep their order
+        std::string redis_key;
+        std::string permit;      // its name, which is released; or else, empty:
+        rate_limit::Quota quota; // its cost is charged or given back
+        bool aligned = false;
+        int64_t receipt = 0;
+        redis_client::SettlementKind kind = redis_client::SettlementKind::debt;
+
+        bool operator>(const AtEnd &other) const {
+            return time_us != other.time_us ? time_us > other.time_us : number > other.number;
+        }
+    };
+    enum class Evaluated { applies, applies_not, invalid };
+
+    void find(const Request &request, const Level &level, rate_limit::Phase phase);
+    Evaluated evaluate(const Request &request, Applied &applied);
+    Evaluated evaluate_numbers(const Request &request, Applied &applied);
+    void make_charge(Applied &applied, int64_t duration_us);
+    bool ask(int64_t now_us);
+    bool decide_phase(const Request &request, const Level &level, rate_limit::Phase phase,
+                      int64_t decided_us, int64_t ended_us, Decision &decision);
+    void count(const Applied &applied, int64_t decided_us, int64_t ended_us);
+    bool end_requests(int64_t until_us);
+    bool end_request(const AtEnd &end);
+    void plan_end(const Request &request, const Applied &applied, int64_t ended_us);
+    std::optional<uint64_t> final_cost_of(const Request &request, const Applied &applied);
+    redis_client::Sending sending_of(const redis_client::Script &script);
+    std::optional<std::string_view> run(int64_t now_us);
+
+    const RulesFile &rules_;
+    const Variables &variables_;
+    Redis &redis_;
+    redis_client::ScriptLibrary scripts_;
+    std::set<const redis_client::Script *> sent_; // in full, so that they are known by name
+    std::vector<std::unique_ptr<RuleTally>> tallies_;
+    std::vector<std::unique_ptr<Applied>> applied_; // those of the phase are the first `count_`
+    size_t count_ = 0;
+    bool is_rejected_by_error_ = false; // a rule with on_error=closed has a variable of no number
+    std::vector<redis_client::Charge> charges_; // that are asked for together
+    redis_client::ByteQueue command_;
+    std::priority_queue<AtEnd, std::vector<AtEnd>, std::greater<>> ends_;
+    uint64_t ends_made_ = 0;
+    uint64_t permits_made_ = 0;
+    std::minstd_rand random_; // chooses shards, in each run the same
+    std::string buffer_;
+    std::string error_;
+};
+
+} // namespace replay
