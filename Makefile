@@ -11,7 +11,7 @@ export PORT MINUTES SEED
 
 MODULE = build/ngx_http_redis_rate_limit_module.so
 NAME = $(notdir $(MODULE))
-SOURCES = $(shell find src -type f) $(wildcard lua/*.lua dashboard/*) VERSION
+SOURCES = $(shell find src -type f -not -path 'src/replay/*') $(wildcard lua/*.lua dashboard/*) VERSION
 CONFIGURED_BY = config config.make tools/configure-nginx build/configured.sum
 TESTS ?= $(wildcard t/*.t)
 SECONDS ?= 60
@@ -57,7 +57,7 @@ build/nginx/Makefile: $(CONFIGURED_BY)
 # it is of the sources at the old place.
 build/configured.sum: FORCE
 	@mkdir -p build
-	@(pwd; find src lua dashboard -type f | LC_ALL=C sort; find $(NGINX_SOURCE) -type f 2>/dev/null | LC_ALL=C sort | xargs cat /dev/null) | cksum >$@.new
+	@(pwd; find src lua dashboard -type f -not -path 'src/replay/*' | LC_ALL=C sort; find $(NGINX_SOURCE) -type f 2>/dev/null | LC_ALL=C sort | xargs cat /dev/null) | cksum >$@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 FORCE:
