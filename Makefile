@@ -78,7 +78,7 @@ test:
 	tools/install-packages test
 	$(MAKE) $(ON_ALL_CORES) all
 	$(MAKE) unit-tests
-	tools/run-tests build/cmake/unit_tests build/cmake/protocol_tests $(TESTS)
+	tools/run-tests build/cmake/unit_tests build/cmake/protocol_tests build/cmake/replay_tests $(TESTS)
 
 .PHONY: unit-tests
 unit-tests:

@@ -1,6 +1,7 @@
 #include "embedded_redis.hpp"
 
 #include "../redis_client/script.hpp"
+#include "command_words.hpp"
 #include "lua_commands.hpp"
 
 #include <lua.hpp>
@@ -10,23 +11,6 @@
 namespace replay {
 
 namespace {
-
-/// Takes the number of a line like `$12\r\n`, behind its first byte.
-size_t take_count(std::string_view &command) {
-    size_t count = 0;
-    const char *end =
-        std::from_chars(command.data() + 1, command.data() + command.size(), count).ptr + 2;
-    command.remove_prefix(static_cast<size_t>(end - command.data()));
-    return count;
-}
-
-/// Takes a word of a command that our own code has written.
-std::string_view take_word(std::string_view &command) {
-    const size_t size = take_count(command);
-    const std::string_view word = command.substr(0, size);
-    command.remove_prefix(size + 2);
-    return word;
-}
 
 size_t number_of(std::string_view word) {
     size_t number = 0;

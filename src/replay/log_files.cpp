@@ -79,15 +79,16 @@ std::optional<std::string_view> LogFile::next() {
                 searched = 0;
                 continue;
             }
-            std::string_view line = rest.substr(0, end);
-            return line.substr(0, line.size() - (line.ends_with('\r') ? 1 : 0));
+            const std::string_view line = rest.substr(0, end);
+            const bool has_return = line.ends_with('\r');
+            return line.substr(0, std::min(line.size() - (has_return ? 1 : 0), longest_line));
         }
         if (is_at_end_ || rest.size() >= longest_line) {
             begin_ = end_;
             const bool is_line = !rest.empty() && !skips_line_;
             skips_line_ = !is_at_end_;
             if (is_line) {
-                return rest;
+                return rest.substr(0, longest_line);
             }
             if (is_at_end_) {
                 return std::nullopt;

@@ -2,6 +2,7 @@
 #include "../rate_limit/metrics.hpp"
 #include "embedded_redis.hpp"
 #include "ordered_log.hpp"
+#include "real_redis.hpp"
 #include "report.hpp"
 
 #include <getopt.h>
@@ -33,6 +34,7 @@ What would these rules have done to the requests in nginx's access logs? No Redi
   --zone-key Z=TEXT     the key of zone Z instead of the one in FILE
   --json FILE           writes the result as JSON, too; - is the standard output, without the table
   --html FILE           writes a page with charts, too
+  --redis HOST:PORT     runs the scripts in a real Redis, which takes longer
   --help                shows this
   --version             shows the version
 
@@ -56,6 +58,7 @@ struct Options {
     ZoneKeys zone_keys;
     std::optional<std::string> json;
     std::optional<std::string> html;
+    std::optional<std::string> redis;
     std::vector<std::string> logs;
 };
 
@@ -72,12 +75,13 @@ int complain_of_usage(const std::string &text) {
 
 /// Reads the options. Returns nothing if the program is to go on, or else the exit status.
 std::optional<int> read_options(int count, char **words, Options &options) {
-    enum Option { rules = 1, format, zone_key, json, html, help, version };
+    enum Option { rules = 1, format, zone_key, json, html, redis, help, version };
     const option known[] = {{"rules", required_argument, nullptr, rules},
                             {"format", required_argument, nullptr, format},
                             {"zone-key", required_argument, nullptr, zone_key},
                             {"json", required_argument, nullptr, json},
                             {"html", required_argument, nullptr, html},
+                            {"redis", required_argument, nullptr, redis},
                             {"help", no_argument, nullptr, help},
                             {"version", no_argument, nullptr, version},
                             {nullptr, 0, nullptr, 0}};
@@ -102,6 +106,9 @@ std::optional<int> read_options(int count, char **words, Options &options) {
             break;
         case html:
             options.html = value;
+            break;
+        case redis:
+            options.redis = value;
             break;
         case help:
             std::fputs(usage, stdout);
@@ -221,6 +228,28 @@ int write_results(const Options &options, const Report &report) {
     return std::fflush(stdout) == 0 ? 0 : complain("cannot write the table");
 }
 
+/// Returns who runs the scripts, or null if it cannot be reached: then the user knows why.
+std::unique_ptr<Redis> make_redis(const Options &options) {
+    if (!options.redis) {
+        return std::make_unique<EmbeddedRedis>();
+    }
+    std::string error;
+    std::unique_ptr<Redis> redis = RealRedis::connect(*options.redis, error);
+    if (!redis) {
+        complain("--redis: " + *options.redis + ": " + error);
+    }
+    return redis;
+}
+
+/// Returns what stands before all keys. Those of a real Redis are of this run alone.
+std::string prefix_of(const Options &options) {
+    return options.redis ? "replay:" + std::to_string(getpid()) + ":" +
+                               std::to_string(std::chrono::system_clock::now().time_since_epoch() /
+                                              std::chrono::microseconds{1}) +
+                               ":"
+                         : "rl:";
+}
+
 int run(const Options &options) {
     auto read_format = LogFormat::read(options.format);
     if (const auto *error = std::get_if<Error>(&read_format)) {
@@ -232,7 +261,8 @@ int run(const Options &options) {
                                  "$time_iso8601 or $time_local");
     }
     Variables variables(format);
-    auto read_rules = read_rules_file(options.rules, options.zone_keys, "rl:", variables);
+    auto read_rules =
+        read_rules_file(options.rules, options.zone_keys, prefix_of(options), variables);
     if (const auto *error = std::get_if<Error>(&read_rules)) {
         return complain(*error);
     }
@@ -254,8 +284,11 @@ int run(const Options &options) {
     }
 
     OrderedLog log(std::move(files), format);
-    EmbeddedRedis redis;
-    Replay replay(rules, variables, redis);
+    const std::unique_ptr<Redis> redis = make_redis(options);
+    if (!redis) {
+        return failure;
+    }
+    Replay replay(rules, variables, *redis);
     Progress progress(isatty(STDERR_FILENO) != 0);
     bool is_estimate = false;
     int64_t begin_us = 0;

@@ -77,6 +77,20 @@ Redis::Answer Redis::command(std::initializer_list<std::string_view> words) {
     return receive();
 }
 
+Redis::Answer Redis::command(std::span<const std::string> words) {
+    size_t bytes = 0;
+    for (const std::string &word : words) {
+        bytes += word.size();
+    }
+    ByteQueue queue;
+    redis_client::CommandWriter writer(queue, words.size(), bytes);
+    for (const std::string &word : words) {
+        writer.word(word);
+    }
+    send(queue);
+    return receive();
+}
+
 void Redis::ask(const ByteQueue &command,
                 const std::function<void(redis_client::ReplyView)> &read) {
     send(command);

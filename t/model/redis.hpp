@@ -71,6 +71,7 @@ class Redis {
     };
 
     Answer command(std::initializer_list<std::string_view> words);
+    Answer command(std::span<const std::string> words);
 
     /// Sends a command, and lets `read` have the reply.
     void ask(const redis_client::ByteQueue &command,

@@ -1,5 +1,5 @@
-// Prints what the replay decides on each line of a log, in the order of the decisions: `200`, `429`,
-// or `-` if no rule applied, and then the line.
+// Prints what the replay decides on each line of a log, in the order of the decisions: `200`,
+// `429`, or `-` if no rule applied, and then the line.
 //
 //   print_verdicts RULES FORMAT LOG
 
@@ -37,9 +37,7 @@ int main(int count, char **words) {
             std::fprintf(stderr, "%s\n", replay.error().c_str());
             return 1;
         }
-        const char *verdict = !decision->has_rules       ? "-"
-                              : decision->is_rejected ? "429"
-                                                      : "200";
+        const char *verdict = !decision->has_rules ? "-" : decision->is_rejected ? "429" : "200";
         std::printf("%s %.*s\n", verdict, static_cast<int>(line->text.size()), line->text.data());
     }
     return log.skipped() == 0 ? 0 : 1;
