@@ -7,9 +7,19 @@
 EMBED(redis_rate_limit_replay_html, "dashboard/replay.html");
 EMBED_ALL(redis_rate_limit_replay_css,
           CONTENTS("dashboard/page.css") CONTENTS("dashboard/replay.css"));
+// The order matters: each script uses what the scripts before it define.
+// clang-format off
 EMBED_ALL(redis_rate_limit_replay_js,
-          CONTENTS("dashboard/figures.js") CONTENTS("dashboard/elements.js")
-              CONTENTS("dashboard/replay.js"));
+    CONTENTS("dashboard/figures.js")
+    CONTENTS("dashboard/elements.js")
+    CONTENTS("dashboard/drawing.js")
+    CONTENTS("dashboard/replay_figures.js")
+    CONTENTS("dashboard/replay_steps.js")
+    CONTENTS("dashboard/replay_times.js")
+    CONTENTS("dashboard/replay_peaks.js")
+    CONTENTS("dashboard/replay_keys.js")
+    CONTENTS("dashboard/replay.js"));
+// clang-format on
 
 namespace replay {
 
