@@ -18,7 +18,7 @@ SECONDS ?= 60
 # For commands that do all there is to do; `make` itself does as it is told by -j.
 ON_ALL_CORES = --jobs=$$(nproc)
 
-.PHONY: all replay run test test-asan test-tsan test-arm64 fuzz simulate-leases soak mutants bench install lint format clean help FORCE
+.PHONY: all replay run test test-asan test-tsan test-arm64 fuzz simulate-leases soak mutants bench install deb test-deb test-rpm test-image lint format clean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(MODULE)
@@ -39,6 +39,10 @@ help:
 	@echo '                notices (FILES= some sources, CHANGE= a commit: only lines changed since, TESTS= some of t/)'
 	@echo 'make bench      measures against nginx alone and limit_req, writes docs/benchmark.md and a part of README.md'
 	@echo 'make install    puts the module into MODULES_DIR=$(MODULES_DIR)'
+	@echo 'make deb        installs what is missing, builds Debian packages into build/'
+	@echo 'make test-deb   the same, and tests them in a Debian of their own (as root)'
+	@echo 'make test-rpm   checks the RPM spec and builds it, with stubs for macros that Debian lacks'
+	@echo 'make test-image builds docker/official from SOURCE=, an unpacked nginx, and tests it (as root)'
 	@echo 'make lint       checks layout, names and usual mistakes'
 	@echo 'make format     lays out the C++ sources'
 	@echo 'make clean      removes build/'
@@ -162,6 +166,22 @@ $(EMPTY_SCRIPT)/$(MODULE): $(SOURCES) $(CONFIGURED_BY) t/bench/empty_check.lua
 
 install: $(MODULE)
 	install -D -m 644 $(MODULE) $(DESTDIR)$(MODULES_DIR)/$(NAME)
+
+deb:
+	tools/install-packages deb
+	tools/build-deb
+
+test-deb:
+	tools/install-packages test-deb
+	tools/test-deb
+
+test-rpm:
+	tools/install-packages test-rpm
+	tools/test-rpm
+
+test-image:
+	tools/install-packages test-image
+	tools/test-image '$(SOURCE)'
 
 lint:
 	tools/install-packages lint
