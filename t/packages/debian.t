@@ -60,11 +60,11 @@ my ($newer,   $newer_version) = package_in('/srv/newer');
         is($?, 0, "lintian of $changes") or diag($words);
     }
 
-    my $fields = qx{dpkg-deb -f build/${name}_*.deb Depends Static-Built-Using};
+    my $fields = qx{dpkg-deb -f build/${name}_*.deb Depends Built-Using};
     my $nginx  = qx{dpkg-query -W -f '\${Version}' nginx-dev};
     like($fields, qr/nginx-abi-[\d.]+-\d+/, 'depends on the ABI of nginx');
     like($fields, qr/nginx \(>= \Q$nginx\E\)/, 'and on no older nginx than that whose headers it was built with');
-    like($fields, qr/^Static-Built-Using: hiredis \(= [\d.]+-\S+\)$/m, 'and names the hiredis in it');
+    like($fields, qr/^Built-Using: hiredis \(= [\d.]+-\S+\)$/m, 'and names the hiredis in it');
     unlike($fields, qr/libhiredis/, 'which no package has to bring');
 }
 
