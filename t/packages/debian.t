@@ -114,20 +114,19 @@ is(join(' ', grep { !-f $chroot->path("$doc/$_") } split ' ', $manual), '', 'lin
 # --- running
 
 my $limits = <<"END";
-log_format answers '\$status \$arg_key';
+log_format statuses '\$status';
 redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }
 redis_rate_limit_zone \$arg_key zone=per_key:1m on_error=closed;
 server {
     listen 127.0.0.1:$port;
     location /limits/ { redis_rate_limit_dashboard; }
     location / {
-        access_log /var/log/nginx/answers.log answers;
         redis_rate_limit zone=per_key algorithm=sliding_log limit=3 window=1h;
         empty_gif;
     }
     location /load {
-        access_log /var/log/nginx/load.log answers;
-        redis_rate_limit zone=per_key algorithm=gcra limit=1000000000 window=1 name=load;
+        access_log /var/log/nginx/load.log statuses;
+        redis_rate_limit zone=per_key algorithm=fixed_window limit=1000000000 window=1h name=load;
         empty_gif;
     }
 }
@@ -162,7 +161,7 @@ sub version_of ($package_version) { return $package_version =~ s/~.*//r }
 
 # Statuses of the requests of the load generator.
 sub load_statuses () {
-    my %seen = map { (split / /)[0] => 1 } split /\n/, $chroot->slurp('/var/log/nginx/load.log');
+    my %seen = map { $_ => 1 } split /\n/, $chroot->slurp('/var/log/nginx/load.log');
     delete $seen{499}; # those that it left when it was ended
     return join ' ', sort keys %seen;
 }
@@ -210,6 +209,7 @@ subtest 'neighbours' => sub {
     my @workers = $chroot->workers;
     my $began   = time;
     my $load    = start_load($chroot->url('/load?key=minute'), connections => 16);
+    my $limited = start_load($chroot->url('/?key=limited'), connections => 2);
     # By then buffers have their size.
     ok(wait_until(sub { time - $began > 20 }, 30), 'a third of a minute');
     my $first = $memory->();
@@ -218,6 +218,8 @@ subtest 'neighbours' => sub {
     my $result = $load->finish;
     cmp_ok($result->{requests}, '>', 10_000, "$result->{requests} requests");
     is("$result->{broken} $result->{refused}", '0 0', 'none of them failed');
+    my $denied = $limited->finish;
+    is($denied->{requests} - $denied->{refused}, 3, "of $denied->{requests} others as many pass as may");
     cmp_ok($growth, '<', 1024 * 1024, "memory of workers grows by $growth bytes after that");
     is(join(' ', $chroot->workers), "@workers", 'no worker has ended');
     holds(afterwards => 'afterwards');

@@ -30,24 +30,23 @@ sub slurp ($self, $file) { return RateLimit::Nginx::slurp($self->path($file)) }
 
 sub write_file ($self, $file, $text) { RateLimit::Nginx::write_file($self->path($file), $text) }
 
-# Services do not start by themselves, as where nginx would listen on a port that somebody else has.
-sub forbid_services ($self) {
-    $self->write_file('/usr/sbin/policy-rc.d', "#!/bin/sh\nexit 101\n");
+# Whether installed packages may start and reload services. Without a policy invoke-rc.d does neither where
+# no init runs.
+sub set_policy ($self, $code) {
+    $self->write_file('/usr/sbin/policy-rc.d', "#!/bin/sh\nexit $code\n");
     chmod 0755, $self->path('/usr/sbin/policy-rc.d');
 }
 
-sub allow_services ($self) { unlink $self->path('/usr/sbin/policy-rc.d') }
+# As while nginx would listen on a port that somebody else has.
+sub forbid_services ($self) { $self->set_policy(101) }
+
+sub allow_services ($self) { $self->set_policy(0) }
 
 sub master ($self) { return $self->slurp('/run/nginx.pid') =~ /^(\d+)$/ ? $1 : 0 }
 
 sub workers ($self) {
     my $master = $self->master or return;
     return RateLimit::Nginx::children_of($master, qr/worker process(?! is)/);
-}
-
-sub leaving_workers ($self) {
-    my $master = $self->master or return;
-    return RateLimit::Nginx::children_of($master, qr/worker process is/);
 }
 
 # Returns when others serve than these.
