@@ -61,6 +61,9 @@ like($version, qr/\A\d+\.\d+\.\d+\n\z/, 'VERSION is one line');
 my ($newest) = RateLimit::Nginx::slurp('CHANGELOG.md') =~ /^## \[(\d[^\]]*)\] - \d{4}-\d\d-\d\d$/m;
 is("$newest\n", $version, 'the newest release of the changelog is this version');
 
+my ($of_rpm) = RateLimit::Nginx::slurp('packaging/rpm/nginx-mod-redis-rate-limit.spec') =~ /^Version: +(\S+)$/m;
+is("$of_rpm\n", $version, 'and so is that of the RPM');
+
 my $nginx = RateLimit::Nginx->start_new('server { listen %PORT%; location / { redis_rate_limit_metrics json; } }');
 is(decode_json($nginx->get('/')->{content})->{version} . "\n", $version, 'and so is the module');
 $nginx->stop;
