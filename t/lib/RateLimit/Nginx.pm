@@ -18,8 +18,11 @@ use Test::More;
 
 my $module = $ENV{RATE_LIMIT_MODULE} // 'build/ngx_http_redis_rate_limit_module.so';
 
-# The file that is under test.
+# The file that is under test, or an empty text, where the module is a part of nginx.
 sub module () { return $module }
+
+# More of `http`, for an nginx that needs it, such as one with lua.
+my $http_of_this_nginx = $ENV{RATE_LIMIT_HTTP} // '';
 
 # What never may stand in error.log.
 my $bad = qr/\[(?:alert|emerg)\]|AddressSanitizer|LeakSanitizer|runtime error:|exited on signal/;
@@ -62,10 +65,11 @@ sub configure ($self, $http) {
     my %options =
         (workers => 1, before => '', main => '', events => '', connections => 1024, log_level => 'info', daemon => 0, $self->{options}->%*);
     my $user    = $> == 0 ? 'user nobody nogroup;' : '';
-    my $path    = abs_path($options{module} // $module);
+    my $file    = $options{module} // $module;
+    my $load    = $file eq '' ? '' : 'load_module ' . abs_path($file) . ';';
     my $daemon  = $options{daemon} ? $as_daemon : 'daemon off;';
     my $text    = <<"END";
-$options{before}load_module $path;
+$options{before}$load
 $user
 $daemon
 worker_processes $options{workers};
@@ -80,6 +84,7 @@ http {
     fastcgi_temp_path %DIR%/fastcgi;
     scgi_temp_path %DIR%/scgi;
     uwsgi_temp_path %DIR%/uwsgi;
+    $http_of_this_nginx
     $http
 }
 END
