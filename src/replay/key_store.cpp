@@ -11,6 +11,17 @@ void NumberList::trim(size_t first, size_t end) {
     }
 }
 
+size_t NumberList::remove_last(int64_t number, size_t most) {
+    size_t removed = 0;
+    for (size_t at = numbers_.size(); at > first_ && removed < most; --at) {
+        if (numbers_[at - 1] == number) {
+            numbers_.erase(numbers_.begin() + static_cast<std::ptrdiff_t>(at - 1));
+            ++removed;
+        }
+    }
+    return removed;
+}
+
 bool SortedSet::set(std::string_view member, double score) {
     const auto found = scores_.find(member);
     if (found == scores_.end()) {

@@ -24,6 +24,8 @@ class NumberList {
     void push(int64_t number) { numbers_.push_back(number); }
     /// Keeps those from `first` on, before `end`, which is not smaller.
     void trim(size_t first, size_t end);
+    /// Removes the number where it stands last, so often at most. Returns how often it did.
+    size_t remove_last(int64_t number, size_t most);
 
   private:
     std::vector<int64_t> numbers_;

@@ -191,12 +191,15 @@ int expire(Call &call) {
 }
 
 int list_index(Call &call) {
+    const auto *list = call.find<NumberList>();
+    if (list == nullptr) {
+        return call.has_failed() ? 0 : call.push_nil();
+    }
     const auto index = call.whole(3);
     if (!index) {
         return call.fail(no_number);
     }
-    const auto *list = call.find<NumberList>();
-    const auto size = static_cast<int64_t>(list != nullptr ? list->size() : 0);
+    const auto size = static_cast<int64_t>(list->size());
     const int64_t at = *index < 0 ? *index + size : *index;
     if (at < 0 || at >= size) {
         return call.push_nil();
@@ -205,6 +208,27 @@ int list_index(Call &call) {
     const char *end =
         std::to_chars(out.data(), out.data() + out.size(), list->at(static_cast<size_t>(at))).ptr;
     return call.push({out.data(), static_cast<size_t>(end - out.data())});
+}
+
+int list_range(Call &call) {
+    const auto start = call.whole(3);
+    const auto stop = call.whole(4);
+    if (!start || !stop) {
+        return call.fail(no_number);
+    }
+    const auto *list = call.find<NumberList>();
+    if (call.has_failed()) {
+        return 0;
+    }
+    const auto size = static_cast<int64_t>(list != nullptr ? list->size() : 0);
+    const int64_t first = std::max<int64_t>(*start < 0 ? *start + size : *start, 0);
+    const int64_t last = std::min(*stop < 0 ? *stop + size : *stop, size - 1);
+    lua_newtable(call.lua);
+    for (int64_t i = first; i <= last; ++i) {
+        call.push_score(static_cast<double>(list->at(static_cast<size_t>(i))));
+        lua_rawseti(call.lua, -2, static_cast<int>(i - first) + 1);
+    }
+    return 1;
 }
 
 int list_length(Call &call) {
@@ -249,6 +273,24 @@ int list_push(Call &call) {
         list->push(*call.whole(i));
     }
     return call.push(static_cast<int64_t>(list->size()));
+}
+
+/// Takes a negative count alone: from the end of the list.
+int list_remove(Call &call) {
+    const auto count = call.whole(3);
+    const auto number = call.whole(4);
+    if (!count || *count >= 0 || !number) {
+        return call.fail(no_number);
+    }
+    auto *list = call.find<NumberList>();
+    if (list == nullptr) {
+        return call.has_failed() ? 0 : call.push(int64_t{0});
+    }
+    const size_t removed = list->remove_last(*number, static_cast<size_t>(-*count));
+    if (list->size() == 0) {
+        call.keys.remove(call.key());
+    }
+    return call.push(static_cast<int64_t>(removed));
 }
 
 /// Removes the key if its set is empty, as Redis does.
@@ -405,8 +447,10 @@ constexpr struct {
     {"SETRANGE", set_range, 4},
     {"LINDEX", list_index, 3},
     {"LLEN", list_length, 2},
+    {"LRANGE", list_range, 4},
     {"RPUSH", list_push, 3},
     {"LTRIM", list_trim, 4},
+    {"LREM", list_remove, 4},
     {"PEXPIRE", expire, 3},
     {"UNLINK", remove_keys, 2},
     {"DEL", remove_keys, 2},
