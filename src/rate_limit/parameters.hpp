@@ -111,9 +111,8 @@ Refusal set_parameters(std::span<const Parameter<Draft>> table,
         if (has_value == (parameter->is == Is::flag)) {
             return refused("parameter", word, has_value ? "no value" : "name=value");
         }
-        const Refusal refusal =
-            set_parameter(table, given, draft, *parameter,
-                          has_value ? word.substr(equals + 1) : std::string_view());
+        Refusal refusal = set_parameter(table, given, draft, *parameter,
+                                        has_value ? word.substr(equals + 1) : std::string_view());
         if (refusal) {
             return refusal;
         }

@@ -348,7 +348,7 @@ Refusal check_rule(RuleParameters &rule, std::vector<std::string> &warnings) {
 
 Refusal read_rule(std::span<const std::string_view> words, RuleParameters &rule,
                   std::vector<std::string> &warnings) {
-    const Refusal refusal = set_parameters<RuleParameters>(parameters, words, rule);
+    Refusal refusal = set_parameters<RuleParameters>(parameters, words, rule);
     return refusal ? refusal : check_rule(rule, warnings);
 }
 

@@ -50,7 +50,7 @@ class Reader {
                 return false;
             case Token::end:
                 return is_inner || !directive.words.empty()
-                           ? fail("unexpected end of file, expecting \";\" or \"}\"")
+                           ? fail(R"(unexpected end of file, expecting ";" or "}")")
                            : true;
             case Token::closing:
                 return is_inner && directive.words.empty() ? true : fail("unexpected \"}\"");

@@ -81,7 +81,7 @@ class KeyStore {
         bool has_ticket = false;
     };
     struct HashOfText {
-        using is_transparent = void;
+        using is_transparent = void; // NOLINT(readability-identifier-naming): C++ names it so
         size_t operator()(std::string_view text) const {
             return std::hash<std::string_view>{}(text);
         }

@@ -13,7 +13,7 @@ namespace replay {
 
 namespace {
 
-constexpr size_t longest_line = 64 * 1024;
+constexpr size_t longest_line = size_t{64} * 1024;
 constexpr unsigned read_at_once = 256 * 1024;
 
 } // namespace

@@ -38,7 +38,7 @@ std::optional<int64_t> unix_time_of(const Calendar &at) {
     if (!day.ok() || *at.hour > 23 || *at.minute > 59 || *at.second > 60) {
         return std::nullopt;
     }
-    const int64_t zone = (*at.zone_hours * 60 + *at.zone_minutes) * 60;
+    const int64_t zone = (int64_t{*at.zone_hours} * 60 + *at.zone_minutes) * 60;
     const int64_t days = std::chrono::sys_days(day).time_since_epoch().count();
     const int64_t seconds = ((days * 24 + *at.hour) * 60 + *at.minute) * 60 + *at.second;
     return (at.zone_is_west ? seconds + zone : seconds - zone) * second;

@@ -10,8 +10,8 @@ namespace replay {
 
 namespace {
 
-constexpr size_t buffer_size = 256 * 1024;
-constexpr size_t longest_request = 4 * 10; // numbers of 10 bytes at most
+constexpr size_t buffer_size = size_t{256} * 1024;
+constexpr size_t longest_request = size_t{4} * 10; // numbers of 10 bytes at most
 
 } // namespace
 

@@ -14,7 +14,7 @@ bool is_of_name(char c) {
 std::string_view take_name(std::string_view &text) {
     const bool has_braces = text.starts_with('{');
     std::string_view rest = text.substr(has_braces ? 1 : 0);
-    const auto end = std::ranges::find_if_not(rest, is_of_name);
+    const auto *const end = std::ranges::find_if_not(rest, is_of_name);
     const auto size = static_cast<size_t>(end - rest.begin());
     const std::string_view name = rest.substr(0, size);
     rest.remove_prefix(size);

@@ -35,7 +35,7 @@ bool compile_key(ngx_conf_t *cf, ZoneConf &zone, const ngx_str_t &text) {
 }
 
 char *refuse_small(ngx_conf_t *cf, std::span<const std::string_view> values) {
-    constexpr std::string_view parameter = "zone=";
+    static constexpr std::string_view parameter = "zone=";
     const auto zone = std::ranges::find_if(
         values, [](std::string_view value) { return value.starts_with(parameter); });
     const std::string expected =
