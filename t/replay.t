@@ -1,0 +1,186 @@
+# redis-rate-limit-replay as a user calls it: logs of all kinds, results in all forms, and what it
+# refuses. Whether it decides as nginx does is in t/replay_nginx.t.
+
+use v5.36;
+use lib 't/lib';
+use File::Temp qw(tempdir);
+use JSON::PP qw(decode_json);
+use RateLimit::Nginx;
+use RateLimit::Redis;
+use Test::More;
+
+my $program = $ENV{RATE_LIMIT_REPLAY} // 'build/cmake/redis-rate-limit-replay';
+my $dir     = tempdir('replay-XXXXXXXX', TMPDIR => 1, CLEANUP => 1);
+
+sub file ($name, $text) {
+    RateLimit::Nginx::write_file("$dir/$name", $text);
+    return "$dir/$name";
+}
+
+# Runs it with these arguments. Returns its exit status, what it printed, and what it complained of.
+sub replay (@arguments) {
+    my $input = ref $arguments[-1] ? ${ pop @arguments } : '';
+    file('input', $input);
+    my $words = join ' ', map { "'" . s/'/'\\''/gr . "'" } @arguments;
+    my $out   = qx{$program $words <$dir/input 2>$dir/errors};
+    return ($? >> 8, $out, RateLimit::Nginx::slurp("$dir/errors"));
+}
+
+sub json_of (@arguments) {
+    my ($status, $out, $errors) = replay('--json', '-', @arguments);
+    is($status, 0, "@arguments") or diag($errors);
+    return eval { decode_json($out) } // {};
+}
+
+my $zone  = "redis_rate_limit_zone \$remote_addr zone=per_ip:10m;\n";
+my $rules = file('rules.conf', "${zone}redis_rate_limit zone=per_ip algorithm=sliding_log limit=2 window=60;\n");
+
+# One of combined, at a second of a minute.
+sub line ($address, $second, $uri = '/') {
+    return sprintf qq{%s - - [25/Nov/2026:10:00:%02d +0100] "GET %s HTTP/1.1" 200 12 "-" "curl"\n}, $address, $second, $uri;
+}
+my $log = file('access.log', join '', map { line('192.0.2.1', $_) . line('2001:db8::1', $_) } 1 .. 4);
+
+is_deeply(
+    json_of('--rules', $rules, $log),
+    {
+        rules => {
+            'per_ip/60s' => {
+                requests => 8, passed => 4, delayed => 0, rejected => 4, keys => 2,
+                top_rejected => [{ key => '192.0.2.1', rejected => 2 }, { key => '2001:db8::1', rejected => 2 }],
+                limits       => { '0.01' => 4, '0.001' => 4, '0' => 4 },
+            },
+        },
+        lines => 8, skipped => 0, estimate => JSON::PP::true,
+    },
+    'JSON'
+);
+
+subtest 'a table' => sub {
+    my ($status, $out, $errors) = replay('--rules', $rules, $log);
+    is($status, 0, 'the program is content');
+    is($errors, '', 'and says nothing else');
+    like($out, qr/^8 lines, from 2026-11-25 09:00:01 to 2026-11-25 09:00:04 UTC$/m, 'lines and time');
+    like($out, qr/^An estimate: /m,                                              'an estimate');
+    like($out, qr/^per_ip\/60s  sliding_log limit=2 window=60s$/m,                 'the rule');
+    like($out, qr/^  rejected +4 +50\.0 %$/m,                                     'what was rejected');
+    like($out, qr/^    rejects nothing +4$/m,                                     'the smallest limit');
+    like($out, qr/^ +2  2001:db8::1$/m,                                           'keys');
+    unlike($out, qr/\e/, 'no colours but on a terminal');
+};
+
+subtest 'where lines come from' => sub {
+    my $text = RateLimit::Nginx::slurp($log);
+    is(json_of('--rules', $rules, \$text)->{lines},      8,  'the standard input');
+    is(json_of('--rules', $rules, '-', \$text)->{lines}, 8,  'by its name');
+    is(system("gzip -k $log"),                           0,  'gzip');
+    is(json_of('--rules', $rules, "$log.gz")->{lines},   8,  'a compressed file');
+    is(json_of('--rules', $rules, "$log.gz", $log)->{lines}, 16, 'several');
+    is(system("head -c 100 $log.gz >$dir/cut.gz"), 0, 'a file that was cut');
+    my ($status, undef, $errors) = replay('--rules', $rules, "$dir/cut.gz");
+    is($status, 1, 'is an error') or diag($errors);
+    like($errors, qr/cut\.gz: /, 'that names the file');
+    is(json_of('--rules', $rules, file('empty.log', ''))->{lines}, 0, 'an empty file');
+};
+
+subtest 'formats' => sub {
+    my $decided = '$redis_rate_limit_decided $remote_addr';
+    my $exact   = file('exact.log', join '', map { "1700000000.00000$_ 192.0.2.1\n" } 1 .. 3);
+    my $result  = json_of('--rules', $rules, '--format', $decided, $exact);
+    is($result->{estimate},                         JSON::PP::false, 'nginx said when it decided');
+    is($result->{rules}{'per_ip/60s'}{rejected}, 1,               'by microseconds');
+    my $undecided = file('undecided.log', "- 192.0.2.1\n" x 5 . "1700000000.000001 192.0.2.1\n");
+    $result = json_of('--rules', $rules, '--format', $decided, $undecided);
+    is("$result->{lines} $result->{skipped} $result->{rules}{'per_ip/60s'}{requests}", '6 0 1', 'no decision, no request of a rule');
+    my $json = file('json.log', qq{{"t":"2026-11-25T10:00:00+01:00","a":"192.0.2.1"}\n} x 3);
+    is(json_of('--rules', $rules, '--format', 'escape=json {"t":"$time_iso8601","a":"$remote_addr"}', $json)->{rules}{'per_ip/60s'}{rejected},
+        1, 'JSON');
+};
+
+subtest 'rules' => sub {
+    my $several = file('several.conf', <<"END");
+http {
+    $zone
+    redis_rate_limit_zone \$arg_user zone=user:1m;
+    map \$arg_user \$limit { bob 3; default 1; }
+    server {
+        listen 80;
+        location / { proxy_pass http://app; }
+        location /api/ {
+            redis_rate_limit zone=per_ip algorithm=fixed_window limit=3 window=60 name=address;
+            redis_rate_limit zone=user algorithm=fixed_window limit=\$limit window=60 name=user;
+            redis_rate_limit zone=per_ip algorithm=gcra limit=1 window=60 name=trial dry_run;
+        }
+        location = /api/free { redis_rate_limit off; }
+        location /answered/ { return 204; redis_rate_limit zone=per_ip algorithm=gcra limit=1 window=60 name=never; }
+    }
+}
+END
+    my $api = file('api.log', join '', map { line('192.0.2.1', 1, $_) } ('/', '/api/?user=bob') x 5, '/api/free', '/answered/', '/%61pi/x?user=eve', '//api/./?user=');
+    my $result = json_of('--rules', $several, $api)->{rules};
+    my %counts = map { my $rule = $_; $rule => join ' ', map { $result->{$rule}{$_} // '-' } qw(requests passed rejected) } keys %$result;
+    is_deeply(\%counts, { address => '7 3 4', user => '6 4 2', trial => '7 1 6', never => '0 0 0' }, 'by location, with variables, side by side');
+    ok(!exists $result->{user}{limits}, 'no smallest limit of a limit that variables give');
+};
+
+subtest 'a real Redis' => sub {
+    my $redis  = RateLimit::Redis->start_new;
+    my $result = json_of('--rules', $rules, '--redis', $redis->address, $log);
+    is($result->{rules}{'per_ip/60s'}{rejected}, 4, 'decides the same');
+    my ($status, undef, $errors) = replay('--rules', $rules, '--redis', '127.0.0.1:1', $log);
+    is($status, 1, 'none there');
+    like($errors, qr/--redis: 127\.0\.0\.1:1: Connection refused/, 'is said');
+};
+
+subtest 'what it refuses' => sub {
+    my $refuses = sub ($expected_status, $pattern, @arguments) {
+        my ($status, $out, $errors) = replay(@arguments);
+        is($status, $expected_status, "@arguments: status");
+        like($errors, $pattern, 'the reason');
+        is($out, '', 'no result');
+    };
+    $refuses->(2, qr/--rules is missing/,            $log);
+    $refuses->(2, qr/unrecognized option/,           '--nonsense');
+    $refuses->(2, qr/expected ZONE=TEXT/,            '--rules', $rules, '--zone-key', 'per_ip', $log);
+    $refuses->(2, qr/--format: it has no \$redis/,   '--rules', $rules, '--format', '$remote_addr', $log);
+    $refuses->(1, qr/cannot read .*nowhere/,         '--rules', $rules, "$dir/nowhere");
+    $refuses->(1, qr/cannot read .*nowhere/,         '--rules', "$dir/nowhere", $log);
+    $refuses->(1, qr/cannot write .*No such file/,   '--rules', $rules, '--json', "$dir/nowhere/x", $log);
+    my $key = file('key.conf', "redis_rate_limit_zone \$http_x_key zone=k:1m;\nredis_rate_limit zone=k algorithm=gcra limit=1 window=1;\n");
+    $refuses->(1, qr/key\.conf:1: redis_rate_limit_zone: the log has no \$http_x_key/, '--rules', $key, $log);
+    is(json_of('--rules', $key, '--zone-key', 'k=$remote_addr', $log)->{rules}{'k/1s'}{requests}, 8, 'but with another key');
+    my $flight = file('flight.conf', "${zone}redis_rate_limit zone=per_ip algorithm=concurrency limit=1;\n");
+    $refuses->(1, qr/concurrency needs \$request_time/, '--rules', $flight, $log);
+    my $other = file('other.log', RateLimit::Nginx::slurp($log) . "something else\nand more\n");
+    $refuses->(1, qr/2 of 10 lines are not of the format, the first of them:\nsomething else/, '--rules', $rules, $other);
+    my $few = file('few.log', RateLimit::Nginx::slurp($log) x 2 . "something else\n");
+    my $result = json_of('--rules', $rules, $few);
+    is("$result->{lines} $result->{skipped}", '17 1', 'a few such lines are skipped');
+};
+
+subtest 'help' => sub {
+    my ($status, $out) = replay('--help');
+    is($status, 0, 'is no error');
+    my ($example) = $out =~ /^Example:\n\n(.*?)\n\n/ms or BAIL_OUT('no example');
+    ok(-e 'man/redis-rate-limit-replay.1', 'a man page');
+    my $man = RateLimit::Nginx::slurp('man/redis-rate-limit-replay.1') =~ s/\\-/-/gr;
+    like($man, qr/\Q$_\E\b/, "has $_") for $out =~ /^  (--[\w-]+)/mg;
+    is(qx{man -l --warnings -E UTF-8 man/redis-rate-limit-replay.1 2>&1 >/dev/null}, '', 'that man reads') if -x '/usr/bin/man';
+    ($status, $out) = replay('--version');
+    is($out, 'redis-rate-limit-replay ' . RateLimit::Nginx::slurp('VERSION'), 'the version');
+};
+
+# The examples of the page, with a log of one line.
+subtest 'documentation' => sub {
+    my $page  = RateLimit::Nginx::slurp('docs/finding-the-right-limit.md');
+    my @rules = grep { /redis_rate_limit_zone/ } $page =~ /```nginx\n(.*?)```/gs;
+    is(scalar @rules, 2, 'rules');
+    for (0 .. $#rules) {
+        is(json_of('--rules', file("page$_.conf", $rules[$_]), $log)->{lines}, 8, 'are replayed');
+    }
+    my ($format) = $page =~ /log_format limits '(.*?)' *\n *'(.*?)';/s ? "$1$2" : '';
+    my $limits = file('limits.log', qq{1700000000.000001 1700000000.010 0.010 192.0.2.1 200 "GET / HTTP/1.1" PASSED\n});
+    is(json_of('--rules', $rules, '--format', $format, $limits)->{estimate}, JSON::PP::false, 'the format');
+};
+
+done_testing;
