@@ -31,7 +31,7 @@ sub example_with ($file, $words) {
 
 # With what stands around a fragment in `http`: a zone if it names one, and a server, on the test's port.
 sub http_level ($text) {
-    my $is_fragment = $text !~ /^\s*(?:server|redis_rate_limit_zone|redis_rate_limit_backend|geo)\b/m;
+    my $is_fragment = $text !~ /^\s*(?:server|redis_rate_limit_zone|redis_rate_limit_backend|geo|log_format)\b/m;
     my $zone = $text =~ /redis_rate_limit zone=/ && $text !~ /redis_rate_limit_zone/
         ? "redis_rate_limit_zone \$remote_addr zone=per_ip:10m;\n" : '';
     $text = "server {\n$text}\n" if $is_fragment;
