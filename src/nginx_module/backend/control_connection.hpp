@@ -38,7 +38,7 @@ class ControlConnection final : Connection::Callbacks, AddressSource::Callbacks 
     /// cluster.
     ControlConnection(const BackendConf &conf, ngx_log_t *log,
                       const MakeAddressSource &make_address_source, Callbacks *callbacks = nullptr);
-    virtual ~ControlConnection();
+    ~ControlConnection();
     ControlConnection(const ControlConnection &) = delete;
     ControlConnection &operator=(const ControlConnection &) = delete;
 

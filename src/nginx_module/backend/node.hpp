@@ -39,7 +39,7 @@ class Node final : Connection::Callbacks, AddressSource::Callbacks {
     Node(const BackendConf &conf, redis_client::SessionGroup &group, WorkerCounters &counters,
          ngx_log_t *log, const MakeAddressSource &make_address_source,
          Callbacks *callbacks = nullptr);
-    virtual ~Node();
+    ~Node();
     Node(const Node &) = delete;
     Node &operator=(const Node &) = delete;
 

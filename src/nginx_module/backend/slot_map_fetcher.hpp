@@ -29,7 +29,7 @@ class SlotMapFetcher final : AddressSource::Callbacks, Connection::Callbacks {
     };
 
     SlotMapFetcher(Callbacks &callbacks, const BackendConf &conf, ngx_log_t *log);
-    virtual ~SlotMapFetcher();
+    ~SlotMapFetcher();
     SlotMapFetcher(const SlotMapFetcher &) = delete;
     SlotMapFetcher &operator=(const SlotMapFetcher &) = delete;
 
