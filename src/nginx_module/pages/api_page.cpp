@@ -14,8 +14,6 @@ namespace nginx_module {
 
 namespace {
 
-using enum ApiParameter;
-
 /// Something below the location, and what can be done with it. An action that it does not have is
 /// null.
 struct Resource {
@@ -29,15 +27,22 @@ struct Resource {
 
 constexpr Resource resources[] = {
     {.path = "zones", .needed = {}, .optional = {}, .get = list_zones},
-    {.path = "key", .needed = {zone, key}, .optional = {}, .get = show_key, .remove = reset_key},
+    {.path = "key",
+     .needed = {ApiParameter::zone, ApiParameter::key},
+     .optional = {},
+     .get = show_key,
+     .remove = reset_key},
     {.path = "override",
-     .needed = {zone, key},
-     .optional = {rule},
+     .needed = {ApiParameter::zone, ApiParameter::key},
+     .optional = {ApiParameter::rule},
      .put = put_override,
      .remove = remove_override},
-    {.path = "overrides", .needed = {zone}, .optional = {cursor}, .get = list_overrides},
+    {.path = "overrides",
+     .needed = {ApiParameter::zone},
+     .optional = {ApiParameter::cursor},
+     .get = list_overrides},
     {.path = "rule",
-     .needed = {zone, rule},
+     .needed = {ApiParameter::zone, ApiParameter::rule},
      .optional = {},
      .put = put_override,
      .remove = remove_override},
@@ -122,17 +127,17 @@ std::optional<ApiError> read_parameters(ApiRequest &request, const Resource &res
     if (auto error = parameters.read(r, resource.needed, resource.optional)) {
         return error;
     }
-    request.cursor = parameters[cursor];
-    if (!parameters[zone]) {
+    request.cursor = parameters[ApiParameter::cursor];
+    if (!parameters[ApiParameter::zone]) {
         return std::nullopt;
     }
-    request.zone = main_conf_of(r).zone(*parameters[zone]);
+    request.zone = main_conf_of(r).zone(*parameters[ApiParameter::zone]);
     if (request.zone == nullptr) {
-        const rate_limit::Readable shown{*parameters[zone], rate_limit::longest_name};
+        const rate_limit::Readable shown{*parameters[ApiParameter::zone], rate_limit::longest_name};
         return ApiError{NGX_HTTP_NOT_FOUND, "unknown_zone",
                         describe(r->pool, "unknown zone \"", shown, "\"")};
     }
-    if (const auto name = parameters[rule]) {
+    if (const auto name = parameters[ApiParameter::rule]) {
         const auto &rules = request.zone->named_rules;
         const auto found = std::ranges::find(rules, *name, &RuleConf::name);
         if (found == rules.end()) {
@@ -143,7 +148,7 @@ std::optional<ApiError> read_parameters(ApiRequest &request, const Resource &res
         }
         request.rule = *found;
     }
-    if (!parameters[key] && !parameters[key_sha256]) {
+    if (!parameters[ApiParameter::key] && !parameters[ApiParameter::key_sha256]) {
         return std::nullopt;
     }
     const auto client_key = read_client_key(r, *request.zone, parameters);
