@@ -76,7 +76,7 @@ function section(rule, at) {
   made.append(
     element('div', { class: 'tiles' }, tile('requests', count(rule.requests), ''), ...byOutcome, tile('keys', about(rule), '')),
     timesPanel(rule),
-    element('div', { class: 'both' }, ...peaks, limitsPanel(rule)),
+    element('div', { class: 'both' }, ...peaks, limitsPanel(rule, replay.rules.length === 1)),
     keysPanel(rule));
   return made;
 }

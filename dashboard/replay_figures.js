@@ -9,9 +9,10 @@ const outcomes = ['passed', 'delayed', 'rejected'];
 function percent(part, whole) {
   if (whole === 0) return '–';
   const value = (100 * part) / whole;
-  if (part === whole || part === 0) return `${value} %`;
-  if (value > 99.9) return 'over 99.9 %';
-  return value < 0.001 ? 'below 0.001 %' : `${Number(value.toPrecision(value < 1 ? 2 : 3))} %`;
+  const text = part === whole || part === 0 ? value
+    : value > 99.9 ? 'over 99.9'
+      : value < 0.001 ? 'below 0.001' : Number(value.toPrecision(value < 1 ? 2 : 3));
+  return `${text}\u00a0%`;
 }
 
 const ofKeys = (keys) => `${count(keys)} ${keys === 1 ? 'key' : 'keys'}`;
@@ -38,9 +39,9 @@ const [minute, hour, day] = [60, 3600, 86400];
 const tickLengths = [1, 2, 5, 10, 15, 30, minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute, 30 * minute,
   hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour, day, 2 * day, 7 * day, 14 * day, 28 * day, 91 * day, 364 * day];
 
-// Where an axis of time has its marks, not more than so many, and what stands there.
-function ticksOf(begin, end, most) {
-  const length = tickLengths.find((each) => (end - begin) / each <= most) ?? end - begin;
+// Where an axis of time has its marks, as many as have room, and what stands there.
+function ticksOf(begin, end) {
+  const length = tickLengths.find((each) => (end - begin) / each <= (each < minute ? 4 : 6)) ?? end - begin;
   const ticks = [];
   for (let time = Math.ceil(begin / length) * length; time <= end; time += length) {
     const isDay = length >= day || (time % day === 0 && length >= minute);

@@ -5,17 +5,19 @@
 const searched = ['at most 1 %', 'at most 0.1 %', 'nothing']; // what the `limits` of a rule reject
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumSignificantDigits: 3 });
 
+const markText = (units) => (units < 1e5 ? count(units) : compact.format(units));
+
 const limitNumber = ({ limit }) => (/^\d+$/.test(limit) ? Number(limit) : null); // null: a variable gives it
 
-// The upright lines: present and searched limits, those of the same number as one.
+// The upright lines. Of searched limits that are the same the last one is told, which rejects least.
 function linesOf(rule) {
-  const labels = new Map();
-  const add = (limit, label) => {
-    if (limit > 0) labels.set(limit, [...(labels.get(limit) ?? []), label]);
-  };
-  add(limitNumber(rule), 'limit');
-  searched.forEach((part, i) => add(rule.limits?.[i], `rejects ${part}`));
-  return [...labels].map(([limit, texts]) => ({ limit, text: `${count(limit)}: ${texts.join(', ')}`, isPresent: texts.includes('limit') }));
+  const present = limitNumber(rule);
+  const found = new Map((rule.limits ?? []).map((limit, i) => [limit, `rejects ${searched[i]}`]));
+  return [...new Set([present, ...found.keys()])].filter((limit) => limit > 0).map((limit) => {
+    const isPresent = limit === present;
+    const labels = [...(isPresent ? ['limit'] : []), found.get(limit)].filter(Boolean);
+    return { limit, isPresent, text: `${count(limit)}: ${labels.join(', ')}` };
+  });
 }
 
 const unitsOf = (step) => (step === 0 ? 'at most 1' : step === 1 ? '2' : `${count(2 ** (step - 1) + 1)} to ${count(2 ** step)}`);
@@ -28,7 +30,22 @@ function barsOf(from, to, part, limitPart) {
   const [left, right] = [from * width, to * width];
   const border = Math.max(left, Math.min(limitPart * width, right));
   return [['passed', left, border], ['rejected', border, right]].filter(([, begin, end]) => end > begin)
-    .map(([name, begin, end]) => drawing('rect', { class: `bar ${name}`, x: begin, width: end - begin, y: height * (1 - part), height: height * part }));
+    .map(([name, begin, end]) => drawing('rect', { class: `column ${name}`, x: begin, width: end - begin, y: height * (1 - part), height: height * part }));
+}
+
+// Each label in a row of its own, from which its line goes down past those below.
+function labelsOf(lines, partOf) {
+  const ascending = lines.toSorted((one, other) => one.limit - other.limit);
+  const isRight = ({ limit }) => partOf(limit) > 0.5;
+  const ordered = [...ascending.filter(isRight).reverse(), ...ascending.filter((line) => !isRight(line))];
+  const labels = ordered.map((line, row) => {
+    const label = placed(partOf(line.limit), line.text, { class: `${line.isPresent ? 'present' : 'found'} ${isRight(line) ? 'before' : 'behind'}` });
+    label.style.top = `${row * 1.2}rem`;
+    return label;
+  });
+  const made = element('div', { class: 'lines' }, ...labels);
+  made.style.height = `${lines.length * 1.2}rem`;
+  return made;
 }
 
 function peaksPanel(rule) {
@@ -37,7 +54,7 @@ function peaksPanel(rule) {
   const steps = [...peaks.keys()].filter((step) => peaks[step] > 0);
   const reached = [...steps, ...lines.map(({ limit }) => Math.ceil(Math.log2(limit)))];
   const [first, last] = [Math.min(...reached), Math.max(...reached)];
-  const shown = peaks.slice(first, last + 1);
+  const shown = Array.from({ length: last - first + 1 }, (_, at) => peaks[first + at] ?? 0);
   const partOf = (units) => (Math.log2(units) - first + 1) / shown.length;
   const limit = limitNumber(rule);
   const limitPart = limit === null ? 1 : limit > 0 ? partOf(limit) : 0;
@@ -63,14 +80,9 @@ function peaksPanel(rule) {
     return text;
   });
 
-  const labels = lines.map((line) => {
-    const part = partOf(line.limit);
-    const label = placed(part, line.text, { class: `${line.isPresent ? 'present' : ''} ${part > 0.5 ? 'before' : 'behind'}` });
-    return element('div', {}, label);
-  });
   const every = Math.ceil(shown.length / 8);
   const marks = shown.map((_, at) => at).filter((at) => at % every === 0)
-    .map((at) => placed((at + 1) / shown.length, compact.format(2 ** (first + at))));
+    .map((at) => placed((at + 1) / shown.length, markText(2 ** (first + at))));
   const scale = levels.map((keys) => {
     const made = element('span', { class: 'level' }, count(keys));
     made.style.bottom = `${100 * heightOf(keys)}%`;
@@ -78,7 +90,7 @@ function peaksPanel(rule) {
   });
   return element('div', { class: 'panel' },
     element('div', { class: 'heading' }, element('h3', {}, 'Keys by their busiest window'), chosen),
-    element('div', { class: 'lines' }, ...labels),
+    labelsOf(lines, partOf),
     element('div', { class: 'chart peaks' }, element('div', { class: 'plot' }, svg, ...scale),
       element('div', { class: 'marks', 'aria-hidden': 'true' }, ...marks)),
     element('p', { class: 'note' }, `Number of keys, on a logarithmic scale, by the most that they asked for in one window of ${
@@ -86,7 +98,7 @@ function peaksPanel(rule) {
       ? 'Variables give the limit, so it is not drawn.' : 'What is beyond the limit is red.'}`));
 }
 
-function limitsPanel(rule) {
+function limitsPanel(rule, isAlone) {
   const rows = (rule.limits ?? []).map((limit, i) => [searched[i], limit === null ? 'no limit does' : count(limit)]);
   const panel = element('div', { class: 'panel' }, element('h3', {}, 'Limits that would have been enough'));
   if (rows.length === 0) {
@@ -100,6 +112,7 @@ function limitsPanel(rule) {
       element('thead', {}, element('tr', {}, element('th', { scope: 'col' }, 'Rejects'), element('th', { scope: 'col', class: 'number' }, 'Limit'))),
       element('tbody', {}, row(`${percent(rule.rejected, rule.requests)}, in this replay`, count(rule.limit), 'present'),
         ...rows.map((each) => row(...each, 'found')))),
-    element('p', { class: 'note' }, 'The smallest limits by which this rule alone would have rejected no more; its other numbers stay as they are.'));
+    element('p', { class: 'note' }, 'The smallest limits by which this rule alone would have rejected no more. Its other '
+      + `numbers stay as they are.${isAlone ? '' : ' In this replay other rules have held requests back, too.'}`));
   return panel;
 }

@@ -12,8 +12,8 @@ function timesPanel({ name, series, ...totals }) {
   const chart = new Drawing(outcomes, true, {});
   const top = chart.draw(stepAxis(passed.length), rates, roundUp);
   const partOf = (time) => (time - begin) / (end - begin);
-  const ticks = ticksOf(begin, end, 6);
-  chart.svg.append(...ticks.map(({ time }) => upright(partOf(time), 'tick')));
+  const ticks = ticksOf(begin, end);
+  chart.svg.prepend(...ticks.map(({ time }) => upright(partOf(time), 'tick')));
 
   const when = element('span', { class: 'unit' });
   const legend = element('ul', { class: 'legend' });
