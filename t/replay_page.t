@@ -9,6 +9,7 @@ use Test::More;
 
 my $replay = $ENV{RATE_LIMIT_REPLAY} // 'build/cmake/redis-rate-limit-replay';
 my $dir    = tempdir('replay-XXXXXXXX', TMPDIR => 1, CLEANUP => 1);
+my $format = '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" $request_time';
 my $browser = RateLimit::Browser->new;
 
 sub slurp ($path) {
@@ -26,22 +27,25 @@ sub spew ($path, @text) {
 # A line of the log, so many seconds after ten o'clock.
 sub line ($seconds, $address = '10.0.0.1', $agent = 'x') {
     my $time = sprintf '%02d:%02d:%02d', 10 + $seconds / 3600, $seconds / 60 % 60, $seconds % 60;
-    return qq{$address - - [25/Nov/2025:$time +0000] "GET / HTTP/1.1" 200 1 "-" "$agent"\n};
+    return qq{$address - - [25/Nov/2025:$time +0000] "GET / HTTP/1.1" 200 1 "-" "$agent" 0.000\n};
 }
 
 # Opens the page of these rules and lines. Returns the text of the file, and what --json tells.
 sub page ($rules, @lines) {
     spew("$dir/rules.conf", $rules);
     spew("$dir/access.log", @lines);
-    system($replay, '--rules', "$dir/rules.conf", '--html', "$dir/page.html", '--json', "$dir/report.json", "$dir/access.log") == 0
-        or die "$replay fails";
+    open my $table, '-|', $replay, '--format', $format, '--rules', "$dir/rules.conf", '--html', "$dir/page.html", '--json', "$dir/report.json", "$dir/access.log"
+        or die "$replay: $!";
+    my @table = <$table>;
+    close $table or die "$replay fails: $?";
     $browser->open("file://$dir/page.html");
     return (slurp("$dir/page.html"), decode_json(slurp("$dir/report.json")));
 }
 
 sub text ($selector) { return ($browser->text($selector) // '') =~ s/\s+/ /gr }
 sub texts ($selector) { return map { s/\s+/ /gr } $browser->value("[...document.querySelectorAll('$selector')].map((each) => each.innerText)")->@* }
-sub number ($text)    { return $text =~ s/ .*%//r =~ s/\D//gr }
+# The number before a part in percent.
+sub number ($text) { return $text =~ s/ .*%//r =~ s/\D//gr }
 
 sub press ($selector, $key) {
     $browser->value(qq{document.querySelector('$selector').dispatchEvent(new KeyboardEvent('keydown', { key: '$key' }))});
@@ -81,7 +85,7 @@ subtest 'a rule' => sub {
     is(scalar(() = $browser->value("document.querySelector('$chart .passed').getAttribute('d')") =~ /L/g), 401, 'each drawn from its begin to its end');
     is(join(' ', texts('.marks span')), '10:00 10:02 10:04 10:06 1 2 4 8 16 32 64 128', 'the marks of both axes');
     is(text('.legend'), 'passed 820 (87.2 %) delayed 0 (0 %) rejected 120 (12.8 %)', 'numbers of the whole');
-    press($chart, 'Home');
+    press($chart, $_) for qw(Home ArrowRight);
     is(text('.legend'), 'passed 5 (100 %) delayed 0 (0 %) rejected 0 (0 %)', 'of the first step');
     press($chart, $_) for 'End', ('ArrowLeft') x 5;
     my $told = $browser->value("document.querySelector('$chart').getAttribute('aria-valuetext')");
@@ -97,7 +101,7 @@ subtest 'a rule' => sub {
     is_deeply([ grep { $_->[0] eq 'passed' && $_->[1] > $line + 0.01 } @$ends ], [], 'beyond which nothing is blue');
     press($peaks, 'End');
     is(text('.both .heading .unit'), '65 to 128 in a window: 1 key (4.76 %)', 'the key that asks most');
-    press($peaks, 'Home');
+    press($peaks, $_) for qw(Home ArrowRight);
     is(text('.both .heading .unit'), 'at most 1 in a window: 20 keys (95.2 %)', 'and those that ask least');
     is_deeply([ map { number($_) } texts('.limits .found td') ], [ $rule->{limits}->@{qw(0.01 0.001 0)} ], 'the smallest limits');
     is_deeply([ texts('.keys tbody tr') ], ['10.0.0.1 120 15 % 800'], 'the key that is rejected most');
@@ -114,7 +118,10 @@ END
     my @names = qw(bucket blocks permits never);
     is_deeply([ texts('#rules a') ], \@names, 'a table of them');
     is_deeply([ texts('.rule h2') ], \@names, 'and a section for each');
-    my @rows = map { my @cells = split /\t/; [ map { number($_) || 0 } @cells[ 2 .. 6 ] ] } texts('#rules tbody tr');
+    is_deeply(
+        [ map { number($_) || 0 } texts('#rules td.number') ], [ map { $_->@{qw(requests passed delayed rejected keys)} } $report->{rules}->@{@names} ],
+        'with the numbers of --json'
+    );
     like(text('#health'), qr/^bucket would have rejected [\d.]+ % of 400 requests, most of the 4 rules$/, 'the one that rejects most');
     my $of = sub ($rule, $selector) { text("#rule-$rule $selector") };
     is($of->(1, '.mode'), 'token_bucket, limit 1 per 1 s, 30 at once', 'what a bucket holds');
