@@ -49,6 +49,16 @@ std::optional<unsigned> network_bits_of(std::string_view variable) {
     return bits ? std::optional(static_cast<unsigned>(*bits)) : std::nullopt;
 }
 
+std::string_view text_of_address(std::string_view bytes, std::span<char> out) {
+    const int family = bytes.size() == sizeof(in_addr) ? AF_INET : AF_INET6;
+    if (family == AF_INET6 && bytes.size() != sizeof(in6_addr)) {
+        return bytes;
+    }
+    const char *text =
+        inet_ntop(family, bytes.data(), out.data(), static_cast<socklen_t>(out.size()));
+    return text != nullptr ? std::string_view(text) : bytes;
+}
+
 std::string_view network_of(const in6_addr &address, unsigned bits, NetworkText &out) {
     if (embeds_ipv4(address)) {
         return inet_ntop(AF_INET, &address.s6_addr[12], out.data(), out.size());

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace rate_limit {
@@ -19,6 +20,10 @@ inline constexpr std::string_view network_variable_prefix = "redis_rate_limit_ad
 /// Returns to how many bits the variable of this name cuts IPv6 addresses, 1 to 128. Returns
 /// nothing for any other name. Leading zeros are refused, so that a network has one variable.
 std::optional<unsigned> network_bits_of(std::string_view variable);
+
+/// Returns the text of an address of 4 or 16 bytes, as `$binary_remote_addr` has it, which is in
+/// `out`. Returns other bytes as they are: a client on a unix socket has no address.
+std::string_view text_of_address(std::string_view bytes, std::span<char> out);
 
 using NetworkText = std::array<char, INET6_ADDRSTRLEN + 4>;
 

@@ -29,6 +29,10 @@ struct RuleParameters {
     std::string
         final_cost_text; // with variables or without; empty: a request costs what it was charged
 
+    /// `limit=` as it was written.
+    std::string shown_limit() const {
+        return limit_text.empty() ? std::to_string(rule.quota.limit) : limit_text;
+    }
     bool has_variables() const {
         return !limit_text.empty() || !burst_text.empty() || !cost_text.empty();
     }

@@ -4,17 +4,6 @@ namespace rate_limit {
 
 namespace {
 
-std::optional<unsigned> digit_of(char c) {
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    const char lower = static_cast<char>(c | 0x20);
-    if (lower >= 'a' && lower <= 'f') {
-        return lower - 'a' + 10;
-    }
-    return std::nullopt;
-}
-
 constexpr bool is_unreserved(char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '.' || c == '_' || c == '~';
@@ -70,6 +59,17 @@ bool is_shown(std::string_view character) {
 
 } // namespace
 
+std::optional<unsigned> hex_digit(char c) {
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    const char lower = static_cast<char>(c | 0x20);
+    if (lower >= 'a' && lower <= 'f') {
+        return lower - 'a' + 10;
+    }
+    return std::nullopt;
+}
+
 std::optional<std::string_view> decode_percent(std::string_view text, std::span<char> out) {
     size_t size = 0;
     for (size_t i = 0; i < text.size(); ++i) {
@@ -77,8 +77,8 @@ std::optional<std::string_view> decode_percent(std::string_view text, std::span<
             out[size++] = text[i];
             continue;
         }
-        const auto high = i + 2 < text.size() ? digit_of(text[i + 1]) : std::nullopt;
-        const auto low = high ? digit_of(text[i + 2]) : std::nullopt;
+        const auto high = i + 2 < text.size() ? hex_digit(text[i + 1]) : std::nullopt;
+        const auto low = high ? hex_digit(text[i + 2]) : std::nullopt;
         if (!low) {
             return std::nullopt;
         }

@@ -9,6 +9,9 @@
 
 namespace rate_limit {
 
+/// Returns the value of a hex digit, or nothing if it is none.
+std::optional<unsigned> hex_digit(char c);
+
 /// Decodes a name or a value of a URL's query, in which `%2F` stands for a byte and a plus for
 /// itself. `out` must have room for as many bytes as the text has. Returns its part of `out`, or
 /// nothing if two hex digits are missing behind a `%`.

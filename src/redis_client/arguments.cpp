@@ -1,6 +1,7 @@
 #include "arguments.hpp"
 
 #include "../rate_limit/algorithm_family.hpp"
+#include "../rate_limit/shards.hpp"
 
 namespace redis_client {
 
@@ -41,6 +42,16 @@ uint64_t time_to_live_ms(microseconds state) {
 WireWords check_arguments(const Quota &quota, bool aligned) {
     return arguments_of(quota, aligned,
                         rate_limit::traits_of(quota.algorithm).family.check_arguments(quota));
+}
+
+std::vector<WireWords> arguments_of_shards(const rate_limit::Rule &rule) {
+    std::vector<WireWords> arguments;
+    const uint64_t shards = rate_limit::shards_in_use(rule.quota, rule.shards);
+    for (uint64_t shard = 0; shard < shards; ++shard) {
+        arguments.push_back(
+            check_arguments(rate_limit::share_of(rule.quota, shards, shard), rule.aligned));
+    }
+    return arguments;
 }
 
 WireWords debt_arguments(const Quota &quota, bool aligned) {

@@ -5,12 +5,16 @@
 #include "resp.hpp"
 
 #include <chrono>
+#include <vector>
 
 namespace redis_client {
 
 /// Returns the arguments for a check. The last argument of a `concurrency` rule, the permit, is not
 /// among them.
 WireWords check_arguments(const rate_limit::Quota &quota, bool aligned);
+
+/// Returns the arguments for checks of a rule by its own numbers, for each of its shards.
+std::vector<WireWords> arguments_of_shards(const rate_limit::Rule &rule);
 
 /// Returns the arguments for a check that may lease units, but for how many: `longest_lease` is for
 /// how long at most, up to a quarter of the time in which the whole capacity comes back.

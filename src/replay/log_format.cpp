@@ -1,5 +1,6 @@
 #include "log_format.hpp"
 
+#include "../rate_limit/url_text.hpp"
 #include "variable_text.hpp"
 
 #include <algorithm>
@@ -8,25 +9,15 @@ namespace replay {
 
 namespace {
 
-int digit_of(char c) {
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'A' && c <= 'F') {
-        return c - 'A' + 10;
-    }
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/// Takes so many hex digits from the text. Returns the number, or -1.
-int take_hex(std::string_view &text, size_t digits) {
-    int number = 0;
+/// Takes so many hex digits from the text. Returns the number, or nothing.
+std::optional<unsigned> take_hex(std::string_view &text, size_t digits) {
+    unsigned number = 0;
     for (size_t i = 0; i < digits; ++i) {
-        const int digit = i < text.size() ? digit_of(text[i]) : -1;
-        if (digit < 0) {
-            return -1;
+        const auto digit = i < text.size() ? rate_limit::hex_digit(text[i]) : std::nullopt;
+        if (!digit) {
+            return std::nullopt;
         }
-        number = number * 16 + digit;
+        number = number * 16 + *digit;
     }
     text.remove_prefix(digits);
     return number;
@@ -48,13 +39,15 @@ void take_escape(std::string_view &text, std::string &out) {
         return;
     }
     std::string_view digits = text;
-    const int byte = letter == 'x' ? take_hex(digits, 2) : letter == 'u' ? take_hex(digits, 4) : -1;
-    if (byte < 0 || byte > 255) {
+    const auto byte = letter == 'x'   ? take_hex(digits, 2)
+                      : letter == 'u' ? take_hex(digits, 4)
+                                      : std::nullopt;
+    if (!byte || *byte > 255) {
         out += '\\';
         out += letter;
         return;
     }
-    out += static_cast<char>(byte);
+    out += static_cast<char>(*byte);
     text = digits;
 }
 

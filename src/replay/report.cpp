@@ -1,8 +1,7 @@
 #include "report.hpp"
 
+#include "../rate_limit/client_network.hpp"
 #include "../rate_limit/url_text.hpp"
-
-#include <arpa/inet.h>
 
 #include <algorithm>
 #include <array>
@@ -16,11 +15,8 @@ namespace {
 /// as `\x1b`.
 std::string readable(const Zone &zone, std::string_view key) {
     std::array<char, INET6_ADDRSTRLEN> address;
-    const int family = key.size() == sizeof(in6_addr) ? AF_INET6 : AF_INET;
-    const bool is_address = key.size() == sizeof(in6_addr) || key.size() == sizeof(in_addr);
-    if (zone.key_is_binary_address && is_address &&
-        inet_ntop(family, key.data(), address.data(), address.size()) != nullptr) {
-        return address.data();
+    if (zone.key_is_binary_address) {
+        key = rate_limit::text_of_address(key, address);
     }
     std::array<char, 256> text;
     rate_limit::TextWriter writer(text);
@@ -28,7 +24,8 @@ std::string readable(const Zone &zone, std::string_view key) {
     return {text.data(), std::min(writer.size(), text.size())};
 }
 
-/// Whether the rules that are counted as one are alike, so that one limit can stand for all.
+/// Whether the rules that are counted as one, this one among them, are alike and without variables,
+/// so that one limit can stand for all.
 bool are_alike(const RulesFile &file, const Rule &first) {
     return std::ranges::all_of(file.rules, [&](const auto &rule) {
         const rate_limit::Quota &one = rule->quota();
@@ -44,8 +41,8 @@ bool are_alike(const RulesFile &file, const Rule &first) {
 /// Whether a larger limit can never reject more: all requests cost the same. A block prolongs each
 /// rejection, and shards are chosen by chance.
 bool has_searchable_limit(const RulesFile &file, const Rule &rule) {
-    return !rule.has_variables() && !rule.final_cost && rule.quota().cost > 0 &&
-           rule.rule.block.count() == 0 && rule.rule.shards == 1 && are_alike(file, rule);
+    return rule.quota().cost > 0 && rule.rule.block.count() == 0 && rule.rule.shards == 1 &&
+           are_alike(file, rule);
 }
 
 /// Reads from the spool what became of the keys over time.

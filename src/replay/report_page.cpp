@@ -101,8 +101,7 @@ void write_rule(Writer &json, const ReportOfRule &of_rule) {
     json.StartObject();
     write(json, "name", of_rule.name);
     write(json, "algorithm", to_string(rule.quota().algorithm));
-    write(json, "limit",
-          rule.limit_text.empty() ? std::to_string(rule.quota().limit) : rule.limit_text);
+    write(json, "limit", rule.shown_limit());
     json.Key("capacity"); // null: variables give it
     if (rule.limit_text.empty() && rule.burst_text.empty()) {
         json.Uint64(rule.quota().capacity());

@@ -108,8 +108,7 @@ std::string keys_of(const ReportOfRule &rule) {
 
 std::string settings_of(const Rule &rule) {
     std::string text(to_string(rule.quota().algorithm));
-    text += " limit=" +
-            (rule.limit_text.empty() ? std::to_string(rule.quota().limit) : rule.limit_text);
+    text += " limit=" + rule.shown_limit();
     if (rule.quota().burst || !rule.burst_text.empty()) {
         text += " burst=" +
                 (rule.burst_text.empty() ? std::to_string(*rule.quota().burst) : rule.burst_text);

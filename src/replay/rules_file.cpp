@@ -1,6 +1,5 @@
 #include "rules_file.hpp"
 
-#include "../rate_limit/shards.hpp"
 #include "../redis_client/arguments.hpp"
 
 #include <algorithm>
@@ -257,11 +256,7 @@ class Reader {
     void prepare(Rule &rule) const {
         rule.name = rule.rule.name();
         rule.key_format.emplace(prefix_, rule.rule);
-        const uint64_t shards = rate_limit::shards_in_use(rule.quota(), rule.rule.shards);
-        for (uint64_t shard = 0; shard < shards; ++shard) {
-            rule.arguments.push_back(redis_client::check_arguments(
-                rate_limit::share_of(rule.quota(), shards, shard), rule.rule.aligned));
-        }
+        rule.arguments = redis_client::arguments_of_shards(rule.rule);
     }
 
     /// As in the module, rules of one zone and name are counted together.

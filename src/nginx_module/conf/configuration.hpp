@@ -104,7 +104,7 @@ struct RuleConf : rate_limit::RuleParameters {
     std::optional<redis_client::WireWords> fetch_arguments;   // of one that does nothing else
 
     std::string name;
-    std::string shown_limit;                      // `limit=` as it was written
+    std::string limit_label;                      // shown_limit(), for metrics
     RuleConf *first_of_name = nullptr;            // the zone's first rule of this name
     rate_limit::RuleCounters *counters = nullptr; // only first_of_name has them
     bool is_refunded = false; // a charge of its counter may be given back a moment later

@@ -1,5 +1,6 @@
 #include "key_text.hpp"
 
+#include "../../rate_limit/client_network.hpp"
 #include "../../rate_limit/key.hpp"
 
 #include <algorithm>
@@ -7,15 +8,6 @@
 namespace nginx_module {
 
 namespace {
-
-std::string_view address_text(std::string_view bytes, KeyTextBuffer &out) {
-    const int family = bytes.size() == sizeof(in_addr) ? AF_INET : AF_INET6;
-    if (family == AF_INET6 && bytes.size() != sizeof(in6_addr)) {
-        return bytes; // a client on a unix socket has no address
-    }
-    const char *text = inet_ntop(family, bytes.data(), out.data(), out.size());
-    return text != nullptr ? std::string_view(text) : bytes;
-}
 
 std::string_view as_shown(const ZoneConf &zone, std::string_view key, KeyTextBuffer &out) {
     switch (zone.show_keys) {
@@ -32,7 +24,7 @@ std::string_view as_shown(const ZoneConf &zone, std::string_view key, KeyTextBuf
 } // namespace
 
 std::string_view readable_key(const ZoneConf &zone, std::string_view key, KeyTextBuffer &out) {
-    return zone.key_is_binary_address ? address_text(key, out) : key;
+    return zone.key_is_binary_address ? rate_limit::text_of_address(key, out) : key;
 }
 
 std::string_view hash_of_key(const ZoneConf &zone, std::string_view key, KeyTextBuffer &out) {

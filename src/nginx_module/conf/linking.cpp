@@ -72,11 +72,7 @@ bool add_memory(ngx_conf_t *cf, BackendConf &backend) {
 
 void set_arguments(RuleConf &conf) {
     const rate_limit::Rule &rule = conf.rule;
-    const uint64_t shards = rate_limit::shards_in_use(rule.quota, rule.shards);
-    for (uint64_t shard = 0; shard < shards; ++shard) {
-        const rate_limit::Quota share = rate_limit::share_of(rule.quota, shards, shard);
-        conf.arguments.push_back(redis_client::check_arguments(share, rule.aligned));
-    }
+    conf.arguments = redis_client::arguments_of_shards(rule);
     if (!conf.may_lease()) {
         return;
     }
@@ -96,8 +92,7 @@ bool link_rule(ngx_conf_t *cf, const MainConf &conf, RuleConf &rule) {
     rule.key_format.emplace(rule.zone->backend->prefix, rule.rule);
     set_arguments(rule);
     rule.name = rule.rule.name();
-    rule.shown_limit =
-        rule.limit != nullptr ? view(rule.limit->value) : std::to_string(rule.rule.quota.limit);
+    rule.limit_label = rule.shown_limit();
     return true;
 }
 

@@ -33,7 +33,7 @@ bool read_rules(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetrics 
     std::ranges::transform(zone.named_rules, rules.begin(), [](const RuleConf *rule) {
         return rate_limit::RuleMetrics{.name = rule->name,
                                        .algorithm = rule->rule.quota.algorithm,
-                                       .limit = rule->shown_limit,
+                                       .limit = rule->limit_label,
                                        .window = rule->rule.quota.window,
                                        .counts = rule->counters->read()};
     });
