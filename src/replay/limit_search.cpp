@@ -32,11 +32,6 @@ bool is_surely_granted(const Quota &quota, uint64_t peak) {
     return is_of_window && quota.algorithm != Algorithm::concurrency && quota.limit >= 2 * peak;
 }
 
-/// For how long a request of a key may change what later ones get.
-int64_t state_us(const Quota &quota) {
-    return std::max(std::chrono::microseconds(2 * quota.window), quota.refill()).count();
-}
-
 class Trial {
   public:
     Trial(const Quota &quota, bool aligned) : quota_(quota), aligned_(aligned) {}
@@ -177,6 +172,10 @@ FoundLimits find_limits(const Quota &quota, bool aligned, RuleTally &tally) {
     const uint64_t largest = rate_limit::largest_limit(quota.algorithm);
     const auto requests = static_cast<double>(tally.requests());
     FoundLimits found;
+    if (tally.requests() == 0) {
+        found.fill(0);
+        return found;
+    }
     for (size_t i = 0; i < searched_parts.size(); ++i) {
         const auto allowed = static_cast<uint64_t>(searched_parts[i] * requests);
         uint64_t enough = std::min(largest, std::max<uint64_t>(1, 2 * tally.highest_peak()));
@@ -186,11 +185,8 @@ FoundLimits find_limits(const Quota &quota, bool aligned, RuleTally &tally) {
         if (trials.rejected_by(enough) > allowed) {
             continue;
         }
-        uint64_t too_small = 0;
-        if (trials.rejected_by(0) <= allowed) {
-            enough = 0;
-        }
-        while (enough - too_small > 1 && enough > 0) {
+        uint64_t too_small = 0; // it rejects all
+        while (enough - too_small > 1) {
             const uint64_t middle = too_small + (enough - too_small) / 2;
             (trials.rejected_by(middle) <= allowed ? enough : too_small) = middle;
         }

@@ -38,20 +38,17 @@ class Call {
     }
     std::string_view key() { return word(2); }
 
-    std::optional<int64_t> whole(int index) {
+    /// Returns the number that a word is, or nothing.
+    template <typename Number>
+    std::optional<Number> number(int index) {
         const std::string_view text = word(index);
-        int64_t number = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-        return error == std::errc{} && end == text.data() + text.size() ? std::optional(number)
+        Number parsed = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
+        return error == std::errc{} && end == text.data() + text.size() ? std::optional(parsed)
                                                                         : std::nullopt;
     }
-    std::optional<double> score(int index) {
-        const std::string_view text = word(index);
-        double number = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-        return error == std::errc{} && end == text.data() + text.size() ? std::optional(number)
-                                                                        : std::nullopt;
-    }
+    std::optional<int64_t> whole(int index) { return number<int64_t>(index); }
+    std::optional<double> score(int index) { return number<double>(index); }
 
     /// Returns the key's value of that type; null if there is no such key. If it has another type,
     /// the call fails, and this is null, too.
@@ -90,6 +87,11 @@ class Call {
         lua_pushboolean(lua, 0);
         return 1;
     }
+    int push_as_text(int64_t number) const {
+        std::array<char, 24> out;
+        const char *end = std::to_chars(out.data(), out.data() + out.size(), number).ptr;
+        return push({out.data(), static_cast<size_t>(end - out.data())});
+    }
     void push_score(double score) const {
         std::array<char, 32> out;
         push(write(score, out));
@@ -114,11 +116,43 @@ class Call {
 
 constexpr const char *no_number = "ERR value is not an integer or out of range";
 constexpr const char *no_score = "ERR value is not a valid float";
+constexpr const char *no_bounds = "ERR min or max is not a float";
 constexpr const char *no_syntax = "ERR syntax error";
 
 int get(Call &call) {
     const auto *text = call.find<std::string>();
     return text != nullptr ? call.push(*text) : call.push_nil();
+}
+
+/// Places in a list or a set: from `first` on, before `end`. There are none if that is not later.
+struct Places {
+    int64_t first;
+    int64_t end;
+};
+
+/// Returns the places that words 3 and 4 mean, the first and the last one; below 0 they count from
+/// the end. Returns nothing if they are no numbers.
+std::optional<Places> places_of(Call &call, size_t size_of_all) {
+    const auto start = call.whole(3);
+    const auto stop = call.whole(4);
+    if (!start || !stop) {
+        return std::nullopt;
+    }
+    const auto size = static_cast<int64_t>(size_of_all);
+    return Places{.first = std::max<int64_t>(*start < 0 ? *start + size : *start, 0),
+                  .end = std::min((*stop < 0 ? *stop + size : *stop) + 1, size)};
+}
+
+/// Scores that words 3 and 4 mean.
+struct Scores {
+    double least;
+    double most;
+};
+
+std::optional<Scores> scores_of(Call &call) {
+    const auto least = call.score(3);
+    const auto most = call.score(4);
+    return least && most ? std::optional(Scores{.least = *least, .most = *most}) : std::nullopt;
 }
 
 int push_ok(Call &call) {
@@ -204,29 +238,22 @@ int list_index(Call &call) {
     if (at < 0 || at >= size) {
         return call.push_nil();
     }
-    std::array<char, 24> out;
-    const char *end =
-        std::to_chars(out.data(), out.data() + out.size(), list->at(static_cast<size_t>(at))).ptr;
-    return call.push({out.data(), static_cast<size_t>(end - out.data())});
+    return call.push_as_text(list->at(static_cast<size_t>(at)));
 }
 
 int list_range(Call &call) {
-    const auto start = call.whole(3);
-    const auto stop = call.whole(4);
-    if (!start || !stop) {
-        return call.fail(no_number);
-    }
     const auto *list = call.find<NumberList>();
     if (call.has_failed()) {
         return 0;
     }
-    const auto size = static_cast<int64_t>(list != nullptr ? list->size() : 0);
-    const int64_t first = std::max<int64_t>(*start < 0 ? *start + size : *start, 0);
-    const int64_t last = std::min(*stop < 0 ? *stop + size : *stop, size - 1);
+    const auto places = places_of(call, list != nullptr ? list->size() : 0);
+    if (!places) {
+        return call.fail(no_number);
+    }
     lua_newtable(call.lua);
-    for (int64_t i = first; i <= last; ++i) {
-        call.push_score(static_cast<double>(list->at(static_cast<size_t>(i))));
-        lua_rawseti(call.lua, -2, static_cast<int>(i - first) + 1);
+    for (int64_t i = places->first; i < places->end; ++i) {
+        call.push_as_text(list->at(static_cast<size_t>(i)));
+        lua_rawseti(call.lua, -2, static_cast<int>(i - places->first) + 1);
     }
     return 1;
 }
@@ -237,22 +264,21 @@ int list_length(Call &call) {
 }
 
 int list_trim(Call &call) {
-    const auto start = call.whole(3);
-    const auto stop = call.whole(4);
-    if (!start || !stop) {
+    auto *list = call.find<NumberList>();
+    if (call.has_failed()) {
+        return 0;
+    }
+    const auto places = places_of(call, list != nullptr ? list->size() : 0);
+    if (!places) {
         return call.fail(no_number);
     }
-    auto *list = call.find<NumberList>();
     if (list == nullptr) {
-        return call.has_failed() ? 0 : push_ok(call);
+        return push_ok(call);
     }
-    const auto size = static_cast<int64_t>(list->size());
-    const int64_t first = std::max<int64_t>(*start < 0 ? *start + size : *start, 0);
-    const int64_t end = std::min((*stop < 0 ? *stop + size : *stop) + 1, size);
-    if (first >= end) {
+    if (places->first >= places->end) {
         call.keys.remove(call.key());
     } else {
-        list->trim(static_cast<size_t>(first), static_cast<size_t>(end));
+        list->trim(static_cast<size_t>(places->first), static_cast<size_t>(places->end));
     }
     return push_ok(call);
 }
@@ -355,23 +381,24 @@ int set_increase(Call &call) {
 }
 
 int set_range_by_rank(Call &call) {
-    const auto start = call.whole(3);
-    const auto stop = call.whole(4);
-    if (!start || !stop || call.words() != 5 || call.word(5) != "WITHSCORES") {
+    if (call.words() != 5 || call.word(5) != "WITHSCORES") {
         return call.fail(no_syntax);
     }
     const auto *set = call.find<SortedSet>();
-    lua_newtable(call.lua);
-    if (set == nullptr) {
-        return call.has_failed() ? 0 : 1;
+    if (call.has_failed()) {
+        return 0;
     }
-    const auto size = static_cast<int64_t>(set->elements().size());
-    const int64_t first = std::max<int64_t>(*start < 0 ? *start + size : *start, 0);
-    const int64_t last = std::min(*stop < 0 ? *stop + size : *stop, size - 1);
+    const auto places = places_of(call, set != nullptr ? set->elements().size() : 0);
+    if (!places) {
+        return call.fail(no_number);
+    }
+    lua_newtable(call.lua);
+    if (places->first >= places->end) {
+        return 1;
+    }
     int at = 0;
-    auto element = set->elements().begin();
-    std::advance(element, std::min(first, size));
-    for (int64_t i = first; i <= last; ++i, ++element) {
+    auto element = std::next(set->elements().begin(), places->first);
+    for (int64_t i = places->first; i < places->end; ++i, ++element) {
         call.push(element->second);
         lua_rawseti(call.lua, -2, ++at);
         call.push_score(element->first);
@@ -381,10 +408,9 @@ int set_range_by_rank(Call &call) {
 }
 
 int set_range_by_score(Call &call) {
-    const auto least = call.score(3);
-    const auto most = call.score(4);
-    if (!least || !most || call.words() != 4) {
-        return call.fail("ERR min or max is not a float");
+    const auto scores = scores_of(call);
+    if (!scores || call.words() != 4) {
+        return call.fail(no_bounds);
     }
     const auto *set = call.find<SortedSet>();
     lua_newtable(call.lua);
@@ -392,8 +418,8 @@ int set_range_by_score(Call &call) {
         return call.has_failed() ? 0 : 1;
     }
     int at = 0;
-    for (auto element = set->elements().lower_bound({*least, {}});
-         element != set->elements().end() && element->first <= *most; ++element) {
+    for (auto element = set->elements().lower_bound({scores->least, {}});
+         element != set->elements().end() && element->first <= scores->most; ++element) {
         call.push(element->second);
         lua_rawseti(call.lua, -2, ++at);
     }
@@ -401,16 +427,15 @@ int set_range_by_score(Call &call) {
 }
 
 int set_remove_by_score(Call &call) {
-    const auto least = call.score(3);
-    const auto most = call.score(4);
-    if (!least || !most) {
-        return call.fail("ERR min or max is not a float");
+    const auto scores = scores_of(call);
+    if (!scores) {
+        return call.fail(no_bounds);
     }
     auto *set = call.find<SortedSet>();
     int64_t removed = 0;
     while (set != nullptr) {
-        const auto element = set->elements().lower_bound({*least, {}});
-        if (element == set->elements().end() || element->first > *most) {
+        const auto element = set->elements().lower_bound({scores->least, {}});
+        if (element == set->elements().end() || element->first > scores->most) {
             break;
         }
         set->remove(std::string(element->second));
@@ -425,12 +450,10 @@ int set_remove_by_score(Call &call) {
 /// Scripts ask for the time once, and take it apart.
 int time(Call &call) {
     const int64_t now = call.keys.now_us();
-    std::array<char, 24> out;
     lua_createtable(call.lua, 2, 0);
     const int64_t parts[] = {now / 1'000'000, now % 1'000'000};
     for (int i = 0; i < 2; ++i) {
-        const char *end = std::to_chars(out.data(), out.data() + out.size(), parts[i]).ptr;
-        call.push({out.data(), static_cast<size_t>(end - out.data())});
+        call.push_as_text(parts[i]);
         lua_rawseti(call.lua, -2, i + 1);
     }
     return 1;

@@ -16,11 +16,6 @@ using rate_limit::Quota;
 using redis_client::Charge;
 using std::chrono::microseconds;
 
-/// The longest time for which a request of the rule may change what later ones get.
-int64_t state_us(const Quota &quota) {
-    return std::max(microseconds(2 * quota.window), quota.refill()).count();
-}
-
 } // namespace
 
 Replay::Replay(const RulesFile &rules, const Variables &variables, Redis &redis)
@@ -65,8 +60,7 @@ bool Replay::decide_phase(const Request &request, const Level &level, Phase phas
     for (size_t i = 0; i < count_; ++i) {
         Applied &applied = *applied_[i];
         if (const auto verdict = rate_limit::verdict_without_counter(applied.quota)) {
-            applied.charge.verdict = *verdict;
-            count(applied, decided_us, ended_us);
+            count(applied, *verdict, decided_us, ended_us);
             decision.is_rejected = decision.is_rejected || !applied.dry_run;
             std::swap(applied_[i--], applied_[--count_]);
         }
@@ -74,16 +68,17 @@ bool Replay::decide_phase(const Request &request, const Level &level, Phase phas
     if (decision.is_rejected || count_ == 0) {
         return true; // the rules that are left are not asked, as in nginx
     }
+    charges_.assign(count_, redis_client::Charge{});
     for (size_t i = 0; i < count_; ++i) {
-        make_charge(*applied_[i], ended_us - decided_us);
+        make_charge(*applied_[i], charges_[i], ended_us - decided_us);
     }
     if (!ask(decided_us)) {
         return false;
     }
     for (size_t i = 0; i < count_; ++i) {
         const Applied &applied = *applied_[i];
-        const rate_limit::Verdict &verdict = applied.charge.verdict;
-        count(applied, decided_us, ended_us);
+        const rate_limit::Verdict &verdict = charges_[i].verdict;
+        count(applied, verdict, decided_us, ended_us);
         if (!applied.dry_run) {
             decision.is_rejected =
                 decision.is_rejected || verdict.decision != rate_limit::Decision::granted;
@@ -91,7 +86,7 @@ bool Replay::decide_phase(const Request &request, const Level &level, Phase phas
         }
     }
     for (size_t i = 0; i < count_ && !decision.is_rejected; ++i) {
-        plan_end(request, *applied_[i], ended_us);
+        plan_end(request, *applied_[i], charges_[i], ended_us);
     }
     return true;
 }
@@ -172,10 +167,8 @@ Replay::Evaluated Replay::evaluate_numbers(const Request &request, Applied &appl
 
 /// A request that takes longer than the window of its `concurrency` rule has its permit renewed, so
 /// it asks for one that lasts as long.
-void Replay::make_charge(Applied &applied, int64_t duration_us) {
+void Replay::make_charge(Applied &applied, Charge &charge, int64_t duration_us) {
     const Rule &rule = *applied.rule;
-    Charge &charge = applied.charge;
-    charge = Charge{};
     charge.dry_run = applied.dry_run;
     charge.block = applied.dry_run ? std::chrono::milliseconds{0} : rule.rule.block;
     charge.quota = applied.quota;
@@ -230,10 +223,6 @@ std::optional<std::string_view> Replay::run(int64_t now_us) {
 
 /// Asks for the charges of all rules of the phase. Returns false if Redis failed.
 bool Replay::ask(int64_t now_us) {
-    charges_.clear();
-    for (size_t i = 0; i < count_; ++i) {
-        charges_.push_back(applied_[i]->charge);
-    }
     const redis_client::ScriptShape shape = redis_client::shape_of(charges_);
     scripts_.add(shape);
     redis_client::Command check;
@@ -249,14 +238,11 @@ bool Replay::ask(int64_t now_us) {
         error_ = "a check was answered by something else";
         return false;
     }
-    for (size_t i = 0; i < count_; ++i) {
-        applied_[i]->charge = charges_[i];
-    }
     return true;
 }
 
-void Replay::count(const Applied &applied, int64_t decided_us, int64_t ended_us) {
-    const rate_limit::Verdict &verdict = applied.charge.verdict;
+void Replay::count(const Applied &applied, const rate_limit::Verdict &verdict, int64_t decided_us,
+                   int64_t ended_us) {
     const Outcome outcome = verdict.decision != rate_limit::Decision::granted ? Outcome::rejected
                             : verdict.delay.count() > 0                       ? Outcome::delayed
                                                                               : Outcome::passed;
@@ -280,8 +266,8 @@ std::optional<uint64_t> Replay::final_cost_of(const Request &request, const Appl
 }
 
 /// Plans what Redis is told when a request that passed ends.
-void Replay::plan_end(const Request &request, const Applied &applied, int64_t ended_us) {
-    const Charge &charge = applied.charge;
+void Replay::plan_end(const Request &request, const Applied &applied, const Charge &charge,
+                      int64_t ended_us) {
     if (!charge.is_charged) {
         return;
     }

@@ -50,7 +50,6 @@ class Replay {
         rate_limit::RedisKeyBuffer redis_key_buffer;
         rate_limit::Quota quota; // of the rule; that of the charge may be a shard's
         redis_client::WireWords own_arguments;
-        redis_client::Charge charge;
         redis_client::Permit permit;
     };
     /// What is to be told to Redis when a request has ended.
@@ -73,14 +72,16 @@ class Replay {
     void find(const Request &request, const Level &level, rate_limit::Phase phase);
     Evaluated evaluate(const Request &request, Applied &applied);
     Evaluated evaluate_numbers(const Request &request, Applied &applied);
-    void make_charge(Applied &applied, int64_t duration_us);
+    void make_charge(Applied &applied, redis_client::Charge &charge, int64_t duration_us);
     bool ask(int64_t now_us);
     bool decide_phase(const Request &request, const Level &level, rate_limit::Phase phase,
                       int64_t decided_us, int64_t ended_us, Decision &decision);
-    void count(const Applied &applied, int64_t decided_us, int64_t ended_us);
+    void count(const Applied &applied, const rate_limit::Verdict &verdict, int64_t decided_us,
+               int64_t ended_us);
     bool end_requests(int64_t until_us);
     bool end_request(const AtEnd &end);
-    void plan_end(const Request &request, const Applied &applied, int64_t ended_us);
+    void plan_end(const Request &request, const Applied &applied,
+                  const redis_client::Charge &charge, int64_t ended_us);
     std::optional<uint64_t> final_cost_of(const Request &request, const Applied &applied);
     redis_client::Sending sending_of(const redis_client::Script &script);
     std::optional<std::string_view> run(int64_t now_us);
@@ -94,7 +95,7 @@ class Replay {
     std::vector<std::unique_ptr<Applied>> applied_; // those of the phase are the first `count_`
     size_t count_ = 0;
     bool is_rejected_by_error_ = false; // a rule with on_error=closed has a variable of no number
-    std::vector<redis_client::Charge> charges_; // that are asked for together
+    std::vector<redis_client::Charge> charges_; // of the rules in `applied_`, in their order
     redis_client::ByteQueue command_;
     std::priority_queue<AtEnd, std::vector<AtEnd>, std::greater<>> ends_;
     uint64_t ends_made_ = 0;

@@ -20,12 +20,7 @@ std::string_view without_host(std::string_view uri) {
 }
 
 bool are_equal_but_for_case(std::string_view one, std::string_view other) {
-    return std::ranges::equal(one, other, [](char a, char b) {
-        const auto lower = [](char c) {
-            return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-        };
-        return lower(a) == lower(b);
-    });
+    return std::ranges::equal(one, other, {}, small_letter, small_letter);
 }
 
 /// Takes the last segment off a path that ends in a slash. Returns false at the root.

@@ -18,6 +18,11 @@ struct RequestLine {
 /// without it.
 std::optional<RequestLine> read_request_line(std::string_view line);
 
+/// Returns the small letter of one of A to Z, and any other character as it is.
+constexpr char small_letter(char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+}
+
 /// Returns what stands behind the first `?`, without a fragment.
 std::string_view arguments_of(std::string_view uri);
 

@@ -27,6 +27,10 @@ constexpr size_t most_top_keys = 10;
 
 } // namespace
 
+int64_t state_us(const rate_limit::Quota &quota) {
+    return std::max(std::chrono::microseconds(2 * quota.window), quota.refill()).count();
+}
+
 RuleTally::RuleTally(int64_t window_us, int64_t state_us)
     : window_us_(window_us),
       state_us_(state_us),

@@ -1,6 +1,7 @@
 // What a rule would have done: its counts, its keys, and its requests over time.
 #pragma once
 
+#include "../rate_limit/rule.hpp"
 #include "../rate_limit/top_keys.hpp"
 #include "spool.hpp"
 #include "time_series.hpp"
@@ -15,6 +16,9 @@
 #include <vector>
 
 namespace replay {
+
+/// For how long a request may change what later ones of its key get.
+int64_t state_us(const rate_limit::Quota &quota);
 
 class RuleTally {
   public:

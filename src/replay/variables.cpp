@@ -12,9 +12,7 @@ namespace {
 
 std::string in_small_letters(std::string_view text) {
     std::string small(text);
-    for (char &c : small) {
-        c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-    }
+    std::ranges::transform(small, small.begin(), small_letter);
     return small;
 }
 
