@@ -21,7 +21,7 @@ function keyRow(key) {
     element('td', { class: 'number', 'data-label': 'Of its requests' }, requests > 0 ? count(requests) : '–'));
 }
 
-function keysPanel({ name, top_rejected: keys, keys: all }) {
+function keysPanel({ name, top_rejected: keys, keys_are_estimated: isEstimate }) {
   const panel = element('div', { class: 'panel' }, element('h3', {}, 'Keys rejected most'));
   if (keys.length === 0) {
     panel.append(element('p', { class: 'empty' }, 'No key would have been rejected.'));
@@ -32,8 +32,9 @@ function keysPanel({ name, top_rejected: keys, keys: all }) {
     element('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': `Keys that ${name} rejects most` },
       element('table', { class: 'stacked keys' },
         element('thead', {}, element('tr', {}, ...heads.map(([text, kind]) => element('th', { scope: 'col', class: kind }, text)))),
-        element('tbody', {}, ...keys.map(keyRow)))),
-    element('p', { class: 'note' }, `Keys are cut after 64 bytes.${keys.length === 10 && all > 100
-      ? ' Of more than a hundred rejected keys the counts may be lower than they should be.' : ''}`));
+        element('tbody', {}, ...keys.map(keyRow)))));
+  if (isEstimate) {
+    panel.append(element('p', { class: 'note' }, 'There were so many keys that old ones were forgotten: counts may be lower than they should be.'));
+  }
   return panel;
 }

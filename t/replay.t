@@ -5,11 +5,13 @@ use v5.36;
 use lib 't/lib';
 use File::Temp qw(tempdir);
 use JSON::PP qw(decode_json);
+use JSON::Validator;
 use RateLimit::Nginx;
 use RateLimit::Redis;
 use Test::More;
 
 my $program = $ENV{RATE_LIMIT_REPLAY} // 'build/cmake/redis-rate-limit-replay';
+my $schema  = JSON::Validator->new->schema('./docs/replay.schema.json')->schema;
 my $dir     = tempdir('replay-XXXXXXXX', TMPDIR => 1, CLEANUP => 1);
 
 sub file ($name, $text) {
@@ -29,7 +31,9 @@ sub replay (@arguments) {
 sub json_of (@arguments) {
     my ($status, $out, $errors) = replay('--json', '-', @arguments);
     is($status, 0, "@arguments") or diag($errors);
-    return eval { decode_json($out) } // {};
+    my $result = eval { decode_json($out) } // {};
+    is(join('; ', $schema->validate($result)), '', 'JSON is as docs/replay.schema.json says');
+    return $result;
 }
 
 my $zone  = "redis_rate_limit_zone \$remote_addr zone=per_ip:10m;\n";

@@ -47,6 +47,11 @@ server {
         redis_rate_limit zone=z algorithm=sliding_log limit=11 window=1s name=late phase=precontent;
         empty_gif;
     }
+    location /settled/ {
+        redis_rate_limit zone=z algorithm=token_bucket limit=20 window=1s burst=10 cost=3 final_cost=$arg_cost name=settled;
+        redis_rate_limit zone=z algorithm=sliding_log limit=4 window=1s name=after phase=precontent;
+        empty_gif;
+    }
     location /free/ { empty_gif; }
 }
 END
@@ -136,11 +141,13 @@ subtest 'one by one, by whole milliseconds' => sub {
     my ($nginx, $redis) = start($format, workers => 1, clock => $clock, rules => $rules =~ s/:10m;/:10m deny_cache=off;/gr);
     for (1 .. 4000) {
         $clock->move(1000 * int rand(rand() < 0.01 ? 1000 : 4));
-        my $uri    = random_uri(1, @places, '/phases/', ('/final/') x 4);
+        my $uri    = random_uri(1, @places, '/phases/', ('/final/', '/settled/') x 4);
         my $before = script_calls($redis);
         my $status = $nginx->get($uri)->{status};
-        my $is_settled = $uri =~ m{^/final/.*cost=[^3]} && $status == 200;
-        wait_until(sub { script_calls($redis) == $before + 2 }) or die "$uri is not settled\n" if $is_settled;
+        my ($place)    = $uri =~ m{^/(final|settled)/.*cost=[^3]};
+        my $checks     = ($place // '') eq 'settled' ? 2 : 1;
+        my $is_settled = $place && $status == 200;
+        wait_until(sub { script_calls($redis) == $before + $checks + 1 }) or die "$uri is not settled\n" if $is_settled;
     }
     my $log = wait_for_lines($nginx, 4000);
     my @wrong;
@@ -152,7 +159,7 @@ subtest 'one by one, by whole milliseconds' => sub {
         ++$counts{"$1 $verdict"} if $line =~ m{ (/\w+/)\?};
     }
     is(scalar @wrong, 0, "the same verdicts, RATE_LIMIT_SEED=$seed") or diag(join "\n", @wrong[0 .. ($#wrong < 20 ? $#wrong : 20)]);
-    for my $place (qw(/log/ /gcra/ /phases/ /final/)) {
+    for my $place (qw(/log/ /gcra/ /phases/ /final/ /settled/)) {
         cmp_ok($counts{"$place $_"} // 0, '>', 10, "$place: $_") for 200, 429;
     }
     $nginx->stop;

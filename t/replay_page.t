@@ -152,7 +152,7 @@ subtest 'hostile keys' => sub {
         map { my $second = $_; map { line($second, '10.0.0.1', $_) } @agents } 0, 1
     );
     my @keys = map { $_->{key} } $report->{rules}{'agent/60s'}{top_rejected}->@*;
-    is_deeply([ sort @keys ], [ sort map { substr s/\\x22/"/r, 0, 64 } @agents ], 'are told');
+    is_deeply([ sort @keys ], [ sort map { s/\\x22/"/r } @agents ], 'are told');
     is_deeply($browser->value('[...document.querySelectorAll(".key")].map((each) => each.textContent)'), \@keys, 'as text');
     is($browser->value('typeof attacked'), 'undefined', 'and do nothing');
     is($browser->value('document.images.length'), 0, 'nor make elements');

@@ -128,6 +128,12 @@ struct Rule {
     /// rule.
     auto counter() const { return std::tie(zone, quota.algorithm, quota.window, explicit_name); }
     bool same_counter(const Rule &other) const { return counter() == other.counter(); }
+
+    /// Returns for how long a denial blocks the client, or 0. A dry run begins no block and knows
+    /// of none.
+    std::chrono::milliseconds block_of(bool is_dry_run) const {
+        return is_dry_run ? std::chrono::milliseconds{0} : block;
+    }
 };
 
 } // namespace rate_limit

@@ -33,6 +33,11 @@ uint64_t smallest_capacity(const Quota &quota, uint64_t shards_in_use) {
     return part_of(quota.capacity(), shards_in_use, shards_in_use - 1);
 }
 
+uint64_t choose_shard(const Quota &quota, uint64_t shards_in_use, uint64_t chance) {
+    return quota.cost > smallest_capacity(quota, shards_in_use) ? shards_in_use - 1
+                                                                : chance % shards_in_use;
+}
+
 uint64_t first_alike(const Quota &quota, uint64_t shards_in_use, uint64_t shard) {
     uint64_t first = 0;
     for (const uint64_t number : {quota.limit, quota.delay, quota.capacity()}) {

@@ -20,9 +20,13 @@ uint64_t shards_in_use(const Quota &quota, uint64_t shards);
 /// Returns the quota of one of the shards in use. The first one is 0.
 Quota share_of(const Quota &quota, uint64_t shards_in_use, uint64_t shard);
 
-/// Returns the capacity of the last shard, which has the least. A request of a larger cost is
-/// checked by that shard, and never granted: whether it is must not depend on chance.
+/// Returns the capacity of the last shard, which has the least.
 uint64_t smallest_capacity(const Quota &quota, uint64_t shards_in_use);
+
+/// Returns the shard that checks a request of the quota, by a random number. If the cost is too
+/// large for the last shard, it is that one, so that it does not depend on chance that the cost is
+/// never granted.
+uint64_t choose_shard(const Quota &quota, uint64_t shards_in_use, uint64_t chance);
 
 /// Returns the first of the shards that have the same share as this one.
 uint64_t first_alike(const Quota &quota, uint64_t shards_in_use, uint64_t shard);

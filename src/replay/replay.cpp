@@ -13,7 +13,6 @@ namespace {
 
 using rate_limit::Phase;
 using rate_limit::Quota;
-using redis_client::Charge;
 using std::chrono::microseconds;
 
 } // namespace
@@ -42,40 +41,38 @@ std::optional<Replay::Decision> Replay::decide(const Request &request, int64_t d
     if (level.answers_at_once) {
         return decision;
     }
+    count_ = 0;
+    charges_.clear();
     for (const Phase phase : rate_limit::all_phases) {
         if (!decision.is_rejected &&
             !decide_phase(request, level, phase, decided_us, ended_us, decision)) {
             return std::nullopt;
         }
     }
+    plan_ends(request, decision, ended_us);
     return decision;
 }
 
 /// Returns false if Redis failed.
 bool Replay::decide_phase(const Request &request, const Level &level, Phase phase,
                           int64_t decided_us, int64_t ended_us, Decision &decision) {
+    const size_t earlier = count_;
     find(request, level, phase);
+    charges_.resize(count_);
     decision.is_rejected = is_rejected_by_error_;
     decision.has_rules = decision.has_rules || count_ > 0;
-    for (size_t i = 0; i < count_; ++i) {
-        Applied &applied = *applied_[i];
-        if (const auto verdict = rate_limit::verdict_without_counter(applied.quota)) {
-            count(applied, *verdict, decided_us, ended_us);
-            decision.is_rejected = decision.is_rejected || !applied.dry_run;
-            std::swap(applied_[i--], applied_[--count_]);
-        }
-    }
-    if (decision.is_rejected || count_ == 0) {
+    const size_t open = decide_without_counters(earlier, decided_us, ended_us, decision);
+    if (decision.is_rejected || open == count_) {
         return true; // the rules that are left are not asked, as in nginx
     }
-    charges_.assign(count_, redis_client::Charge{});
-    for (size_t i = 0; i < count_; ++i) {
-        make_charge(*applied_[i], charges_[i], ended_us - decided_us);
+    const uint64_t chance = random_();
+    for (size_t i = open; i < count_; ++i) {
+        make_charge(i, chance, ended_us - decided_us);
     }
-    if (!ask(decided_us)) {
+    if (!ask(std::span(charges_).subspan(open), decided_us)) {
         return false;
     }
-    for (size_t i = 0; i < count_; ++i) {
+    for (size_t i = open; i < count_; ++i) {
         const Applied &applied = *applied_[i];
         const rate_limit::Verdict &verdict = charges_[i].verdict;
         count(applied, verdict, decided_us, ended_us);
@@ -85,15 +82,31 @@ bool Replay::decide_phase(const Request &request, const Level &level, Phase phas
             decision.delay = std::max(decision.delay, verdict.delay);
         }
     }
-    for (size_t i = 0; i < count_ && !decision.is_rejected; ++i) {
-        plan_end(request, *applied_[i], charges_[i], ended_us);
-    }
     return true;
+}
+
+/// Decides by those rules, from this one on, that need no counter, and moves them before the
+/// others. Returns the first of the others.
+size_t Replay::decide_without_counters(size_t first, int64_t decided_us, int64_t ended_us,
+                                       Decision &decision) {
+    const auto at = [this](size_t index) {
+        return applied_.begin() + static_cast<std::ptrdiff_t>(index);
+    };
+    size_t open = first;
+    for (size_t i = first; i < count_; ++i) {
+        const Applied &applied = *applied_[i];
+        if (const auto verdict = rate_limit::verdict_without_counter(applied.quota)) {
+            count(applied, *verdict, decided_us, ended_us);
+            decision.is_rejected = decision.is_rejected || !applied.dry_run;
+            std::rotate(at(open), at(i), at(i + 1));
+            ++open;
+        }
+    }
+    return open;
 }
 
 /// Finds the rules of the phase that apply to the request.
 void Replay::find(const Request &request, const Level &level, Phase phase) {
-    count_ = 0;
     is_rejected_by_error_ = false;
     for (const Rule *rule : level.rules) {
         if (rule->phase != phase) {
@@ -167,23 +180,24 @@ Replay::Evaluated Replay::evaluate_numbers(const Request &request, Applied &appl
 
 /// A request that takes longer than the window of its `concurrency` rule has its permit renewed, so
 /// it asks for one that lasts as long.
-void Replay::make_charge(Applied &applied, Charge &charge, int64_t duration_us) {
+void Replay::make_charge(size_t index, uint64_t chance, int64_t duration_us) {
+    Applied &applied = *applied_[index];
+    Charge &charge = charges_[index];
     const Rule &rule = *applied.rule;
     charge.dry_run = applied.dry_run;
-    charge.block = applied.dry_run ? std::chrono::milliseconds{0} : rule.rule.block;
+    charge.block = rule.rule.block_of(applied.dry_run);
     charge.quota = applied.quota;
-    const bool is_concurrency = applied.quota.algorithm == rate_limit::Algorithm::concurrency;
-    bool has_own_arguments = rule.has_variables();
     uint64_t shard = 0;
     if (rule.rule.shards > 1) {
         const uint64_t shards = rate_limit::shards_in_use(applied.quota, rule.rule.shards);
-        shard = random_() % shards;
+        shard = rate_limit::choose_shard(applied.quota, shards, chance);
         charge.quota = rate_limit::share_of(applied.quota, shards, shard);
         charge.redis_key = rule.key_format->write(applied.key, shard, applied.redis_key_buffer);
     } else {
         charge.redis_key = rule.key_format->write(applied.key, applied.redis_key_buffer);
     }
-    if (is_concurrency) {
+    bool has_own_arguments = rule.has_variables();
+    if (applied.quota.algorithm == rate_limit::Algorithm::concurrency) {
         const auto longest =
             std::chrono::ceil<std::chrono::milliseconds>(microseconds(duration_us)) +
             std::chrono::milliseconds{1};
@@ -221,20 +235,20 @@ std::optional<std::string_view> Replay::run(int64_t now_us) {
     return answer.text;
 }
 
-/// Asks for the charges of all rules of the phase. Returns false if Redis failed.
-bool Replay::ask(int64_t now_us) {
-    const redis_client::ScriptShape shape = redis_client::shape_of(charges_);
+/// Asks for the charges of rules of one phase. Returns false if Redis failed.
+bool Replay::ask(std::span<Charge> charges, int64_t now_us) {
+    const redis_client::ScriptShape shape = redis_client::shape_of(charges);
     scripts_.add(shape);
     redis_client::Command check;
-    check.charges = charges_;
+    check.charges = charges;
     const redis_client::Script &script = scripts_.check(shape);
     redis_client::write_checks(command_, script, sending_of(script), check);
     const auto answer = run(now_us);
     if (!answer) {
         return false;
     }
-    if (answer->size() != redis_client::answer_size(charges_) ||
-        redis_client::read_answer(*answer, charges_) != redis_client::AnswerState::good) {
+    if (answer->size() != redis_client::answer_size(charges) ||
+        redis_client::read_answer(*answer, charges) != redis_client::AnswerState::good) {
         error_ = "a check was answered by something else";
         return false;
     }
@@ -265,32 +279,42 @@ std::optional<uint64_t> Replay::final_cost_of(const Request &request, const Appl
     return cost;
 }
 
-/// Plans what Redis is told when a request that passed ends.
-void Replay::plan_end(const Request &request, const Applied &applied, const Charge &charge,
-                      int64_t ended_us) {
-    if (!charge.is_charged) {
+/// Plans what Redis is told when the request ends. A request that was rejected settles nothing, but
+/// permits that it got in an earlier phase are released.
+void Replay::plan_ends(const Request &request, const Decision &decision, int64_t ended_us) {
+    for (size_t i = 0; i < count_; ++i) {
+        const Charge &charge = charges_[i];
+        const Rule &rule = *applied_[i]->rule;
+        const bool settles = rule.final_cost && !decision.is_rejected;
+        if (!charge.is_charged || (charge.permit == nullptr && !settles)) {
+            continue;
+        }
+        AtEnd end{.time_us = ended_us,
+                  .number = ends_made_++,
+                  .redis_key = std::string(charge.redis_key),
+                  .permit = {},
+                  .quota = charge.quota,
+                  .aligned = rule.rule.aligned,
+                  .receipt = charge.receipt};
+        if (charge.permit != nullptr) {
+            end.permit = charge.permit->name;
+            ends_.push(std::move(end));
+        } else {
+            plan_settlement(request, *applied_[i], std::move(end));
+        }
+    }
+}
+
+void Replay::plan_settlement(const Request &request, const Applied &applied, AtEnd end) {
+    const auto cost = final_cost_of(request, applied);
+    const uint64_t reserved = end.quota.reserves_nothing ? 0 : end.quota.cost;
+    if (!cost || *cost == reserved) {
         return;
     }
-    AtEnd end{.time_us = ended_us,
-              .number = ends_made_++,
-              .redis_key = std::string(charge.redis_key),
-              .permit = {},
-              .quota = charge.quota,
-              .aligned = applied.rule->rule.aligned,
-              .receipt = charge.receipt};
-    if (charge.permit != nullptr) {
-        end.permit = charge.permit->name;
-    } else {
-        const uint64_t reserved = charge.quota.reserves_nothing ? 0 : charge.quota.cost;
-        const auto cost = applied.rule->final_cost ? final_cost_of(request, applied) : std::nullopt;
-        if (!cost || *cost == reserved) {
-            return;
-        }
-        end.kind = *cost > reserved ? redis_client::SettlementKind::debt
-                                    : redis_client::SettlementKind::refund;
-        end.quota.cost = *cost > reserved ? *cost - reserved : reserved - *cost;
-        end.quota.reserves_nothing = false;
-    }
+    end.kind = *cost > reserved ? redis_client::SettlementKind::debt
+                                : redis_client::SettlementKind::refund;
+    end.quota.cost = *cost > reserved ? *cost - reserved : reserved - *cost;
+    end.quota.reserves_nothing = false;
     ends_.push(std::move(end));
 }
 

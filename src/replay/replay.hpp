@@ -16,6 +16,7 @@
 #include <queue>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,8 @@ class Replay {
     std::vector<std::unique_ptr<RuleTally>> &tallies() { return tallies_; }
 
   private:
+    using Charge = redis_client::Charge;
+
     /// A rule that applies to a request.
     struct Applied {
         const Rule *rule = nullptr;
@@ -69,19 +72,21 @@ class Replay {
     };
     enum class Evaluated { applies, applies_not, invalid };
 
+    bool decide_phase(const Request &request, const Level &level, rate_limit::Phase phase,
+                      int64_t decided_us, int64_t ended_us, Decision &decision);
     void find(const Request &request, const Level &level, rate_limit::Phase phase);
     Evaluated evaluate(const Request &request, Applied &applied);
     Evaluated evaluate_numbers(const Request &request, Applied &applied);
-    void make_charge(Applied &applied, redis_client::Charge &charge, int64_t duration_us);
-    bool ask(int64_t now_us);
-    bool decide_phase(const Request &request, const Level &level, rate_limit::Phase phase,
-                      int64_t decided_us, int64_t ended_us, Decision &decision);
+    size_t decide_without_counters(size_t first, int64_t decided_us, int64_t ended_us,
+                                   Decision &decision);
+    void make_charge(size_t index, uint64_t chance, int64_t duration_us);
+    bool ask(std::span<Charge> charges, int64_t now_us);
     void count(const Applied &applied, const rate_limit::Verdict &verdict, int64_t decided_us,
                int64_t ended_us);
     bool end_requests(int64_t until_us);
     bool end_request(const AtEnd &end);
-    void plan_end(const Request &request, const Applied &applied,
-                  const redis_client::Charge &charge, int64_t ended_us);
+    void plan_ends(const Request &request, const Decision &decision, int64_t ended_us);
+    void plan_settlement(const Request &request, const Applied &applied, AtEnd end);
     std::optional<uint64_t> final_cost_of(const Request &request, const Applied &applied);
     redis_client::Sending sending_of(const redis_client::Script &script);
     std::optional<std::string_view> run(int64_t now_us);
@@ -92,10 +97,10 @@ class Replay {
     redis_client::ScriptLibrary scripts_;
     std::set<const redis_client::Script *> sent_; // in full, so that they are known by name
     std::vector<std::unique_ptr<RuleTally>> tallies_;
-    std::vector<std::unique_ptr<Applied>> applied_; // those of the phase are the first `count_`
+    std::vector<std::unique_ptr<Applied>> applied_; // to a request: the first `count_`
+    std::vector<Charge> charges_;                   // of these rules
     size_t count_ = 0;
     bool is_rejected_by_error_ = false; // a rule with on_error=closed has a variable of no number
-    std::vector<redis_client::Charge> charges_; // of the rules in `applied_`, in their order
     redis_client::ByteQueue command_;
     std::priority_queue<AtEnd, std::vector<AtEnd>, std::greater<>> ends_;
     uint64_t ends_made_ = 0;

@@ -46,16 +46,16 @@ bool has_searchable_limit(const RulesFile &file, const Rule &rule) {
 }
 
 /// Reads from the spool what became of the keys over time.
-void find_series(RuleTally &tally, const std::vector<RuleTally::TopKey> &top,
+void find_series(RuleTally &tally, const std::vector<RuleTally::RejectedKey> &top,
                  std::vector<ReportOfKey> &keys) {
     const TimeSeries &series = tally.series();
     std::unordered_map<uint64_t, ReportOfKey *> by_number;
     for (size_t i = 0; i < top.size(); ++i) {
-        if (top[i].number) {
-            by_number[*top[i].number] = &keys[i];
-            keys[i].requests_of_step.resize(series.steps().size());
-            keys[i].rejected_of_step.resize(series.steps().size());
+        for (const uint64_t number : top[i].numbers) {
+            by_number[number] = &keys[i];
         }
+        keys[i].requests_of_step.resize(series.steps().size());
+        keys[i].rejected_of_step.resize(series.steps().size());
     }
     if (by_number.empty()) {
         return;
@@ -100,7 +100,7 @@ Report make_report(const RulesFile &file, Replay &replay) {
         of_rule.rule = rule.get();
         of_rule.tally = &tally;
         const auto top = tally.top_rejected();
-        for (const RuleTally::TopKey &key : top) {
+        for (const RuleTally::RejectedKey &key : top) {
             of_rule.top_rejected.push_back({.key = readable(*rule->zone, key.key),
                                             .rejected = key.rejected,
                                             .requests_of_step = {},

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <span>
 
 namespace replay {
 
@@ -32,12 +31,7 @@ int64_t state_us(const rate_limit::Quota &quota) {
 }
 
 RuleTally::RuleTally(int64_t window_us, int64_t state_us)
-    : window_us_(window_us),
-      state_us_(state_us),
-      top_memory_((rate_limit::TopKeys::memory_size + sizeof(uint64_t) - 1) / sizeof(uint64_t)),
-      top_keys_(std::as_writable_bytes(std::span(top_memory_))) {
-    top_keys_.set_kept(rate_limit::TopKeys::Kept::keys);
-}
+    : window_us_(window_us), state_us_(state_us) {}
 
 void RuleTally::count(std::string_view key, const Decision &decision) {
     const auto [found, is_new] = known_.try_emplace(hash_of(key));
@@ -55,8 +49,8 @@ void RuleTally::count(std::string_view key, const Decision &decision) {
     ++counts_[static_cast<size_t>(decision.outcome)];
     series_.count(decision.time_us, decision.outcome);
     const bool is_rejected = decision.outcome == Outcome::rejected;
-    if (is_rejected) {
-        top_keys_.count(seed, rate_limit::TopKeys::Kept::keys, key);
+    if (is_rejected && known.rejected++ == 0) {
+        known.text = key;
     }
     spool_.add({.time_us = decision.time_us,
                 .key = known.number,
@@ -73,6 +67,7 @@ void RuleTally::sweep(int64_t now_us) {
         if (key->second.last_us + state_us_ < now_us) {
             ++forgotten_;
             ++forgotten_peaks_[step_of(key->second.peak)];
+            add_to(forgotten_top_, key->second);
             key = known_.erase(key);
         } else {
             ++key;
@@ -89,18 +84,28 @@ RuleTally::Peaks RuleTally::peaks() const {
     return peaks;
 }
 
-std::vector<RuleTally::TopKey> RuleTally::top_rejected() const {
-    const auto buffer = std::make_unique<rate_limit::TopKeys::Buffer>();
-    std::vector<TopKey> top;
-    for (const auto &counted : top_keys_.read(rate_limit::TopKeys::Kept::keys, *buffer)) {
-        if (top.size() == most_top_keys) {
-            break;
-        }
-        const auto known = known_.find(hash_of(counted.key()));
-        top.push_back(
-            {.key = std::string(counted.key()),
-             .rejected = counted.rejected,
-             .number = known != known_.end() ? std::optional(known->second.number) : std::nullopt});
+/// Adds a key to those that were rejected most, if it is one of them.
+void RuleTally::add_to(std::vector<RejectedKey> &top, const Key &key) {
+    if (key.rejected == 0) {
+        return;
+    }
+    const auto same = std::ranges::find(top, key.text, &RejectedKey::key);
+    if (same != top.end()) {
+        same->rejected += key.rejected;
+        same->numbers.push_back(key.number);
+    } else {
+        top.push_back({.key = key.text, .rejected = key.rejected, .numbers = {key.number}});
+    }
+    std::ranges::sort(top, [](const RejectedKey &one, const RejectedKey &other) {
+        return one.rejected != other.rejected ? one.rejected > other.rejected : one.key < other.key;
+    });
+    top.resize(std::min(top.size(), most_top_keys));
+}
+
+std::vector<RuleTally::RejectedKey> RuleTally::top_rejected() const {
+    auto top = forgotten_top_;
+    for (const auto &[hash, key] : known_) {
+        add_to(top, key);
     }
     return top;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "../rate_limit/rule.hpp"
-#include "../rate_limit/top_keys.hpp"
 #include "spool.hpp"
 #include "time_series.hpp"
 
@@ -55,14 +54,15 @@ class RuleTally {
     Peaks peaks() const;
     uint64_t highest_peak() const { return highest_peak_; }
 
-    struct TopKey {
-        std::string key; // its first 64 bytes
-        uint64_t rejected;
-        std::optional<uint64_t> number; // in the spool
+    /// A key that was rejected.
+    struct RejectedKey {
+        std::string key;
+        uint64_t rejected = 0;
+        std::vector<uint64_t> numbers; // in the spool: several if it was forgotten and came again
     };
-    /// Returns the keys that were rejected most, ten at most. Of more than a hundred rejected keys
-    /// the counts are those of a sketch: see rate_limit/top_keys.hpp.
-    std::vector<TopKey> top_rejected() const;
+    /// Returns the keys that were rejected most, ten at most. The counts are exact as long as no
+    /// keys are forgotten.
+    std::vector<RejectedKey> top_rejected() const;
 
   private:
     static constexpr size_t first_sweep = 1 << 20;
@@ -73,7 +73,10 @@ class RuleTally {
         int64_t window = -1; // the last one in which it took something
         uint64_t taken = 0;  // in that window
         uint64_t peak = 0;
+        uint64_t rejected = 0;
+        std::string text; // once it was rejected
     };
+    static void add_to(std::vector<RejectedKey> &top, const Key &key);
 
     void sweep(int64_t now_us);
 
@@ -89,8 +92,7 @@ class RuleTally {
     Peaks forgotten_peaks_{};
     uint64_t highest_peak_ = 0;
     size_t next_sweep_ = first_sweep;
-    std::vector<uint64_t> top_memory_;
-    rate_limit::TopKeys top_keys_;
+    std::vector<RejectedKey> forgotten_top_;
 };
 
 } // namespace replay

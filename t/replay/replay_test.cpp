@@ -164,6 +164,28 @@ TEST(RuleTally, CountsKeysAndTheirPeaks) {
     EXPECT_EQ(top[0].rejected, 2u);
 }
 
+TEST(RuleTally, RemembersTheRejectionsOfForgottenKeys) {
+    RuleTally tally(1'000'000, 2'000'000);
+    const auto count = [&](const std::string &key, int64_t second, Outcome outcome) {
+        tally.count(
+            key, {.time_us = second * 1'000'000, .outcome = outcome, .cost = 1, .duration_us = 0});
+    };
+    const std::string long_key(100, 'k');
+    for (int i = 0; i < 3; ++i) {
+        count(long_key, 100, Outcome::rejected);
+    }
+    for (int i = 0; i < 1 << 20; ++i) {
+        count(std::to_string(i), 200, Outcome::passed);
+    }
+    count(long_key, 200, Outcome::rejected);
+    EXPECT_TRUE(tally.keys_are_estimated());
+    const auto top = tally.top_rejected();
+    ASSERT_EQ(top.size(), 1u);
+    EXPECT_EQ(top[0].key, long_key);
+    EXPECT_EQ(top[0].rejected, 4u);
+    EXPECT_EQ(top[0].numbers.size(), 2u); // it counts as two keys in the spool
+}
+
 TEST(TimeSeries, StaysShort) {
     TimeSeries series;
     for (int64_t second = 1000; second < 101'000; ++second) {

@@ -53,6 +53,16 @@ TEST(Shards, SumUpToTheRule) {
     }
 }
 
+TEST(Shards, AreChosenByChanceUnlessTheCostFitsIntoSomeAlone) {
+    Quota quota{.algorithm = Algorithm::fixed_window, .window = 60s, .limit = 10};
+    for (uint64_t chance = 0; chance < 8; ++chance) { // the shares are 3, 3, 2, 2
+        quota.cost = 2;
+        EXPECT_EQ(choose_shard(quota, 4, chance), chance % 4);
+        quota.cost = 3;
+        EXPECT_EQ(choose_shard(quota, 4, chance), 3u);
+    }
+}
+
 TEST(Shards, AreNearlyAlikeAndNoneIsEmpty) {
     for (const Algorithm algorithm : all_algorithms) {
         for (const uint64_t limit : {1, 2, 9, 64, 1000}) {

@@ -113,11 +113,6 @@ struct RuleConf : rate_limit::RuleParameters {
     bool owns(const redis_client::WireWords &given) const;
     /// Whether a check of the rule may lease units, if the request's variables allow it.
     bool may_lease() const { return rule.lease.kind != rate_limit::LeaseSetting::Kind::off; }
-    /// Returns for how long a denial blocks the client, or 0. A dry run begins no block and knows
-    /// of none.
-    std::chrono::milliseconds block(bool is_dry_run) const {
-        return is_dry_run ? std::chrono::milliseconds{0} : rule.block;
-    }
 };
 
 /// Whether one check asks for both rules, if both apply to a request. In a cluster their keys must

@@ -256,9 +256,10 @@ void add_scripts(const LocationConf &location) {
         for (const RuleConf *rule : rules) {
             if (is_with_first(rule)) {
                 const bool is_dry_run = location.is_dry_run(*rule);
-                redis_client::ScriptShape::Part part{.algorithm = rule->rule.quota.algorithm,
-                                                     .dry_run = is_dry_run,
-                                                     .blocks = rule->block(is_dry_run).count() > 0};
+                redis_client::ScriptShape::Part part{
+                    .algorithm = rule->rule.quota.algorithm,
+                    .dry_run = is_dry_run,
+                    .blocks = rule->rule.block_of(is_dry_run).count() > 0};
                 shape.add(part);
                 part.may_lease = rule->may_lease();
                 leasing.add(part);

@@ -313,7 +313,7 @@ class ShowKey final : public ApiOperation {
     }
 
     std::chrono::milliseconds block_of(const RuleConf &rule) const {
-        return rule.block(is_dry_run_everywhere(main_conf_of(request_.r), rule));
+        return rule.rule.block_of(is_dry_run_everywhere(main_conf_of(request_.r), rule));
     }
 
     /// Returns the rule as it would be applied to a request of this client.

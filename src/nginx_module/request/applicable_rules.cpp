@@ -243,7 +243,7 @@ ngx_int_t ApplicableRules::make_charges(ngx_pool_t *pool) const {
     for (size_t i = 0; i < count_; ++i) {
         charges[i].quota = rules_[i].quota;
         charges[i].dry_run = rules_[i].dry_run;
-        charges[i].block = rules_[i].rule->block(rules_[i].dry_run);
+        charges[i].block = rules_[i].rule->rule.block_of(rules_[i].dry_run);
         rules_[i].charge = &charges[i];
     }
     for (AppliedRule &rule : decided()) {

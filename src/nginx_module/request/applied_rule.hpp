@@ -132,7 +132,8 @@ struct AppliedRule {
     bool covers(const AppliedRule &other) const {
         return is_enforced_where(other.dry_run) && rule->rule.same_counter(other.rule->rule) &&
                is_at_least_as_strict(quota, other.quota) &&
-               (rule->block(dry_run).count() > 0 || other.rule->block(other.dry_run).count() == 0);
+               (rule->rule.block_of(dry_run).count() > 0 ||
+                other.rule->rule.block_of(other.dry_run).count() == 0);
     }
     /// Whether this rule may stand for another one: a dry run may not stand for an enforced rule.
     bool is_enforced_where(bool other_is_dry_run) const { return !dry_run || other_is_dry_run; }

@@ -58,11 +58,8 @@ bool choose_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule
     if (const AppliedRule *last = before.last_charge(*applied.rule, applied.key)) {
         return set_shard(r, before, applied, shards, std::min(last->shard, shards - 1));
     }
-    // The last shard has the smallest part of the limit. If the cost is too large for it, the last
-    // shard is always asked, so that it does not depend on chance that the cost is never granted.
-    const bool is_too_much =
-        applied.quota.cost > rate_limit::smallest_capacity(applied.quota, shards);
-    return set_shard(r, before, applied, shards, is_too_much ? shards - 1 : chance % shards);
+    return set_shard(r, before, applied, shards,
+                     rate_limit::choose_shard(applied.quota, shards, chance));
 }
 
 } // namespace
