@@ -68,7 +68,7 @@ FORCE:
 
 replay:
 	tools/install-packages replay
-	cmake -S . -B build/replay -D SANITIZE=OFF -D CMAKE_BUILD_TYPE=Release
+	cmake -S . -B build/replay -D BUILD_TESTING=OFF -D SANITIZE=OFF -D CMAKE_BUILD_TYPE=Release
 	cmake --build build/replay --parallel $$(nproc) --target redis-rate-limit-replay
 	cp --remove-destination build/replay/redis-rate-limit-replay build/redis-rate-limit-replay
 

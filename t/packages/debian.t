@@ -3,6 +3,7 @@
 
 use v5.36;
 use lib 't/lib';
+use JSON::PP qw(decode_json);
 use RateLimit::Chroot;
 use RateLimit::Load qw(start_load);
 use RateLimit::Nginx;
@@ -14,6 +15,7 @@ use Test::More;
 use Time::HiRes qw(time);
 
 my $name    = 'libnginx-mod-http-redis-rate-limit';
+my $tools   = 'redis-rate-limit-tools';
 my $module  = '/usr/lib/nginx/modules/ngx_http_redis_rate_limit_module.so';
 my $enabled = '/etc/nginx/modules-enabled/90-mod-http-redis-rate-limit.conf';
 my $doc     = "/usr/share/doc/$name";
@@ -42,6 +44,8 @@ sub package_in ($directory) {
     chomp $version;
     return ($file, $version);
 }
+
+sub version_of ($package_version) { return $package_version =~ s/~.*//r }
 
 my ($package, $version)       = package_in('/srv');
 my ($newer,   $newer_version) = package_in('/srv/newer');
@@ -155,9 +159,21 @@ holds(first => 'after the installation');
     is(outcomes->{passed}, 3, 'and have the counters of those before');
 }
 
-# --- upgraded under load. A reload cannot bring the new module.
+# --- the tools, with the log of these requests
 
-sub version_of ($package_version) { return $package_version =~ s/~.*//r }
+subtest 'tools' => sub {
+    runs("apt-get install --yes --no-install-recommends /srv/${tools}_*.deb", 'apt installs them');
+    is(runs('redis-rate-limit-replay --version', 'the program runs'), "redis-rate-limit-replay ${\version_of($version)}\n", 'of this version');
+    ok(-s $chroot->path('/usr/share/man/man1/redis-rate-limit-replay.1.gz'), 'it has a manual page');
+    $chroot->write_file('/srv/rules.conf', <<'END');
+redis_rate_limit_zone $arg_key zone=per_key:1m;
+redis_rate_limit zone=per_key algorithm=sliding_log limit=3 window=1h;
+END
+    my $replayed = decode_json(runs('redis-rate-limit-replay --rules /srv/rules.conf --json - /var/log/nginx/access.log', 'and replays the log'));
+    is_deeply([ $replayed->{rules}{$rule}->@{qw(passed rejected)} ], [ 3, 3 ], 'with the verdicts that nginx gave');
+};
+
+# --- upgraded under load. A reload cannot bring the new module.
 
 # Statuses of the requests of the load generator.
 sub load_statuses () {
@@ -237,7 +253,7 @@ subtest 'removed' => sub {
     runs('nginx -t', 'nginx does without it');
     runs("apt-get install --yes $newer", 'installed again');
     ok(-l $chroot->path($enabled), 'it is enabled again');
-    runs("apt-get purge --yes $name", 'apt purges it');
+    runs("apt-get purge --yes $name $tools", 'apt purges both packages');
     my ($left) = $chroot->run("find / -xdev \\( -path /proc -o -path /srv -o -path /var/cache/apt \\) -prune -o -iname '*redis?rate?limit*' -print");
     is($left, '', 'and leaves nothing');
     runs('service nginx stop', 'nginx stops');
