@@ -116,7 +116,7 @@ class Log {
             const auto moved = std::min(steps, static_cast<int64_t>(units_.size()));
             const uint64_t moved_out =
                 std::accumulate(units_.end() - moved, units_.end(), uint64_t{0});
-            std::shift_right(units_.begin(), units_.end(), moved);
+            std::move_backward(units_.begin(), units_.end() - moved, units_.end());
             std::fill_n(units_.begin(), moved, 0);
             last_ += steps * step_;
             add_to(units_.back(), moved_out);
