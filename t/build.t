@@ -34,6 +34,15 @@ subtest 'hiredis' => sub {
     is($code, 0, 'where there is no static one, the build goes on');
     like($said, qr/warning: redis_rate_limit uses the shared hiredis.*\n.*\nthat brings a hiredis of its own, such as nchan/, 'with a warning');
     like($makefile, qr/ -lhiredis /, 'and takes the shared one');
+    mkdir "$dir/hiredis";
+    RateLimit::Nginx::write_file("$dir/hiredis/hiredis.h", <<'END');
+typedef struct redisReader { char of_another_version[4096]; int ridx; void *fn; } redisReader;
+redisReader *redisReaderCreate(void);
+void freeReplyObject(void *reply);
+END
+    ($code, $said) = configure("set -- -I$dir \"\$@\"");
+    is($code, 1, 'headers of another version are refused');
+    like($said, qr/error: redis_rate_limit needs hiredis 0\.14 or newer, and its library \(-l:libhiredis\.a.*\nhas to be of the same version/, 'in words');
 };
 
 subtest 'RapidJSON' => sub {
