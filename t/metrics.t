@@ -259,7 +259,8 @@ subtest 'methods' => sub {
         is_deeply([ map { $_->{headers}{'content-length'} } $get, $head ], [ (length $get->{body}) x 2 ], 'of the same length');
         is(join(' ', map { $ask->($_, 'body')->{status} } qw(POST PUT DELETE OPTIONS PATCH)), join(' ', (405) x 5), 'nothing else');
         is($ask->('GET', 'body')->{status}, 200, 'a body is of no interest');
-        is($ask->('GET')->{body}, $get->{body}, 'the connection is in step, and nothing was counted');
+        my ($before, $after) = map { s/"uptime_seconds": \d+//r } $get->{body}, $ask->('GET')->{body};
+        is($after, $before, 'the connection is in step, and nothing was counted');
     }
 };
 
