@@ -23,13 +23,14 @@ function linesText({ lines, skipped, late }) {
     ...(late > 0 ? [`${count(late)} out of order by more than a minute`] : [])].join(', ');
 }
 
-function showHead({ rules, begin, end, estimate, notes, ...lines }) {
+function showHead({ rules, begin, end, estimates, notes, ...lines }) {
   const [state, text] = headline(rules);
   byId('health').className = state;
   tell(byId('health'), text);
   tell(byId('period'), end > 0 ? `${period(begin, end)}${end > begin ? `, ${duration(end - begin)}` : ''}` : 'no time');
   tell(byId('lines'), linesText(lines));
-  byId('estimate').hidden = !estimate;
+  byId('estimate').hidden = estimates.length === 0;
+  byId('estimate').textContent = `An estimate: ${estimates.join(' ')}`;
   byId('notes').append(...notes.map((note) => element('li', {}, note)));
 }
 

@@ -10,7 +10,7 @@ use RateLimit::Nginx;
 use RateLimit::Redis;
 use Test::More;
 
-my $program = $ENV{RATE_LIMIT_REPLAY} // 'build/cmake/redis-rate-limit-replay';
+our $program = $ENV{RATE_LIMIT_REPLAY} // 'build/cmake/redis-rate-limit-replay';
 my $schema  = JSON::Validator->new->schema('./docs/replay.schema.json')->schema;
 my $dir     = tempdir('replay-XXXXXXXX', TMPDIR => 1, CLEANUP => 1);
 
@@ -127,6 +127,55 @@ END
     ok(!exists $result->{user}{limits}, 'no smallest limit of a limit that variables give');
 };
 
+# Requests of which $msec tells the end.
+subtest 'requests in flight' => sub {
+    my @format = ('--format', '$redis_rate_limit_decided $msec $request_time $remote_addr');
+    my $flight = sub ($limit) { file('flight.conf', "${zone}redis_rate_limit zone=per_ip algorithm=concurrency limit=$limit;\n") };
+    my $three  = file('three.log', <<'END');
+1700000000.000000 1700000010.000 10.000 a
+1700000001.000000 1700000011.000 10.000 a
+1700000002.000000 1700000002.100 0.100 a
+1700000010.500000 1700000010.600 0.100 a
+END
+    my $result = json_of('--rules', $flight->(2), @format, $three)->{rules}{'per_ip/concurrency'};
+    is("$result->{passed} $result->{rejected} $result->{limits}{0}", '3 1 3', 'the third one is too many, until the first one ends');
+    my $two = file('two.log', "1700000000.500000 1700000001.000 1.000 a\n1700000001.200000 1700000001.300 0.100 a\n");
+    is(json_of('--rules', $flight->(1), @format, $two)->{rules}{'per_ip/concurrency'}{rejected}, 0, '$request_time has begun before the decision');
+};
+
+subtest 'shards, and a variable that is no number' => sub {
+    my $many = file('many.log', line('192.0.2.1', 1) x 100);
+    my $sharded = file('sharded.conf', "${zone}redis_rate_limit zone=per_ip algorithm=fixed_window limit=10 window=60s shards=4;\n");
+    is(json_of('--rules', $sharded, $many)->{rules}{'per_ip/60s'}{passed}, 10, 'shards sum up to the limit');
+    my $closed = file('closed.conf', $zone =~ s/;/ on_error=closed;/r . <<'END');
+redis_rate_limit zone=per_ip algorithm=fixed_window limit=$arg_limit window=60s name=given;
+redis_rate_limit zone=per_ip algorithm=fixed_window limit=1000 window=60s name=other;
+END
+    my $result = json_of('--rules', $closed, file('given.log', line('192.0.2.1', 1, '/?limit=x') . line('192.0.2.1', 2, '/?limit=5')))->{rules};
+    is("$result->{given}{passed} $result->{other}{passed}", '1 1', 'rejects, and other rules are not asked');
+};
+
+subtest 'what makes it an estimate' => sub {
+    my @format = ('--format', '$redis_rate_limit_decided $remote_addr');
+    my $both   = file('both.conf', "${zone}redis_rate_limit zone=per_ip algorithm=gcra limit=5 window=60s;\nredis_rate_limit zone=per_ip algorithm=gcra limit=5 window=60s name=late phase=precontent;\n");
+    my $exact  = file('one.log', "1700000000.000001 192.0.2.1\n");
+    my ($status, $out) = replay('--rules', $both, @format, $exact);
+    like($out, qr/^An estimate: rules of both phases apply/m, 'rules of both phases');
+    my $late = file('late.log', join '', map { "$_.000001 192.0.2.1\n" } 1700000000, 1700000100, 1700000101, 1700000200, 1700000201, 1700000020);
+    ($status, $out) = replay('--rules', $rules, @format, $late);
+    like($out, qr/^An estimate: lines are out of order/m, 'lines that are late');
+};
+
+subtest 'a full disk' => sub {
+    for my $blocks (0, 1, 4) {
+        local $program = "trap '' XFSZ; ulimit -f $blocks; $program";
+        my ($status, $out) = replay('--rules', $rules, file('full.log', join '', map { line('192.0.2.1', $_ % 60) } 1 .. 20_000));
+        is($status, 0, "$blocks blocks: the program is content");
+        like($out, qr/^note: per_ip\/60s: no limits are given, because its requests could not be written into TMPDIR$/m, 'and says what is missing');
+        unlike($out, qr/smallest limit/, 'instead of a wrong number');
+    }
+};
+
 subtest 'a real Redis' => sub {
     my $redis  = RateLimit::Redis->start_new;
     my $result = json_of('--rules', $rules, '--redis', $redis->address, $log);
@@ -155,8 +204,8 @@ subtest 'what it refuses' => sub {
     is(json_of('--rules', $key, '--zone-key', 'k=$remote_addr', $log)->{rules}{'k/1s'}{requests}, 8, 'but with another key');
     my $flight = file('flight.conf', "${zone}redis_rate_limit zone=per_ip algorithm=concurrency limit=1;\n");
     $refuses->(1, qr/concurrency needs \$request_time/, '--rules', $flight, $log);
-    my $other = file('other.log', RateLimit::Nginx::slurp($log) . "something else\nand more\n");
-    $refuses->(1, qr/2 of 10 lines are not of the format, the first of them:\nsomething else/, '--rules', $rules, $other);
+    my $other = file('other.log', RateLimit::Nginx::slurp($log) . "something else\e[2J\nand more\n");
+    $refuses->(1, qr/2 of 10 lines are not of the format, the first of them:\nsomething else\\x1b\[2J/, '--rules', $rules, $other);
     my $few = file('few.log', RateLimit::Nginx::slurp($log) x 2 . "something else\n");
     my $result = json_of('--rules', $rules, $few);
     is("$result->{lines} $result->{skipped}", '17 1', 'a few such lines are skipped');

@@ -16,13 +16,31 @@ bool is_space(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
+/// Appends a character of a text in the syntax of nginx.conf, or what an escape stands for. Of a
+/// backslash before any other character both stay. Returns how much of the text that was.
+size_t take_character(std::string_view text, std::string &out) {
+    constexpr std::string_view escapes = "\"'\\tnr";
+    constexpr std::string_view meanings = "\"'\\\t\n\r";
+    if (text.size() < 2 || text.front() != '\\') {
+        out += text.front();
+        return 1;
+    }
+    const size_t known = escapes.find(text[1]);
+    if (known != std::string_view::npos) {
+        out += meanings[known];
+    } else {
+        out += text.substr(0, 2);
+    }
+    return 2;
+}
+
 class Reader {
   public:
     Reader(std::string_view text, std::string_view name) : text_(text), name_(name) {}
 
     std::variant<std::vector<Directive>, Error> read() {
         std::vector<Directive> directives;
-        if (read_block(directives, false)) {
+        if (read_block(directives, 0)) {
             return directives;
         }
         return error_;
@@ -36,8 +54,13 @@ class Reader {
         return false;
     }
 
-    /// Reads directives up to the end of the block, or of the file.
-    bool read_block(std::vector<Directive> &directives, bool is_inner) {
+    /// Reads directives up to the end of the block, or of the file, whose depth is 0.
+    bool read_block(std::vector<Directive> &directives, int depth) {
+        constexpr int deepest = 100;
+        const bool is_inner = depth > 0;
+        if (depth > deepest) {
+            return fail("there are too many blocks in each other");
+        }
         while (true) {
             Directive directive;
             Token token = next();
@@ -64,7 +87,7 @@ class Reader {
             if (directive.words.empty()) {
                 return fail(token == Token::opening ? "unexpected \"{\"" : "unexpected \";\"");
             }
-            if (directive.has_block && !read_block(directive.block, true)) {
+            if (directive.has_block && !read_block(directive.block, depth + 1)) {
                 return false;
             }
             directives.push_back(std::move(directive));
@@ -138,22 +161,11 @@ class Reader {
         return Token::word;
     }
 
-    /// Takes a character, or an escape. Of a backslash before any other character both stay.
     void take() {
-        constexpr std::string_view escapes = "\"'\\tnr";
-        constexpr std::string_view meanings = "\"'\\\t\n\r";
-        if (peek() == '\\' && at_ + 1 < text_.size()) {
-            const size_t known = escapes.find(text_[at_ + 1]);
-            if (known != std::string_view::npos) {
-                word_ += meanings[known];
-                at_ += 2;
-                return;
-            }
-            word_ += '\\';
-            ++at_;
+        const size_t end = at_ + take_character(text_.substr(at_), word_);
+        while (at_ < end) {
+            advance();
         }
-        word_ += peek();
-        advance();
     }
 
     std::string_view text_;
@@ -192,16 +204,17 @@ std::vector<std::string> files_of(const std::string &pattern) {
 
 constexpr int deepest_include = 16;
 
-std::optional<Error> read_into(const std::string &path, int depth,
+std::optional<Error> read_into(const std::string &path, const std::string &folder, int depth,
                                std::vector<Directive> &directives);
 
-/// Puts the directives of included files in the place of the includes.
-std::optional<Error> follow_includes(const std::string &path, int depth,
+/// Puts the directives of included files in the place of the includes, whose paths are relative to
+/// the folder.
+std::optional<Error> follow_includes(const std::string &folder, int depth,
                                      std::vector<Directive> &directives) {
     std::vector<Directive> all;
     for (Directive &directive : directives) {
         if (directive.name() != "include" || directive.words.size() != 2) {
-            if (auto error = follow_includes(path, depth, directive.block)) {
+            if (auto error = follow_includes(folder, depth, directive.block)) {
                 return error;
             }
             all.push_back(std::move(directive));
@@ -209,7 +222,7 @@ std::optional<Error> follow_includes(const std::string &path, int depth,
         }
         std::string pattern = directive.words[1];
         if (!pattern.starts_with('/')) {
-            pattern.insert(0, path.substr(0, path.rfind('/') + 1));
+            pattern.insert(0, folder);
         }
         const std::vector<std::string> files = files_of(pattern);
         const bool has_wildcard = pattern.find_first_of("*?[") != std::string::npos;
@@ -217,7 +230,7 @@ std::optional<Error> follow_includes(const std::string &path, int depth,
             return directive.place + ": include: cannot read \"" + pattern + "\"";
         }
         for (const std::string &file : files) {
-            if (auto error = read_into(file, depth + 1, all)) {
+            if (auto error = read_into(file, folder, depth + 1, all)) {
                 return error;
             }
         }
@@ -226,7 +239,7 @@ std::optional<Error> follow_includes(const std::string &path, int depth,
     return std::nullopt;
 }
 
-std::optional<Error> read_into(const std::string &path, int depth,
+std::optional<Error> read_into(const std::string &path, const std::string &folder, int depth,
                                std::vector<Directive> &directives) {
     const auto text = read_whole(path);
     if (!text) {
@@ -237,7 +250,7 @@ std::optional<Error> read_into(const std::string &path, int depth,
         return *error;
     }
     auto &own = std::get<std::vector<Directive>>(read);
-    if (auto error = follow_includes(path, depth, own)) {
+    if (auto error = follow_includes(folder, depth, own)) {
         return error;
     }
     directives.insert(directives.end(), std::make_move_iterator(own.begin()),
@@ -252,9 +265,17 @@ std::variant<std::vector<Directive>, Error> read_config_text(std::string_view te
     return Reader(text, name).read();
 }
 
+std::string text_in_quotes(std::string_view text) {
+    std::string out;
+    while (!text.empty()) {
+        text.remove_prefix(take_character(text, out));
+    }
+    return out;
+}
+
 std::variant<std::vector<Directive>, Error> read_config_file(const std::string &path) {
     std::vector<Directive> directives;
-    if (auto error = read_into(path, 0, directives)) {
+    if (auto error = read_into(path, path.substr(0, path.rfind('/') + 1), 0, directives)) {
         return *error;
     }
     return directives;

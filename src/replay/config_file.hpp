@@ -22,12 +22,15 @@ struct Directive {
     std::string_view name() const { return words.front(); }
 };
 
-/// Reads a file and those that it includes; their paths are relative to the file's folder. An
-/// include whose file does not exist is an error, unless it has wildcards.
+/// Reads a file and those that it and they include; all paths are relative to the folder of the
+/// first file. An include whose file does not exist is an error, unless it has wildcards.
 std::variant<std::vector<Directive>, Error> read_config_file(const std::string &path);
 
 /// Reads a text. `name` stands for the file in messages. Includes stay as they are.
 std::variant<std::vector<Directive>, Error> read_config_text(std::string_view text,
                                                              std::string_view name);
+
+/// Returns a text as it is meant that stands between quotes in nginx.conf.
+std::string text_in_quotes(std::string_view text);
 
 } // namespace replay

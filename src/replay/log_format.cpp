@@ -67,7 +67,8 @@ std::variant<LogFormat, Error> LogFormat::read(std::string_view text) {
             break;
         }
     }
-    auto parts = split_at_variables(text);
+    const std::string meant = text_in_quotes(text);
+    auto parts = split_at_variables(meant);
     if (auto *error = std::get_if<Error>(&parts)) {
         return "--format: " + *error;
     }
@@ -79,9 +80,9 @@ std::variant<LogFormat, Error> LogFormat::read(std::string_view text) {
             is_behind_variable = false;
             continue;
         }
-        if (is_behind_variable) {
-            return "--format: nothing stands between $" + format.names_.back() + " and $" +
-                   part.text;
+        if (is_behind_variable) { // nobody knows where the second one begins, nor asks for both
+            format.names_.back() += '$' + part.text;
+            continue;
         }
         format.names_.push_back(part.text);
         literal = &format.parts_.emplace_back().text_behind;

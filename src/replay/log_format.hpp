@@ -26,7 +26,9 @@ class LogFormat {
         "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent "
         "\"$http_referer\" \"$http_user_agent\"";
 
-    /// Reads the text of a format. `escape=json ` or `escape=none ` may stand before it.
+    /// Reads the text of a format, as it stands between quotes in nginx.conf. `escape=json ` or
+    /// `escape=none ` may stand before it. Of variables without a text between them neither is a
+    /// field.
     static std::variant<LogFormat, Error> read(std::string_view text);
 
     size_t fields() const { return names_.size(); }

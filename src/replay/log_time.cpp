@@ -10,6 +10,9 @@ namespace {
 
 constexpr int64_t second = 1'000'000;
 
+// The scripts count whole microseconds to 2^53, which is in 2255, and add windows to the time.
+constexpr int64_t latest_us = 7'258'118'400 * second; // 2200
+
 /// Reads the number that stands at a place of the text, of digits only.
 std::optional<int> number_at(std::string_view text, size_t at, size_t size) {
     int number = 0;
@@ -129,13 +132,23 @@ LogTime::LogTime(const LogFormat &format)
 }
 
 std::optional<LogTime::Time> LogTime::of(const Request &request, std::string &buffer) const {
+    const auto time = read(request, buffer);
+    return time && time->decided_us >= 0 && time->ended_us <= latest_us ? time : std::nullopt;
+}
+
+std::optional<LogTime::Time> LogTime::read(const Request &request, std::string &buffer) const {
     int64_t duration = 0;
     if (request_time_) {
         duration = read_seconds(request.value(*request_time_, buffer)).value_or(0);
     }
     if (decided_) {
         if (const auto decided = read_seconds(request.value(*decided_, buffer))) {
-            return Time{.decided_us = *decided, .ended_us = *decided + duration};
+            // $request_time begins before the decision, so $msec tells the end better.
+            const auto ended = clock_ == Clock::msec
+                                   ? read_seconds(request.value(clock_field_, buffer))
+                                   : std::nullopt;
+            return Time{.decided_us = *decided,
+                        .ended_us = std::max(*decided, ended.value_or(*decided + duration))};
         }
     }
     std::optional<int64_t> ended;

@@ -26,7 +26,7 @@ class LogTime {
 
     struct Time {
         int64_t decided_us = 0;
-        int64_t ended_us = 0;     // when the request ended; as `decided_us` without $request_time
+        int64_t ended_us = 0;     // when the request ended, or as `decided_us` where nothing tells
         bool is_estimate = false; // nginx did not say when it decided
     };
     /// Returns nothing if the line has no valid time. A request on which nothing was decided has no
@@ -37,6 +37,8 @@ class LogTime {
     bool may_be_missing() const { return decided_ && clock_ == Clock::none; }
 
   private:
+    std::optional<Time> read(const Request &request, std::string &buffer) const;
+
     enum class Clock { none, msec, iso8601, local };
 
     std::optional<size_t> decided_;

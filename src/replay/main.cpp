@@ -1,5 +1,6 @@
 // redis-rate-limit-replay: what would these rules have done to this traffic?
 #include "../rate_limit/metrics.hpp"
+#include "../rate_limit/url_text.hpp"
 #include "embedded_redis.hpp"
 #include "ordered_log.hpp"
 #include "real_redis.hpp"
@@ -8,6 +9,8 @@
 #include <getopt.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -200,6 +203,14 @@ bool write_file(const std::string &path, const std::string &text) {
     return std::fclose(file) == 0 && is_written;
 }
 
+/// Returns the beginning of a line without bytes that a terminal would obey.
+std::string readable(std::string_view line) {
+    std::array<char, 200> text;
+    rate_limit::TextWriter writer(text);
+    writer << rate_limit::Readable{.bytes = line, .most = text.size()};
+    return {text.data(), std::min(writer.size(), text.size())};
+}
+
 /// Returns why the log is not to be trusted, or nothing.
 std::optional<Error> fault_of(const OrderedLog &log) {
     if (!log.error().empty()) {
@@ -208,7 +219,7 @@ std::optional<Error> fault_of(const OrderedLog &log) {
     constexpr uint64_t most = 10; // one of so many lines may be skipped
     if (log.skipped() * most > log.lines()) {
         return std::to_string(log.skipped()) + " of " + std::to_string(log.lines()) +
-               " lines are not of the format, the first of them:\n" + log.first_skipped();
+               " lines are not of the format, the first of them:\n" + readable(log.first_skipped());
     }
     return std::nullopt;
 }
@@ -290,7 +301,8 @@ int run(const Options &options) {
     }
     Replay replay(rules, variables, *redis);
     Progress progress(isatty(STDERR_FILENO) != 0);
-    bool is_estimate = false;
+    bool is_undated = false;
+    bool is_of_both_phases = false;
     int64_t begin_us = 0;
     int64_t end_us = 0;
     while (const auto line = log.next()) {
@@ -301,7 +313,8 @@ int run(const Options &options) {
         if (!decision) {
             return complain(replay.error());
         }
-        is_estimate = is_estimate || (decision->has_rules && line->time.is_estimate);
+        is_undated = is_undated || (decision->has_rules && line->time.is_estimate);
+        is_of_both_phases = is_of_both_phases || decision->is_of_both_phases;
         begin_us = begin_us == 0 ? line->time.decided_us : begin_us;
         end_us = line->time.decided_us;
     }
@@ -314,7 +327,18 @@ int run(const Options &options) {
     report.lines = log.lines();
     report.skipped = log.skipped();
     report.late = log.late();
-    report.is_estimate = is_estimate;
+    if (is_undated) {
+        report.estimates.emplace_back("the log does not say when nginx decided. "
+                                      "$redis_rate_limit_decided in its format does.");
+    }
+    if (is_of_both_phases) {
+        report.estimates.emplace_back("rules of both phases apply to a request, for which the log "
+                                      "has one time.");
+    }
+    if (log.late() > 0) {
+        report.estimates.emplace_back("lines are out of order by more than a minute, as those of "
+                                      "long requests are. They count as if they came in time.");
+    }
     report.begin_us = begin_us;
     report.end_us = end_us;
     progress.clear();

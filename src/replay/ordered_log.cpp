@@ -53,7 +53,7 @@ void OrderedLog::add(const Source &source) {
         time.ended_us = std::max(time.ended_us, time.decided_us);
     }
     const int64_t of_second = time.decided_us / second;
-    latest_s_ = std::max(latest_s_, of_second);
+    advance(of_second);
     Bucket &bucket = buckets_[of_second];
     bucket.entries.push_back({.time = time,
                               .text_begin = bucket.text.size(),
@@ -63,10 +63,24 @@ void OrderedLog::add(const Source &source) {
     bucket.fields.insert(bucket.fields.end(), source.fields.begin(), source.fields.end());
 }
 
+/// Takes note of how far the log is. A line that is far ahead of all others may be of a clock that
+/// was wrong: it counts when the next one is there, too.
+void OrderedLog::advance(int64_t of_second) {
+    if (latest_s_ && ahead_s_ && of_second + longest_delay_s >= *ahead_s_) {
+        latest_s_ = std::max(*latest_s_, std::min(*ahead_s_, of_second));
+    }
+    ahead_s_.reset();
+    if (latest_s_ && of_second > *latest_s_ + longest_delay_s) {
+        ahead_s_ = of_second;
+    } else {
+        latest_s_ = std::max(latest_s_.value_or(of_second), of_second);
+    }
+}
+
 /// Reads on until the lines of the first second are all there. Returns false at the end.
 bool OrderedLog::fill() {
-    while (!sources_.empty() &&
-           (buckets_.empty() || buckets_.begin()->first + longest_delay_s >= latest_s_)) {
+    while (!sources_.empty() && (!latest_s_ || buckets_.empty() ||
+                                 buckets_.begin()->first + longest_delay_s >= *latest_s_)) {
         const auto next = std::ranges::min_element(
             sources_, {}, [](const Source &s) { return s.time.decided_us; });
         add(*next);

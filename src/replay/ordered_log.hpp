@@ -69,6 +69,7 @@ class OrderedLog {
 
     bool read_line(Source &source);
     void add(const Source &source);
+    void advance(int64_t of_second);
     bool fill();
 
     const LogFormat &format_;
@@ -79,7 +80,8 @@ class OrderedLog {
     Bucket current_;                    // is being given out, in order
     size_t given_out_ = 0;
     int64_t last_given_us_ = INT64_MIN;
-    int64_t latest_s_ = INT64_MIN;
+    std::optional<int64_t> latest_s_; // the second of the latest line
+    std::optional<int64_t> ahead_s_;  // that of the last line, if it is far ahead of that
     uint64_t lines_ = 0;
     uint64_t skipped_ = 0;
     uint64_t late_ = 0;

@@ -65,6 +65,7 @@ bool Replay::decide_phase(const Request &request, const Level &level, Phase phas
     if (decision.is_rejected || open == count_) {
         return true; // the rules that are left are not asked, as in nginx
     }
+    decision.is_of_both_phases = earlier > 0;
     const uint64_t chance = random_();
     for (size_t i = open; i < count_; ++i) {
         make_charge(i, chance, ended_us - decided_us);

@@ -32,6 +32,8 @@ class Replay {
     struct Decision {
         bool has_rules = false; // a rule applied to it
         bool is_rejected = false;
+        // Rules of both phases were asked: the log has one time for both, so it is an estimate.
+        bool is_of_both_phases = false;
         std::chrono::microseconds delay{0};
     };
     /// Decides on a request. Times never step back. Returns nothing if Redis failed: see error().

@@ -106,9 +106,9 @@ Report make_report(const RulesFile &file, Replay &replay) {
                                             .requests_of_step = {},
                                             .rejected_of_step = {}});
         }
-        if (!tally.spool().is_good()) {
-            report.notes.push_back(of_rule.name + ": no limits are given, because TMPDIR has no "
-                                                  "room for its requests");
+        if (!tally.spool().finish()) {
+            report.notes.push_back(of_rule.name + ": no limits are given, because its requests "
+                                                  "could not be written into TMPDIR");
         } else {
             find_series(tally, top, of_rule.top_rejected);
             if (has_searchable_limit(file, *rule)) {

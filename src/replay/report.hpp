@@ -31,9 +31,9 @@ struct ReportOfRule {
 struct Report {
     uint64_t lines = 0;
     uint64_t skipped = 0;
-    uint64_t late = 0;        // lines that were out of order by more than a minute
-    bool is_estimate = false; // for some request nginx did not say when it decided
-    int64_t begin_us = 0;     // the first and the last decision
+    uint64_t late = 0;                  // lines that were out of order by more than a minute
+    std::vector<std::string> estimates; // why verdicts may not be nginx's own; empty: they are
+    int64_t begin_us = 0;               // the first and the last decision
     int64_t end_us = 0;
     std::vector<std::string> notes; // what the user should know of the rules
     std::vector<ReportOfRule> rules;

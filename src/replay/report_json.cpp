@@ -74,7 +74,7 @@ std::string json_of(const Report &report) {
     write_number(json, "lines", report.lines);
     write_number(json, "skipped", report.skipped);
     json.Key("estimate");
-    json.Bool(report.is_estimate);
+    json.Bool(!report.estimates.empty());
     json.EndObject();
     return std::string(text.GetString(), text.GetSize()) + "\n";
 }

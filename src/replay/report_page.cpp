@@ -124,6 +124,15 @@ void write_rule(Writer &json, const ReportOfRule &of_rule) {
     json.EndObject();
 }
 
+void write_texts(Writer &json, const char *name, const std::vector<std::string> &texts) {
+    json.Key(name);
+    json.StartArray();
+    for (const std::string &text : texts) {
+        json.String(text.c_str(), static_cast<rapidjson::SizeType>(text.size()));
+    }
+    json.EndArray();
+}
+
 std::string data_of(const Report &report) {
     rapidjson::StringBuffer text;
     Writer json(text);
@@ -131,16 +140,10 @@ std::string data_of(const Report &report) {
     write(json, "lines", report.lines);
     write(json, "skipped", report.skipped);
     write(json, "late", report.late);
-    json.Key("estimate");
-    json.Bool(report.is_estimate);
     write(json, "begin", static_cast<uint64_t>(report.begin_us / 1'000'000));
     write(json, "end", static_cast<uint64_t>(report.end_us / 1'000'000));
-    json.Key("notes");
-    json.StartArray();
-    for (const std::string &note : report.notes) {
-        json.String(note.c_str(), static_cast<rapidjson::SizeType>(note.size()));
-    }
-    json.EndArray();
+    write_texts(json, "estimates", report.estimates);
+    write_texts(json, "notes", report.notes);
     json.Key("rules");
     json.StartArray();
     for (const ReportOfRule &rule : report.rules) {

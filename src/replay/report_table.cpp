@@ -138,9 +138,8 @@ std::string table_of(const Report &report, bool has_colours) {
                 time_text(report.end_us / 1'000'000) + " UTC";
     }
     text += "\n";
-    if (report.is_estimate) {
-        text += "An estimate: the log does not say when nginx decided. "
-                "$redis_rate_limit_decided in its format does.\n";
+    for (const std::string &reason : report.estimates) {
+        text += "An estimate: " + reason + "\n";
     }
     for (const ReportOfRule &rule : report.rules) {
         text += std::string("\n") + colours.bold + rule.name + colours.usual + "  " + colours.dim +

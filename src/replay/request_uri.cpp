@@ -49,6 +49,7 @@ std::optional<RequestLine> read_request_line(std::string_view line) {
         request.protocol = request.uri.substr(last_space + 1);
         request.uri = request.uri.substr(0, last_space);
     }
+    request.uri = without_host(request.uri);
     return request.uri.empty() ? std::nullopt : std::optional(request);
 }
 
@@ -71,8 +72,7 @@ std::string_view argument_of(std::string_view arguments, std::string_view name) 
 }
 
 std::optional<std::string_view> normalised_path(std::string_view uri, std::string &buffer) {
-    std::string_view path = without_host(uri);
-    path = path.substr(0, path.find_first_of("?#"));
+    const std::string_view path = uri.substr(0, uri.find_first_of("?#"));
     if (!path.starts_with('/')) {
         return std::nullopt;
     }

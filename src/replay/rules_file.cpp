@@ -133,7 +133,11 @@ class Reader {
                     return error;
                 }
             } else if (name == "redis_rate_limit_dry_run") {
-                level.dry_run = directive.words.size() == 2 && directive.words[1] == "on";
+                const auto values = values_of(directive);
+                level.dry_run = values.size() == 1 && values[0] == "on";
+                if (!level.dry_run && (values.size() != 1 || values[0] != "off")) {
+                    return at(directive, "expected on or off");
+                }
             } else if (name == "return") {
                 level.answers_at_once = true;
             }
@@ -169,43 +173,74 @@ class Reader {
         return std::nullopt;
     }
 
-    Result read_location(const Directive &directive, Level &outer) {
+    /// Returns a location without rules. The modifier may stand right before the path. Returns
+    /// nothing for a regular expression.
+    static std::optional<Level> read_match(const Directive &directive) {
         const auto values = values_of(directive);
+        std::string_view path = values.empty() ? std::string_view() : values.back();
+        std::string_view modifier = values.size() == 2 ? values.front() : std::string_view();
+        for (const std::string_view known : {"=", "^~"}) {
+            if (values.size() == 1 && path.starts_with(known)) {
+                modifier = known;
+                path.remove_prefix(known.size());
+            }
+        }
         Level location;
-        if (values.size() == 2 && values[0] == "=") {
+        location.path = path;
+        if (modifier == "=") {
             location.match = Level::Match::exact;
-        } else if (values.size() == 2 && values[0] == "^~") {
+        } else if (modifier == "^~") {
             location.match = Level::Match::prefix_alone;
-        } else if (values.size() != 1 || values[0].starts_with('~')) {
+        } else if (values.size() != 1 || path.starts_with('~')) {
+            return std::nullopt;
+        }
+        return location;
+    }
+
+    Result read_location(const Directive &directive, Level &outer) {
+        auto location = read_match(directive);
+        if (!location) {
             return at(directive,
                       "regular expressions are not evaluated, expected a prefix, or = or "
                       "^~ and a path");
         }
-        if (values.back().starts_with('@')) {
+        if (location->path.starts_with('@')) {
             return std::nullopt; // only redirects lead there
         }
-        location.path = values.back();
-        if (auto error = read_level(directive.block, location, &outer)) {
+        const auto is_same = [&](const Level &other) {
+            return other.path == location->path &&
+                   (other.match == Level::Match::exact) == (location->match == Level::Match::exact);
+        };
+        if (std::ranges::any_of(outer.locations, is_same)) {
+            return at(directive, "duplicate location \"" + location->path + "\"");
+        }
+        if (auto error = read_level(directive.block, *location, &outer)) {
             return error;
         }
-        if (!variables_.request_fields().has_path() && location.rules != outer.rules) {
+        const bool is_alike = location->rules == outer.rules &&
+                              location->dry_run == outer.dry_run && !location->answers_at_once;
+        if (!variables_.request_fields().has_path() && !is_alike) {
             return at(directive, "the log has no $request, by which a location is found");
         }
-        outer.locations.push_back(std::move(location));
+        outer.locations.push_back(std::move(*location));
         return std::nullopt;
     }
 
     Result read_rule(const Directive &directive, Level &level, bool &has_own_rules) {
         const auto values = values_of(directive);
-        if (values.size() == 1 && values[0] == "off" && !has_own_rules) {
-            has_own_rules = true;
-            level.rules.clear();
-            return std::nullopt;
+        const bool is_off = !values.empty() && values[0] == "off";
+        const bool was_off = has_own_rules && level.rules.empty();
+        if (was_off || (is_off && (has_own_rules || values.size() > 1))) {
+            return at(directive, *rate_limit::refused("parameter", values.empty() ? "" : values[0],
+                                                      "off alone on a level"));
         }
         if (!has_own_rules) {
             level.rules.clear();
         }
         has_own_rules = true;
+        if (is_off) {
+            return std::nullopt;
+        }
         auto rule = std::make_unique<Rule>();
         std::vector<std::string> warnings;
         Refusal refusal = rate_limit::read_rule(values, *rule, warnings);

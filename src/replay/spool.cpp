@@ -50,21 +50,25 @@ void Spool::flush() {
     end_ = 0;
 }
 
-void Spool::rewind() {
+bool Spool::finish() {
     if (is_writing_) {
         is_writing_ = false;
         flush();
+        is_good_ = is_good_ && std::fflush(file_.get()) == 0;
     }
+    return is_good_;
+}
+
+void Spool::rewind() {
+    finish();
     at_ = end_ = 0;
     last_us_ = 0;
-    if (is_good_) {
-        std::rewind(file_.get());
-    }
+    std::rewind(file_.get());
 }
 
 /// Makes sure that a whole request is in the buffer, if there is one. Returns false at the end.
 bool Spool::fill() {
-    if (end_ - at_ < longest_request && is_good_) {
+    if (end_ - at_ < longest_request) {
         std::memmove(buffer_.data(), buffer_.data() + at_, end_ - at_);
         end_ -= at_;
         at_ = 0;

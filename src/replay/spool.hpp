@@ -24,12 +24,12 @@ class Spool {
     /// Makes the file in the directory TMPDIR, or else in /tmp. Without it nothing is kept.
     Spool();
 
-    /// Returns false if the file could not be made, or written.
-    bool is_good() const { return is_good_; }
-
     void add(const Request &request);
 
-    /// Begins to read at the first request. Nothing may be added afterwards.
+    /// Ends the writing: nothing may be added afterwards. Returns false if the file could not be
+    /// made or written; then nothing can be read.
+    bool finish();
+    /// Ends the writing, which must have succeeded, and begins to read at the first request.
     void rewind();
     std::optional<Request> next();
 

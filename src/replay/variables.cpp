@@ -105,6 +105,9 @@ std::variant<CompiledText, Error> Variables::compile(std::string_view text) {
 std::variant<size_t, Error> Variables::find(std::string_view name) {
     const auto found = std::ranges::find(variables_, name, &Variable::name);
     if (found != variables_.end()) {
+        if (found->kind == Kind::map && maps_[found->index]->is_being_compiled) {
+            return "the value of $" + std::string(name) + " depends on itself";
+        }
         return static_cast<size_t>(found - variables_.begin());
     }
     std::optional<Variable> variable = known(name);
@@ -114,7 +117,11 @@ std::variant<size_t, Error> Variables::find(std::string_view name) {
     variables_.push_back(*variable);
     const size_t index = variables_.size() - 1;
     if (variable->kind == Kind::map) {
-        if (auto error = compile_map(*maps_[variable->index])) {
+        Map &map = *maps_[variable->index];
+        map.is_being_compiled = true;
+        const auto error = compile_map(map);
+        map.is_being_compiled = false;
+        if (error) {
             return *error;
         }
     }
@@ -169,10 +176,6 @@ std::optional<Variables::Variable> Variables::known(std::string_view name) const
 }
 
 std::optional<Error> Variables::compile_map(Map &map) {
-    if (map.is_compiled) {
-        return std::nullopt;
-    }
-    map.is_compiled = true;
     const auto set = [this](CompiledText &text, std::string_view words) -> std::optional<Error> {
         auto compiled = compile(words);
         if (auto *error = std::get_if<Error>(&compiled)) {

@@ -73,7 +73,7 @@ class Variables {
     struct Map {
         const Directive *directive;
         std::string variable; // the name of the one that it sets
-        bool is_compiled = false;
+        bool is_being_compiled = false;
         CompiledText source;
         std::unordered_map<std::string, CompiledText> values; // by their keys in small letters
         CompiledText otherwise;

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -69,6 +71,28 @@ TEST(ConfigFile, RefusesWhatNginxRefuses) {
     EXPECT_EQ(read_text("{}"), "f:1: unexpected \"{\"");
     EXPECT_EQ(read_text("a \"b\"c;"), "f:1: unexpected \"c\" behind a text in quotes");
     EXPECT_EQ(read_text("a 'b"), "f:1: unexpected end of file in a text in quotes");
+    std::string deep;
+    for (int i = 0; i < 300'000; ++i) {
+        deep += "a{";
+    }
+    EXPECT_EQ(read_text(deep), "f:1: there are too many blocks in each other");
+}
+
+TEST(ConfigFile, IncludesFromTheFolderOfTheFirstFile) {
+    std::string folder = "/tmp/replay-test-XXXXXX";
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    std::filesystem::create_directories(folder + "/conf.d");
+    const auto write_file = [&](const char *name, const char *text) {
+        std::ofstream(folder + "/" + name) << text;
+    };
+    write_file("main.conf", "include conf.d/*.conf;");
+    write_file("conf.d/site.conf", "a { include shared; }");
+    write_file("shared", "b;");
+    const auto read = read_config_file(folder + "/main.conf");
+    std::filesystem::remove_all(folder);
+    const auto *directives = std::get_if<std::vector<Directive>>(&read);
+    ASSERT_NE(directives, nullptr) << std::get<Error>(read);
+    EXPECT_EQ(shown(*directives), "<a>{<b>;}");
 }
 
 /// The values of a line, with `|` between them.
@@ -100,7 +124,8 @@ TEST(LogFormat, TakesLinesApart) {
     EXPECT_EQ(values_of("x$a", "x"), "|");
     EXPECT_EQ(values_of("$a $b", "1"), "not of the format");
     EXPECT_EQ(values_of("$a]", "1"), "not of the format");
-    EXPECT_EQ(values_of("$a$b", ""), "--format: nothing stands between $a and $b");
+    EXPECT_EQ(values_of("$a$b $c", "1 2"), "1|2|"); // $a and $b are one field
+    EXPECT_EQ(values_of("$a\\t\\\"$b\\\"", "1\t\"2\""), "1|2|");
     EXPECT_EQ(values_of("a", ""), "--format: there is no variable in it");
     EXPECT_EQ(values_of("$", ""), "--format: invalid variable name in \"$\"");
 }
@@ -142,9 +167,8 @@ TEST(RequestUri, IsNormalisedAsByNginx) {
     EXPECT_EQ(path_of("/a/b/.."), "/a/");
     EXPECT_EQ(path_of("/%61%2Fb%3f#x"), "/a/b?");
     EXPECT_EQ(path_of("/..."), "/...");
-    EXPECT_EQ(path_of("http://host/a?b"), "/a");
-    EXPECT_EQ(path_of("http://host"), "/");
-    for (const char *uri : {"", "a", "*", "/..", "/a/../..", "/%", "/%zz", "/%00"}) {
+    for (const char *uri :
+         {"", "a", "*", "http://host/a", "/..", "/a/../..", "/%", "/%zz", "/%00"}) {
         EXPECT_EQ(path_of(uri), "400") << uri;
     }
 }
@@ -158,6 +182,8 @@ TEST(RequestUri, HasItsParts) {
     EXPECT_EQ(argument_of(arguments_of(line->uri), "b"), "1");
     EXPECT_EQ(argument_of(arguments_of(line->uri), "c"), "2");
     EXPECT_EQ(argument_of(arguments_of(line->uri), "d"), "");
+    EXPECT_EQ(read_request_line("GET http://host/a?b HTTP/1.1")->uri, "/a?b");
+    EXPECT_EQ(read_request_line("GET http://host HTTP/1.1")->uri, "/");
     EXPECT_EQ(read_request_line("\x16\x03\x01"), std::nullopt);
     EXPECT_EQ(read_request_line(""), std::nullopt);
 }
@@ -188,7 +214,14 @@ TEST(OrderedLog, PutsLinesIntoOrder) {
 }
 
 TEST(OrderedLog, GivesLateLinesJustInTime) {
-    EXPECT_EQ(ordered({"10.000 a\n100.000 b\n200.000 d\n20.000 c\n"}), "abcd 4/0/1");
+    EXPECT_EQ(ordered({"10.000 a\n100.000 b\n101.000 c\n200.000 e\n201.000 f\n20.000 d\n"}),
+              "abcdef 6/0/1");
+}
+
+TEST(OrderedLog, IsNotLedAstrayByAWrongClock) {
+    EXPECT_EQ(ordered({"10.000 a\n30.000 d\n9000.000 g\n20.000 b\n25.000 c\n50.000 f\n40.000 e\n"}),
+              "abcdefg 7/0/0");
+    EXPECT_EQ(ordered({"10.000 a\n7258118401.000 b\n11.000 c\n"}), "ac 3/1/0"); // the year 2200
 }
 
 TEST(OrderedLog, MergesFiles) {
@@ -245,6 +278,11 @@ TEST(RulesFile, InheritsAsNginxDoes) {
             location = /exact { redis_rate_limit off; }
         })"),
               "/: outer; /a: a; /a/b: a; /exact:; ");
+    EXPECT_EQ(rules_of(std::string(zone) + R"(
+        location /a { redis_rate_limit zone=z algorithm=gcra limit=1 window=1 name=a; }
+        location ^~/a/ { redis_rate_limit zone=z algorithm=gcra limit=1 window=1 name=b; }
+        location =/exact { redis_rate_limit zone=z algorithm=gcra limit=1 window=1 name=c; })"),
+              "/:; /a: a; /a/b: b; /exact: c; ");
     EXPECT_EQ(rules_of(R"(http {
         server { location /a { redis_rate_limit zone=z algorithm=gcra limit=1 window=1; } }
         redis_rate_limit_zone $binary_remote_addr zone=z:10m; })"),
@@ -270,6 +308,19 @@ TEST(RulesFile, NamesWhatItCannotEvaluate) {
     EXPECT_EQ(rules_of(zone + std::string("server { } server { }") + rule),
               "2: server: of several servers the log does not say which one a request is for; "
               "expected one");
+    EXPECT_EQ(rules_of(zone + std::string("location /a { } location = /a { } location ^~ /a { }")),
+              "2: location: duplicate location \"/a\"");
+    EXPECT_EQ(rules_of(zone + ("redis_rate_limit off; " + rule)),
+              "2: redis_rate_limit: invalid parameter \"zone=z\", expected off alone on a level");
+    EXPECT_EQ(rules_of(zone + rule + "redis_rate_limit off;"),
+              "3: redis_rate_limit: invalid parameter \"off\", expected off alone on a level");
+    EXPECT_EQ(rules_of(zone + rule + "redis_rate_limit_dry_run maybe;"),
+              "3: redis_rate_limit_dry_run: expected on or off");
+    EXPECT_NE(rules_of("map $remote_addr $a { default $b; } map $remote_addr $b { x $a; }\n"
+                       "redis_rate_limit_zone $a zone=z:10m;" +
+                       rule)
+                  .find("the value of $a depends on itself"),
+              std::string::npos);
     EXPECT_EQ(rules_of(zone), "no redis_rate_limit is in the file");
     EXPECT_EQ(rules_of("redis_rate_limit zone=y algorithm=gcra limit=1 window=1;"),
               "1: redis_rate_limit: invalid zone \"y\", expected a zone that a "

@@ -213,6 +213,7 @@ TEST(Spool, GivesBackWhatWasAdded) {
                          .duration_us = static_cast<int64_t>(random() >> 40)});
         spool.add(added.back());
     }
+    ASSERT_TRUE(spool.finish());
     for (int i = 0; i < 2; ++i) {
         spool.rewind();
         for (const Spool::Request &expected : added) {
