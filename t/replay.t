@@ -73,6 +73,14 @@ subtest 'a table' => sub {
     unlike($out, qr/\e/, 'no colours but on a terminal');
 };
 
+subtest 'a terminal' => sub {
+    my $long = file('long.log', join '', map { line("192.0.2.$_", $_ % 60) } (1 .. 250) x 160);
+    my $out  = qx{script -qec "$program --rules $rules $long" /dev/null};
+    like($out, qr/\r\[#*\.*\] +\d+ %  \d+ lines /, 'shows how far the work is');
+    like($out, qr/\r\e\[K/,                          'and wipes that away');
+    like($out, qr/^\e\[1mper_ip\/60s\e\[0m/m,        'before the table, which has colours');
+};
+
 subtest 'where lines come from' => sub {
     my $text = RateLimit::Nginx::slurp($log);
     is(json_of('--rules', $rules, \$text)->{lines},      8,  'the standard input');
