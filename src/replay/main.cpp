@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace replay {
@@ -261,6 +262,77 @@ std::string prefix_of(const Options &options) {
                          : "rl:";
 }
 
+/// Concurrency counts requests until they end.
+std::optional<Error> missing_in(const LogFormat &format, const RulesFile &rules) {
+    for (const auto &rule : rules.rules) {
+        if (rule->quota().algorithm == rate_limit::Algorithm::concurrency &&
+            !LogTime(format).has_request_time()) {
+            return "rule \"" + rule->name +
+                   "\": concurrency needs $request_time in the format, to know when requests end";
+        }
+    }
+    return std::nullopt;
+}
+
+/// Returns the files, or why one cannot be read.
+std::variant<std::vector<std::unique_ptr<LogFile>>, Error>
+open_logs(const std::vector<std::string> &paths) {
+    std::vector<std::unique_ptr<LogFile>> files;
+    for (const std::string &path : paths) {
+        files.push_back(LogFile::open(path));
+        if (files.back() == nullptr) {
+            return "cannot read " + path + ": " + std::strerror(errno);
+        }
+    }
+    return files;
+}
+
+/// What the lines of the log have shown of themselves.
+struct Course {
+    bool is_undated = false; // of some request nginx did not say when it decided
+    bool is_of_both_phases = false;
+    int64_t begin_us = 0; // the first and the last decision
+    int64_t end_us = 0;
+};
+
+/// Replays all lines. Returns nothing if Redis failed.
+std::optional<Course> replay_all(OrderedLog &log, const LogFormat &format,
+                                 const Variables &variables, Replay &replay, Progress &progress) {
+    Course course;
+    while (const auto line = log.next()) {
+        progress.show(log);
+        Request request(format, line->text, line->fields);
+        request.read_line(variables.request_fields());
+        const auto decision = replay.decide(request, line->time.decided_us, line->time.ended_us);
+        if (!decision) {
+            return std::nullopt;
+        }
+        course.is_undated = course.is_undated || (decision->has_rules && line->time.is_estimate);
+        course.is_of_both_phases = course.is_of_both_phases || decision->is_of_both_phases;
+        course.begin_us = course.begin_us == 0 ? line->time.decided_us : course.begin_us;
+        course.end_us = line->time.decided_us;
+    }
+    return course;
+}
+
+/// Returns why verdicts may not be nginx's own.
+std::vector<std::string> estimates_of(const OrderedLog &log, const Course &course) {
+    std::vector<std::string> estimates;
+    if (course.is_undated) {
+        estimates.emplace_back("the log does not say when nginx decided. "
+                               "$redis_rate_limit_decided in its format does.");
+    }
+    if (course.is_of_both_phases) {
+        estimates.emplace_back("rules of both phases apply to a request, for which the log has one "
+                               "time.");
+    }
+    if (log.late() > 0) {
+        estimates.emplace_back("lines are out of order by more than a minute, as those of long "
+                               "requests are. They count as if they came in time.");
+    }
+    return estimates;
+}
+
 int run(const Options &options) {
     auto read_format = LogFormat::read(options.format);
     if (const auto *error = std::get_if<Error>(&read_format)) {
@@ -278,70 +350,38 @@ int run(const Options &options) {
         return complain(*error);
     }
     const RulesFile rules = std::get<RulesFile>(std::move(read_rules));
-    for (const auto &rule : rules.rules) {
-        if (rule->quota().algorithm == rate_limit::Algorithm::concurrency &&
-            !LogTime(format).has_request_time()) {
-            return complain("rule \"" + rule->name +
-                            "\": concurrency needs $request_time in the "
-                            "format, to know when requests end");
-        }
+    if (const auto missing = missing_in(format, rules)) {
+        return complain(*missing);
     }
-    std::vector<std::unique_ptr<LogFile>> files;
-    for (const std::string &path : options.logs) {
-        files.push_back(LogFile::open(path));
-        if (files.back() == nullptr) {
-            return complain("cannot read " + path + ": " + std::strerror(errno));
-        }
+    auto files = open_logs(options.logs);
+    if (const auto *error = std::get_if<Error>(&files)) {
+        return complain(*error);
     }
-
-    OrderedLog log(std::move(files), format);
+    OrderedLog log(std::get<0>(std::move(files)), format);
     const std::unique_ptr<Redis> redis = make_redis(options);
     if (!redis) {
         return failure;
     }
+
     Replay replay(rules, variables, *redis);
     Progress progress(isatty(STDERR_FILENO) != 0);
-    bool is_undated = false;
-    bool is_of_both_phases = false;
-    int64_t begin_us = 0;
-    int64_t end_us = 0;
-    while (const auto line = log.next()) {
-        progress.show(log);
-        Request request(format, line->text, line->fields);
-        request.read_line(variables.request_fields());
-        const auto decision = replay.decide(request, line->time.decided_us, line->time.ended_us);
-        if (!decision) {
-            return complain(replay.error());
-        }
-        is_undated = is_undated || (decision->has_rules && line->time.is_estimate);
-        is_of_both_phases = is_of_both_phases || decision->is_of_both_phases;
-        begin_us = begin_us == 0 ? line->time.decided_us : begin_us;
-        end_us = line->time.decided_us;
-    }
+    const auto course = replay_all(log, format, variables, replay, progress);
     progress.clear();
+    if (!course) {
+        return complain(replay.error());
+    }
     if (const auto fault = fault_of(log)) {
         return complain(*fault);
     }
     progress.say("searching limits");
     Report report = make_report(rules, replay);
+    progress.clear();
     report.lines = log.lines();
     report.skipped = log.skipped();
     report.late = log.late();
-    if (is_undated) {
-        report.estimates.emplace_back("the log does not say when nginx decided. "
-                                      "$redis_rate_limit_decided in its format does.");
-    }
-    if (is_of_both_phases) {
-        report.estimates.emplace_back("rules of both phases apply to a request, for which the log "
-                                      "has one time.");
-    }
-    if (log.late() > 0) {
-        report.estimates.emplace_back("lines are out of order by more than a minute, as those of "
-                                      "long requests are. They count as if they came in time.");
-    }
-    report.begin_us = begin_us;
-    report.end_us = end_us;
-    progress.clear();
+    report.estimates = estimates_of(log, *course);
+    report.begin_us = course->begin_us;
+    report.end_us = course->end_us;
     return write_results(options, report);
 }
 
