@@ -51,6 +51,9 @@ subtest 'RapidJSON' => sub {
     like($said, qr/error: redis_rate_limit needs the headers of RapidJSON 1\.1 or newer\.\nDebian has them in rapidjson-dev/, 'in words');
 };
 
+# Debian 13 builds C with this flag. g++ does not know it, and with nginx's -Werror it would stop.
+my $flag_of_c = '-Werror=implicit-function-declaration';
+
 # The code of configure with another add-on beside, which has this source, and what configure said.
 sub configure_beside ($file) {
     my $addon = "$dir/neighbour";
@@ -63,7 +66,7 @@ ngx_module_name=\$ngx_addon_name
 ngx_module_srcs=\$ngx_addon_dir/conf/$file
 . auto/module
 END
-    my $said = qx{tools/configure-nginx $source $dir/beside '' --add-dynamic-module=$addon 2>&1};
+    my $said = qx{tools/configure-nginx $source $dir/beside $flag_of_c --add-dynamic-module=$addon 2>&1};
     return ($? >> 8, $said);
 }
 
@@ -71,6 +74,10 @@ END
 subtest 'another add-on with a folder of the same name' => sub {
     my ($code, $said) = configure_beside('neighbour.c');
     is($code, 0, 'is built beside this one') or diag $said;
+    my $plan = qx{make -n -C $source -f $dir/beside/Makefile modules} =~ s/\\\n//gr;
+    like($plan, qr/ -c .*$flag_of_c .*neighbour\.c$/m, 'C has all flags of nginx');
+    like($plan, qr/ -c .*\.cpp$/m, 'there is C++');
+    unlike($plan, qr/ -c .*$flag_of_c .*\.cpp$/m, 'which has only those that g++ knows');
     ($code, $said) = configure_beside('configuration.c');
     is($code, 1, 'but not with a file of the same name, too');
     like($said, qr{error: redis_rate_limit and another add-on both have an object addon/conf/configuration\.\nConfigure a build of its own}, 'and is told why');
