@@ -1,6 +1,5 @@
 // redis-rate-limit-replay: what would these rules have done to this traffic?
 #include "../rate_limit/metrics.hpp"
-#include "../rate_limit/url_text.hpp"
 #include "embedded_redis.hpp"
 #include "ordered_log.hpp"
 #include "real_redis.hpp"
@@ -9,8 +8,6 @@
 #include <getopt.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -204,23 +201,17 @@ bool write_file(const std::string &path, const std::string &text) {
     return std::fclose(file) == 0 && is_written;
 }
 
-/// Returns the beginning of a line without bytes that a terminal would obey.
-std::string readable(std::string_view line) {
-    std::array<char, 200> text;
-    rate_limit::TextWriter writer(text);
-    writer << rate_limit::Readable{.bytes = line, .most = text.size()};
-    return {text.data(), std::min(writer.size(), text.size())};
-}
-
 /// Returns why the log is not to be trusted, or nothing.
 std::optional<Error> fault_of(const OrderedLog &log) {
     if (!log.error().empty()) {
         return log.error();
     }
     constexpr uint64_t most = 10; // one of so many lines may be skipped
+    constexpr size_t most_shown = 200;
     if (log.skipped() * most > log.lines()) {
         return std::to_string(log.skipped()) + " of " + std::to_string(log.lines()) +
-               " lines are not of the format, the first of them:\n" + readable(log.first_skipped());
+               " lines are not of the format, the first of them:\n" +
+               readable(log.first_skipped(), most_shown);
     }
     return std::nullopt;
 }

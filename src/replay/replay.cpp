@@ -41,7 +41,6 @@ std::optional<Replay::Decision> Replay::decide(const Request &request, int64_t d
     if (level.answers_at_once) {
         return decision;
     }
-    count_ = 0;
     charges_.clear();
     for (const Phase phase : rate_limit::all_phases) {
         if (!decision.is_rejected &&
@@ -56,24 +55,23 @@ std::optional<Replay::Decision> Replay::decide(const Request &request, int64_t d
 /// Returns false if Redis failed.
 bool Replay::decide_phase(const Request &request, const Level &level, Phase phase,
                           int64_t decided_us, int64_t ended_us, Decision &decision) {
-    const size_t earlier = count_;
+    const size_t earlier = charges_.size();
     find(request, level, phase);
-    charges_.resize(count_);
     decision.is_rejected = is_rejected_by_error_;
-    decision.has_rules = decision.has_rules || count_ > 0;
+    decision.has_rules = decision.has_rules || !charges_.empty();
     const size_t open = decide_without_counters(earlier, decided_us, ended_us, decision);
-    if (decision.is_rejected || open == count_) {
+    if (decision.is_rejected || open == charges_.size()) {
         return true; // the rules that are left are not asked, as in nginx
     }
     decision.is_of_both_phases = earlier > 0;
     const uint64_t chance = random_();
-    for (size_t i = open; i < count_; ++i) {
+    for (size_t i = open; i < charges_.size(); ++i) {
         make_charge(i, chance, ended_us - decided_us);
     }
     if (!ask(std::span(charges_).subspan(open), decided_us)) {
         return false;
     }
-    for (size_t i = open; i < count_; ++i) {
+    for (size_t i = open; i < charges_.size(); ++i) {
         const Applied &applied = *applied_[i];
         const rate_limit::Verdict &verdict = charges_[i].verdict;
         count(applied, verdict, decided_us, ended_us);
@@ -94,7 +92,7 @@ size_t Replay::decide_without_counters(size_t first, int64_t decided_us, int64_t
         return applied_.begin() + static_cast<std::ptrdiff_t>(index);
     };
     size_t open = first;
-    for (size_t i = first; i < count_; ++i) {
+    for (size_t i = first; i < charges_.size(); ++i) {
         const Applied &applied = *applied_[i];
         if (const auto verdict = rate_limit::verdict_without_counter(applied.quota)) {
             count(applied, *verdict, decided_us, ended_us);
@@ -113,15 +111,15 @@ void Replay::find(const Request &request, const Level &level, Phase phase) {
         if (rule->phase != phase) {
             continue;
         }
-        if (count_ == applied_.size()) {
+        if (charges_.size() == applied_.size()) {
             applied_.push_back(std::make_unique<Applied>());
         }
-        Applied &applied = *applied_[count_];
+        Applied &applied = *applied_[charges_.size()];
         applied.rule = rule;
         applied.dry_run = rule->dry_run || level.dry_run;
         switch (evaluate(request, applied)) {
         case Evaluated::applies:
-            ++count_;
+            charges_.emplace_back();
             break;
         case Evaluated::invalid:
             tallies_[rule->counted_as]->count_invalid();
@@ -283,7 +281,7 @@ std::optional<uint64_t> Replay::final_cost_of(const Request &request, const Appl
 /// Plans what Redis is told when the request ends. A request that was rejected settles nothing, but
 /// permits that it got in an earlier phase are released.
 void Replay::plan_ends(const Request &request, const Decision &decision, int64_t ended_us) {
-    for (size_t i = 0; i < count_; ++i) {
+    for (size_t i = 0; i < charges_.size(); ++i) {
         const Charge &charge = charges_[i];
         const Rule &rule = *applied_[i]->rule;
         const bool settles = rule.final_cost && !decision.is_rejected;

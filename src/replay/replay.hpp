@@ -99,9 +99,8 @@ class Replay {
     redis_client::ScriptLibrary scripts_;
     std::set<const redis_client::Script *> sent_; // in full, so that they are known by name
     std::vector<std::unique_ptr<RuleTally>> tallies_;
-    std::vector<std::unique_ptr<Applied>> applied_; // to a request: the first `count_`
-    std::vector<Charge> charges_;                   // of these rules
-    size_t count_ = 0;
+    std::vector<Charge> charges_;                   // of the rules that are applied to a request
+    std::vector<std::unique_ptr<Applied>> applied_; // these rules, and behind them unused ones
     bool is_rejected_by_error_ = false; // a rule with on_error=closed has a variable of no number
     redis_client::ByteQueue command_;
     std::priority_queue<AtEnd, std::vector<AtEnd>, std::greater<>> ends_;

@@ -11,17 +11,12 @@ namespace replay {
 
 namespace {
 
-/// Returns a key as a person can read it: a binary address as text, and bytes that cannot be shown
-/// as `\x1b`.
-std::string readable(const Zone &zone, std::string_view key) {
+/// Returns a key as a person can read it: a binary address as text.
+std::string readable_key(const Zone &zone, std::string_view key) {
+    constexpr size_t longest = 256;
     std::array<char, INET6_ADDRSTRLEN> address;
-    if (zone.key_is_binary_address) {
-        key = rate_limit::text_of_address(key, address);
-    }
-    std::array<char, 256> text;
-    rate_limit::TextWriter writer(text);
-    writer << rate_limit::Readable{.bytes = key, .most = text.size()};
-    return {text.data(), std::min(writer.size(), text.size())};
+    return readable(zone.key_is_binary_address ? rate_limit::text_of_address(key, address) : key,
+                    longest);
 }
 
 /// Whether the rules that are counted as one, this one among them, are alike and without variables,
@@ -85,6 +80,14 @@ void add_notes(const Rule &rule, std::vector<std::string> &notes) {
 
 } // namespace
 
+std::string readable(std::string_view bytes, size_t most) {
+    std::string text(most, '\0');
+    rate_limit::TextWriter writer(text);
+    writer << rate_limit::Readable{.bytes = bytes, .most = most};
+    text.resize(std::min(writer.size(), most));
+    return text;
+}
+
 Report make_report(const RulesFile &file, Replay &replay) {
     Report report;
     report.notes = file.warnings;
@@ -101,7 +104,7 @@ Report make_report(const RulesFile &file, Replay &replay) {
         of_rule.tally = &tally;
         const auto top = tally.top_rejected();
         for (const RuleTally::RejectedKey &key : top) {
-            of_rule.top_rejected.push_back({.key = readable(*rule->zone, key.key),
+            of_rule.top_rejected.push_back({.key = readable_key(*rule->zone, key.key),
                                             .rejected = key.rejected,
                                             .requests_of_step = {},
                                             .rejected_of_step = {}});

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace replay {
@@ -42,6 +43,10 @@ struct Report {
 /// Makes the report of a replay that has come to its end: searches the limits, too. Of the numbers
 /// of lines it knows nothing.
 Report make_report(const RulesFile &file, Replay &replay);
+
+/// Returns bytes as a person can read them, at most so many: those that cannot be shown, or that a
+/// terminal would obey, as `\x1b`.
+std::string readable(std::string_view bytes, size_t most);
 
 /// Writes a table for a person.
 std::string table_of(const Report &report, bool has_colours);
