@@ -4,6 +4,7 @@
 use v5.36;
 use lib 't/lib';
 use RateLimit::Client;
+use RateLimit::Http2;
 use RateLimit::Load qw(start_requests);
 use RateLimit::Nginx;
 use RateLimit::Redis;
@@ -155,13 +156,12 @@ subtest 'however a request ends' => sub {
         return $one;
     }, sub ($one) { $one->close });
 
-    my $http2 = RateLimit::Client->new($nginx, '127.0.0.2');
-    $http2->send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\0\0\0\4\0\0\0\0\0");
+    my $http2 = RateLimit::Http2->new($nginx, '127.0.0.2');
     $ends->('a reset of its stream', sub {
-        my $head = "\x82\x86" . pack('C C/a C C/a', 0x01, 'a', 0x04, '/2?key=end');
-        $http2->send(substr(pack('N', length $head), 1) . pack('CCN', 1, 0x05, 1) . $head);
+        my $stream = $http2->request('/2?key=end');
         $upstream->wait_for(1);
-    }, sub ($) { $http2->send("\0\0\4" . pack('CCNN', 3, 0, 1, 8)) });
+        return $stream;
+    }, sub ($stream) { $http2->cancel($stream) });
 
     $ends->('the client leaving while the request is held back', sub {
         is($nginx->get('/held-back?key=end')->{status}, 200, 'the first is not');

@@ -110,12 +110,12 @@ class ResetKey final : public ApiOperation {
 
     enum class Stage { begin, finding, deleting, telling };
 
-    ngx_int_t proceed() override {
+    Step proceed() override {
         switch (stage_) {
         case Stage::begin:
             stage_ = Stage::finding;
             run(find_);
-            return NGX_AGAIN;
+            return Step::waits();
         case Stage::finding:
             return find_.failure().empty()
                        ? delete_counters()
@@ -130,7 +130,7 @@ class ResetKey final : public ApiOperation {
                    : fail(tell_.error(pool(), "counters deleted, but hosts still know denials"));
     }
 
-    ngx_int_t delete_counters() {
+    Step delete_counters() {
         // A host registers its rules when it starts, and perhaps has not come to that yet.
         for (const auto &rule : main_conf_of(request_.r).rules) {
             if (rule->zone == request_.zone) {
@@ -138,17 +138,17 @@ class ResetKey final : public ApiOperation {
             }
         }
         if (is_short_of_memory_) {
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+            return Step::answered(NGX_HTTP_INTERNAL_SERVER_ERROR);
         }
         stage_ = Stage::deleting;
         for (DeleteCounters *command = deletes_; command != nullptr; command = command->next) {
             run(*command);
         }
-        return deletes_ != nullptr ? NGX_AGAIN : tell_hosts();
+        return deletes_ != nullptr ? Step::waits() : tell_hosts();
     }
 
     /// Counters come first: a host that forgets a denial asks for it again.
-    ngx_int_t tell_hosts() {
+    Step tell_hosts() {
         const DeleteCounters *failed = nullptr;
         for (const DeleteCounters *one = deletes_; one != nullptr; one = one->next) {
             deleted_ += one->deleted;
@@ -159,20 +159,20 @@ class ResetKey final : public ApiOperation {
         }
         stage_ = Stage::telling;
         run(tell_);
-        return NGX_AGAIN;
+        return Step::waits();
     }
 
-    ngx_int_t succeed() {
+    Step succeed() {
         log_write(request_, "reset", describe(pool(), ", ", deleted_, " counters deleted"));
         JsonWriter json(pool());
         json.begin_object();
         json.member("deleted", deleted_);
         json.end_object();
-        return send_json(request_.r, json.finish());
+        return Step::answered(send_json(request_.r, json.finish()));
     }
-    ngx_int_t fail(const ApiError &error) {
+    Step fail(const ApiError &error) {
         log_write(request_, "reset", describe(pool(), ", failed: ", error.description));
-        return send_error(request_.r, error);
+        return Step::answered(send_error(request_.r, error));
     }
     void on_abandoned() override { log_write(request_, "reset", ", outcome unknown"); }
 

@@ -103,18 +103,19 @@ class ShowKey final : public ApiOperation {
 
     enum class Stage { begin, looking_up, peeking };
 
-    ngx_int_t proceed() override {
+    Step proceed() override {
         switch (stage_) {
         case Stage::begin:
             if (!make_rules()) {
-                return NGX_HTTP_INTERNAL_SERVER_ERROR;
+                return Step::answered(NGX_HTTP_INTERNAL_SERVER_ERROR);
             }
             stage_ = Stage::looking_up;
             run(look_up_);
-            return NGX_AGAIN;
+            return Step::waits();
         case Stage::looking_up:
             if (!look_up_.failure().empty()) {
-                return send_error(request_.r, look_up_.error(pool(), "overrides are not known"));
+                return Step::answered(
+                    send_error(request_.r, look_up_.error(pool(), "overrides are not known")));
             }
             stage_ = Stage::peeking;
             return peek();
@@ -164,14 +165,14 @@ class ShowKey final : public ApiOperation {
         return true;
     }
 
-    ngx_int_t peek() {
+    Step peek() {
         for (RuleState &state : rules_) {
             state.quota = quota_of(*state.rule, state.numbers());
             is_short_of_memory_ =
                 is_short_of_memory_ || (state.quota && !make_counters(state, *state.quota));
         }
         if (is_short_of_memory_) {
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+            return Step::answered(NGX_HTTP_INTERNAL_SERVER_ERROR);
         }
         bool is_asking = false;
         for (RuleState &state : rules_) {
@@ -185,7 +186,7 @@ class ShowKey final : public ApiOperation {
                 }
             }
         }
-        return is_asking ? NGX_AGAIN : answer();
+        return is_asking ? Step::waits() : answer();
     }
 
     /// Returns false if memory ran out.
@@ -219,13 +220,13 @@ class ShowKey final : public ApiOperation {
         return true;
     }
 
-    ngx_int_t answer() {
+    Step answer() {
         for (const RuleState &state : rules_) {
             for (const PeekCounter &counter : state.counters) {
                 if (!counter.failure().empty()) {
-                    return send_error(
-                        request_.r,
-                        counter.error(pool(), describe(pool(), "rule \"", state.rule->name, "\"")));
+                    return Step::answered(send_error(
+                        request_.r, counter.error(pool(), describe(pool(), "rule \"",
+                                                                   state.rule->name, "\""))));
                 }
             }
         }
@@ -241,7 +242,7 @@ class ShowKey final : public ApiOperation {
         }
         json.end_object();
         json.end_object();
-        return send_json(request_.r, json.finish());
+        return Step::answered(send_json(request_.r, json.finish()));
     }
 
     void write_rule(JsonWriter &json, const RuleState &state) const {

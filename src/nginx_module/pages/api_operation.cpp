@@ -53,9 +53,8 @@ ngx_int_t ApiOperation::begin() {
     resume_.handler = [](ngx_event_t *event) noexcept {
         static_cast<ApiOperation *>(event->data)->resume();
     };
-    const ngx_int_t result = proceed();
-    if (result != NGX_AGAIN) {
-        return result;
+    if (const auto result = proceed().result()) {
+        return *result;
     }
     ++r->main->count;
     return NGX_DONE;
@@ -86,12 +85,10 @@ void ApiOperation::resume() {
     ngx_http_request_t *r = request_.r;
     ngx_connection_t *connection = r->connection;
     ngx_http_set_log_request(connection->log, r);
-    const ngx_int_t result = proceed();
-    if (result == NGX_AGAIN) {
-        return;
+    if (const auto result = proceed().result()) {
+        ngx_http_finalize_request(r, *result);
+        ngx_http_run_posted_requests(connection);
     }
-    ngx_http_finalize_request(r, result);
-    ngx_http_run_posted_requests(connection);
 }
 
 void ApiOperation::abandon() {

@@ -9,6 +9,7 @@
 #include "api_request.hpp"
 
 #include <new>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 
@@ -56,6 +57,24 @@ class ApiOperation {
     ngx_int_t begin();
 
   protected:
+    /// What a step of an operation has led to: its commands run, or the request is answered. The
+    /// result of an answer may be NGX_AGAIN, too, while the client does not take it all: then nginx
+    /// sends the rest, and must be told so.
+    class Step {
+      public:
+        static Step waits() { return {}; }
+        /// `result` is what a content handler returns.
+        static Step answered(ngx_int_t result) {
+            Step step;
+            step.result_ = result;
+            return step;
+        }
+        std::optional<ngx_int_t> result() const { return result_; }
+
+      private:
+        std::optional<ngx_int_t> result_;
+    };
+
     explicit ApiOperation(ApiRequest &request) : request_(request) {}
     ~ApiOperation() = default;
 
@@ -68,9 +87,9 @@ class ApiOperation {
   private:
     friend class ApiCommand;
 
-    /// Is called at first, and then each time all commands that run have ended. Runs more commands
-    /// and returns NGX_AGAIN, or answers the request and returns what a content handler returns.
-    virtual ngx_int_t proceed() = 0;
+    /// Is called at first, and then each time all commands that run have ended. Runs more commands,
+    /// or answers the request.
+    virtual Step proceed() = 0;
     /// The request ends while commands run.
     virtual void on_abandoned() {}
 

@@ -138,11 +138,11 @@ class WriteOverride : public ApiOperation {
     virtual bool write_command(redis_client::ByteQueue &out) const = 0;
     virtual void write_answer(JsonWriter &json) const = 0;
 
-    ngx_int_t proceed() final {
+    Step proceed() final {
         if (!is_sent_) {
             is_sent_ = true;
             run(command_);
-            return NGX_AGAIN;
+            return Step::waits();
         }
         if (!command_.failure().empty()) {
             const ApiError error = command_.error(pool(), "not written");
@@ -151,12 +151,12 @@ class WriteOverride : public ApiOperation {
                 describe(pool(),
                          error.outcome == Outcome::unknown ? ", outcome unknown: " : ", failed: ",
                          command_.failure()));
-            return send_error(request_.r, error);
+            return Step::answered(send_error(request_.r, error));
         }
         log_write(request_, what_, {});
         JsonWriter json(pool());
         write_answer(json);
-        return send_json(request_.r, json.finish());
+        return Step::answered(send_json(request_.r, json.finish()));
     }
     void on_abandoned() final { log_write(request_, what_, ", outcome unknown"); }
 

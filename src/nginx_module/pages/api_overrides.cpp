@@ -36,15 +36,15 @@ class ListOverrides final : public ApiOperation {
         ListOverrides &owner;
     };
 
-    ngx_int_t proceed() override {
+    Step proceed() override {
         if (!command_.failure().empty()) {
-            return send_error(request_.r, command_.error(pool(), "no list"));
+            return Step::answered(send_error(request_.r, command_.error(pool(), "no list")));
         }
         if (is_complete_) {
-            return send_json(request_.r, answer_);
+            return Step::answered(send_json(request_.r, answer_));
         }
         run(command_);
-        return NGX_AGAIN;
+        return Step::waits();
     }
 
     bool read_page(redis_client::ReplyView reply) {
