@@ -34,6 +34,12 @@ for my $value ('', qw(0 0s 0ms abc -1 1.5s 60sec 1s1m 367d 1y2d 9999999999999999
         );
     }
 }
+# Permits have to be renewed within their window.
+for my $window (qw(1ms 5ms 9ms)) {
+    refuses('rule', "zone=z algorithm=concurrency limit=3 window=$window", invalid('redis_rate_limit', 'window', $window, 'at least 10ms with concurrency'));
+    accepts('rule', "zone=z algorithm=sliding_log limit=3 window=$window");
+}
+accepts('rule', 'zone=z algorithm=concurrency limit=3 window=10ms');
 for my $value ('', qw(-1 +1 1000000001 99999999999999999999 abc 0x10 1e3 1.5 10r/s inf nan)) {
     my $rule     = 'zone=z algorithm=leaky_bucket window=60';
     my $expected = 'a whole number from 0 to 1000000000';
@@ -146,8 +152,16 @@ my %most_shards = (
 for my $spread (sort keys %most_shards) {
     my ($words, $most) = ("zone=z window=60 algorithm=$spread", $most_shards{$spread});
     refuses('rule', "$words shards=8", invalid('redis_rate_limit', 'shards', 8, "at most $most, so that each has room for a request"));
-    accepts('rule', "$words shards=$most");
+    warns('rule', "$words shards=$most", qr/redis_rate_limit: shards "7" leave room for \d+ at once in a shard/) if $most > 1;
 }
+# What matters is what passes at once in each shard, for it is full so often. The warning is of 16.
+my $few = qr/redis_rate_limit: shards "64" leave room for 1 at once in a shard, and deny many requests of clients that keep to the limit, expected at most 4/;
+warns('rule', 'zone=z algorithm=gcra limit=100000 window=1s burst=63 shards=64', $few);
+warns('rule', 'zone=z algorithm=concurrency limit=64 shards=64',                 $few);
+for my $spread ('gcra limit=100000 burst=1023', 'token_bucket limit=1024', 'sliding_log limit=1024', 'fixed_window limit=$arg_limit', 'gcra limit=100000 burst=$arg_burst') {
+    accepts('rule', "zone=z window=1s algorithm=$spread shards=64");
+}
+warns('rule', 'zone=z window=1s algorithm=sliding_log limit=31 shards=2', qr/shards "2" leave room for 15 at once in a shard, .*expected at most 1/);
 for my $value ('', 'a:b', 'a{b}', "n$long_name", "\xc3\xa4") {
     refuses('rule', qq($rule "name=$value"), invalid('redis_rate_limit', 'name', $value, $of_names));
     refuses(
@@ -274,9 +288,9 @@ for my $rule ('fixed_window limit=1000000000', 'fixed_window limit=0 aligned', '
     accepts('rule', "zone=z algorithm=$rule window=60");
 }
 accepts('rule', 'zone=z algorithm=concurrency limit=1');
-accepts('rule', "zone=z window=60 shards=8 algorithm=$_") for 'sliding_log limit=8', 'sliding_log limit=24 cost=3', 'sliding_log limit=0',
-    'gcra limit=8 burst=7', 'gcra limit=1 burst=$arg_burst', 'concurrency limit=$arg_limit';
-accepts('location', 'redis_rate_limit zone=z algorithm=gcra limit=64 burst=63 window=60 shards=64; location /a { redis_rate_limit zone=z algorithm=gcra limit=1 window=60 name=a; }');
+accepts('rule', "zone=z window=60 shards=8 algorithm=$_") for 'sliding_log limit=128', 'sliding_log limit=384 cost=3', 'sliding_log limit=0',
+    'gcra limit=8 burst=127', 'gcra limit=1 burst=$arg_burst', 'concurrency limit=$arg_limit';
+accepts('location', 'redis_rate_limit zone=z algorithm=gcra limit=64 burst=1023 window=60 shards=64; location /a { redis_rate_limit zone=z algorithm=gcra limit=1 window=60 name=a; }');
 accepts('rule', "zone=z algorithm=$_ limit=1 window=365d burst=8") for qw(token_bucket gcra leaky_bucket);
 accepts('rule', "$rule phase=$_ dry_run name=a") for qw(access precontent);
 accepts('location', "$log; $gcra window=1;");

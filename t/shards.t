@@ -6,6 +6,7 @@ use lib 't/lib';
 use JSON::PP qw(decode_json);
 use List::Util qw(max min sum0);
 use RateLimit::Client;
+use RateLimit::Clock;
 use RateLimit::Load qw(start_requests);
 use RateLimit::Nginx;
 use RateLimit::Port qw(empty_port);
@@ -96,9 +97,8 @@ subtest 'shares' => sub {
     is(join(' ', shards('u', 4, 'uneven')), '3 3 2 2', 'each has its share');
 };
 
-# By docs/directives.md, "Hot keys": of a client that asks for as much as its limit, at most 1 in
-# 3 * sqrt(limit / shards) requests is refused on average: here 1 in 12. Without the deny cache it would
-# be 1 in 10.
+# By docs/directives.md, "Shards": of a client that asks at once for as much as its limit, at most 1 in
+# 3 * sqrt(limit / shards) requests is refused on average: here 1 in 12.
 subtest 'a busy key gets hardly less than its limit, and never more' => sub {
     my $passed = 0;
     for my $key (1 .. 16) {
@@ -205,6 +205,57 @@ subtest 'without Redis' => sub {
 };
 
 $nginx->stop;
+
+# What docs/directives.md says of a client that sends evenly, exactly as fast as the limit allows:
+# how many of 100 requests are denied too early, with so many requests that a shard has room for. The
+# deny cache is off, so that Redis's clock, which the test moves, decides alone.
+subtest 'a client that keeps to the limit' => sub {
+    my %denied = (
+        bucket         => { 1 => 50, 4 => 13, 16 => 3 },
+        fixed_window   => { 4 => 27, 16 => 12 },
+        sliding_log    => { 4 => 31, 16 => 17 },
+        sliding_window => { 4 => 37, 16 => 17 },
+    );
+    my ($shards, $second, $requests) = (16, 1_000_000, 2000);
+    my $rule_of = sub ($algorithm, $room) {
+        my $units = $shards * $room;
+        return 'algorithm=gcra limit=64 burst=' . ($units - 1) if $algorithm eq 'bucket';
+        return "algorithm=$algorithm limit=$units";
+    };
+    my $clock     = RateLimit::Clock->new(1_700_000_000 * $second);
+    my $redis     = RateLimit::Redis->start_new(clock => $clock);
+    my $locations = '';
+    for my $algorithm (keys %denied) {
+        for my $room (keys $denied{$algorithm}->%*) {
+            my $rule = $rule_of->($algorithm, $room);
+            $locations .= "location = /$algorithm-$room { redis_rate_limit zone=z $rule window=1s shards=$shards name=$algorithm-$room; empty_gif; }\n";
+        }
+    }
+    my $nginx = RateLimit::Nginx->start_new(<<"END");
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
+redis_rate_limit_zone \$uri zone=z:1m on_error=closed deny_cache=off;
+keepalive_requests 1000000;
+server { listen %PORT%; $locations }
+END
+    my $client = RateLimit::Client->new($nginx);
+    for my $algorithm (sort keys %denied) {
+        for my $room (sort { $a <=> $b } keys $denied{$algorithm}->%*) {
+            my $each = $second / ($algorithm eq 'bucket' ? 64 : $shards * $room);
+            my %statuses;
+            for my $number (1 .. $requests) {
+                $clock->move($each);
+                my $status = $client->send("GET /$algorithm-$room HTTP/1.1\r\nHost: a\r\n\r\n")->response->{status};
+                ++$statuses{$status} if $number > $requests / 10; # by then it is as it stays
+            }
+            my $counted = sum0(values %statuses);
+            my $early   = 100 * $statuses{429} / $counted;
+            my $told    = $denied{$algorithm}{$room};
+            is($statuses{200} + $statuses{429}, $counted, "$algorithm, room for $room: all have verdicts");
+            cmp_ok(abs($early - $told), '<', 1.5 + $told / 4, sprintf '%.1f of 100 are denied, told are %d', $early, $told);
+        }
+    }
+    $nginx->stop;
+};
 
 # What it would have come to counts on this host, when its request's memory is gone.
 subtest 'a client that leaves before Redis turns out not to answer' => sub {

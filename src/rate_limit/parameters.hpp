@@ -23,7 +23,8 @@ inline const std::string already_told;
 template <typename Draft>
 using ParameterSetter = const char *(*)(Draft &draft, std::string_view value);
 
-inline constexpr const char *already_logged = "";
+/// The mark is known by its address: an array of its own shares that with no other empty text.
+inline constexpr char already_logged[] = "";
 inline constexpr const char *expected_name = "1 to 64 of A-Za-z0-9._/-";
 
 enum class Is {

@@ -4,6 +4,7 @@
 #include "shards.hpp"
 #include "text.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
@@ -12,6 +13,14 @@ namespace rate_limit {
 namespace {
 
 using std::chrono::milliseconds;
+
+/// A permit is renewed twice within its window, by timers that count whole milliseconds and may be
+/// late by the work of a turn of the event loop. In a shorter window it would fall free meanwhile.
+constexpr milliseconds shortest_window_of_permits{10};
+
+/// Where a shard has room for fewer requests at once, there is a warning: docs/directives.md says
+/// how many it denies too early.
+constexpr uint64_t enough_requests_of_a_shard = 16;
 
 constexpr const char *expected_number = "a whole number from 0 to 1000000000";
 
@@ -167,6 +176,16 @@ Refusal check_parameters(const RuleParameters &rule) {
     return std::nullopt;
 }
 
+/// Refuses a window in which the rule's permits cannot be renewed.
+Refusal check_window(const Quota &quota) {
+    if (quota.algorithm != Algorithm::concurrency || quota.window >= shortest_window_of_permits) {
+        return std::nullopt;
+    }
+    return refused("window", std::to_string(quota.window.count()) + "ms",
+                   "at least " + std::to_string(shortest_window_of_permits.count()) +
+                       "ms with concurrency, so that permits can be renewed within it");
+}
+
 /// Refuses a limit or a cost that is more than the algorithm takes.
 Refusal refused_for_algorithm(const char *parameter, uint64_t number, uint64_t largest,
                               Algorithm algorithm) {
@@ -302,6 +321,26 @@ void warn_of_large_delay(const RuleParameters &rule, std::vector<std::string> &w
     }
 }
 
+/// Warns of shards that are full so often that a client within its limit is denied, too.
+void warn_of_small_shards(const RuleParameters &rule, std::vector<std::string> &warnings) {
+    const Quota &quota = rule.rule.quota;
+    const bool is_variable = !rule.limit_text.empty() || !rule.burst_text.empty();
+    const uint64_t cost = std::max<uint64_t>(quota.cost, 1);
+    if (rule.rule.shards == 1 || is_variable || quota.capacity() < cost) {
+        return;
+    }
+    const uint64_t requests = smallest_capacity(quota, rule.rule.shards) / cost;
+    if (requests < enough_requests_of_a_shard) {
+        const uint64_t enough =
+            std::max<uint64_t>(quota.capacity() / cost / enough_requests_of_a_shard, 1);
+        warnings.push_back("shards \"" + std::to_string(rule.rule.shards) + "\" leave room for " +
+                           std::to_string(requests) +
+                           " at once in a shard, and deny many requests of clients that keep to "
+                           "the limit, expected at most " +
+                           std::to_string(enough));
+    }
+}
+
 /// Warns of a token_bucket without room. It is not refused, because a limit of 0 is not refused
 /// either. But it may be a mistake: with gcra burst=0 is the default, and grants requests.
 void warn_of_empty_bucket(const Quota &quota, std::vector<std::string> &warnings) {
@@ -323,6 +362,9 @@ Refusal check_rule(RuleParameters &rule, std::vector<std::string> &warnings) {
     }
     Refusal refusal = check_parameters(rule);
     if (!refusal) {
+        refusal = check_window(quota);
+    }
+    if (!refusal) {
         refusal = check_numbers(quota);
     }
     if (refusal) {
@@ -333,6 +375,7 @@ Refusal check_rule(RuleParameters &rule, std::vector<std::string> &warnings) {
     warn_of_large_delay(rule, warnings);
     refusal = check_shards(rule);
     if (!refusal) {
+        warn_of_small_shards(rule, warnings);
         refusal = check_block(rule);
     }
     if (!refusal) {

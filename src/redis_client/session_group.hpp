@@ -36,7 +36,11 @@ struct SessionSettings {
 
 /// The group outlives its sessions.
 struct SessionGroup {
-    explicit SessionGroup(SessionSettings a_settings) : settings(std::move(a_settings)) {
+    explicit SessionGroup(SessionSettings a_settings)
+        : SessionGroup(std::move(a_settings), ScriptLibrary()) {}
+    /// Of the settings' shapes, only the scripts are made that these do not have.
+    SessionGroup(SessionSettings a_settings, ScriptLibrary a_scripts)
+        : settings(std::move(a_settings)), scripts(std::move(a_scripts)) {
         std::ranges::for_each(settings.shapes, [&](const auto &shape) { scripts.add(shape); });
         std::ranges::for_each(settings.rare_shapes, [&](const auto &shape) { scripts.add(shape); });
     }

@@ -25,6 +25,18 @@ redis_client::SessionSettings take_settings(Input &input, redis_client::SessionS
     return settings;
 }
 
+/// Making them takes far longer than all that an input does with them.
+static const redis_client::ScriptLibrary &scripts_of_questions() {
+    static const redis_client::ScriptLibrary made = [] {
+        redis_client::ScriptLibrary scripts;
+        for (const Question &question : questions()) {
+            scripts.add(question.shape);
+        }
+        return scripts;
+    }();
+    return made;
+}
+
 void Check::on_answer(std::optional<Failure> failure) {
     simulation.answered(*this, failure);
 }
@@ -32,7 +44,7 @@ void Check::on_answer(std::optional<Failure> failure) {
 Simulation::Simulation(const redis_client::SessionSettings &settings, Input input,
                        std::string_view piece_sizes, size_t instances,
                        redis_client::Redirects *redirects)
-    : input_(input), group_(settings), piece_sizes_(piece_sizes), instances_(instances) {
+    : input_(input), group_(settings, scripts_of_questions()), piece_sizes_(piece_sizes), instances_(instances) {
     while (nodes_.size() < instances) {
         nodes_.emplace_back(group_, redirects);
     }
