@@ -34,7 +34,8 @@ help:
 	@echo 'make fuzz       runs each fuzz target for SECONDS=$(SECONDS)'
 	@echo 'make simulate-leases'
 	@echo '                what hosts with leases grant of what a rule allows, in many cases (GROUP=docs: those of docs/leases.md)'
-	@echo 'make soak       faults of all kinds under load for MINUTES=$(MINUTES), by chance from SEED=$(SEED)'
+	@echo 'make soak       faults of all kinds under load for MINUTES=$(MINUTES), by chance from SEED=$(SEED); then, of at least 10'
+	@echo '                minutes, all commands of this list that `make test` does not run'
 	@echo 'make mutants    puts MUTANTS=$(MUTANTS) small mistakes into the code by chance from SEED=$(SEED), tells which no test'
 	@echo '                notices (FILES= some sources, CHANGE= a commit: only lines changed since, TESTS= some of t/)'
 	@echo 'make bench      measures against nginx alone and limit_req, writes docs/benchmark.md and a part of README.md'
@@ -138,11 +139,11 @@ soak:
 	LEASES_HOSTS=4 LEASES_SECONDS=$$((4 * MINUTES)) tools/run-tests t/leases_exact.t
 	$(MAKE) unit-tests
 	[ $$MINUTES -lt 10 ] || LEASES_MODEL=long tools/run-tests build/cmake/protocol_tests # takes minutes
-	[ $$MINUTES -lt 10 ] || ANALYZE=1 $(MAKE) lint
+	[ $$MINUTES -lt 10 ] || ANALYZE=1 tools/run-commands # takes hours
 
 mutants:
 	tools/install-packages test
-	tools/run-mutants --count=$(MUTANTS) --seed=$(SEED) --change='$(CHANGE)' --tests='$(TESTS)' $(FILES)
+	tools/run-mutants --count=$(MUTANTS) --seed=$(SEED) $(if $(CHANGE),--change='$(CHANGE)') --tests='$(TESTS)' $(FILES)
 
 bench:
 	tools/install-packages bench

@@ -2,7 +2,7 @@
 
 use v5.36;
 use lib 't/lib';
-use RateLimit::Mutations qw(apply_mutation mutations_of);
+use RateLimit::Mutations qw(apply_mutation builds_of may_notice mutations_of);
 use Test::More;
 
 # A text after each of its mutations.
@@ -33,5 +33,40 @@ becomes('a.lua', "do\n    call('SET', a)\nend", "do\n\nend");
 becomes('a.lua', "f(ARGV[1]) -- a < 1");
 
 is((mutations_of('a.cpp', "\n\na < b"))[0]{line}, 3, 'of which line it is');
+
+# A test whose programs nobody builds fails in a tree without a mutation, and is left out.
+subtest 'what has to be built for a test' => sub {
+    my %built = (
+        unit_tests             => 'unit_tests',
+        't/limit.t'            => 'module',
+        't/deny_cache.t'       => 'module', # starts nginx by a module of t/lib
+        't/algorithms.t'       => 'algorithm_tests',
+        't/lease_simulation.t' => 'lease_simulation_tests',
+        't/replay.t'           => 'redis-rate-limit-replay',
+        't/replay_page.t'      => 'redis-rate-limit-replay',
+        't/replay_nginx.t'     => 'module print_verdicts',
+    );
+    is(join(' ', builds_of($_)), $built{$_}, $_) for sort keys %built;
+    my $cmake    = do { local (@ARGV, $/) = 'CMakeLists.txt'; <> };
+    my %is_built = map { $_ => 1 } 'module', $cmake =~ /add_executable\(([\w-]+)/g;
+    is(join(' ', grep { !$is_built{$_} } map { builds_of($_) } glob 't/*.t'), '', 'all of that can be built');
+};
+
+subtest 'who may notice a change' => sub {
+    my %noticed = (
+        'src/nginx_module/module.cpp' => [ 1, 0, 0, 0, 1 ],
+        'src/replay/replay.cpp'       => [ 0, 0, 1, 1, 1 ],
+        'src/rate_limit/key.cpp'      => [ 1, 1, 1, 1, 1 ],
+        'lua/gcra.lua'                => [ 1, 1, 1, 1, 1 ],
+    );
+    for my $source (sort keys %noticed) {
+        my @notice = map { may_notice($_, $source) ? 1 : 0 } qw(t/limit.t unit_tests replay_tests t/algorithms.t t/replay_nginx.t);
+        is("@notice", join(' ', $noticed{$source}->@*), $source);
+    }
+};
+
+# What `make help` shows, without a variable set.
+my $said = qx{make mutants MUTANTS=0 2>&1};
+like($said, qr/^0 of \d+ mutations, by seed 1$/m, 'make mutants') or diag $said;
 
 done_testing;

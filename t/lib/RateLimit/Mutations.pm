@@ -2,12 +2,12 @@ package RateLimit::Mutations;
 
 # Small changes of a source file, C++ or Lua, that a test should notice: for tools/run-mutants. They
 # are found in the text, as clang-format lays it out, by patterns and not by a grammar: some of them
-# will not compile.
+# will not compile. And which tests may notice them: by what they run.
 
 use v5.36;
 use Exporter 'import';
 
-our @EXPORT_OK = qw(mutations_of apply_mutation);
+our @EXPORT_OK = qw(apply_mutation builds_of may_notice mutations_of);
 
 my @common = (
     [ qr/ < /,    ' <= ' ], [ qr/ <= /, ' < ' ], [ qr/ > /, ' >= ' ], [ qr/ >= /, ' > ' ],
@@ -100,6 +100,31 @@ sub mutations_of ($path, $text) {
 sub apply_mutation ($text, $mutation) {
     substr $text, $mutation->{at}, length $mutation->{from}, $mutation->{to};
     return $text;
+}
+
+# What has to be built for a test: programs of build/cmake, and `module`. A test is a file, or the name
+# of such a program that is a test by itself.
+sub builds_of ($test) {
+    return $test if $test !~ m{/};
+    open my $file, '<', $test or die "$test: $!\n";
+    my $text     = do { local $/; <$file> };
+    my %programs = map { $_ => 1 } $text =~ m{\bbuild/cmake/([\w-]+)}g;
+    $programs{module} = 1 if !%programs || $text =~ /RateLimit::Nginx->(?:new|start_new)/;
+    return sort keys %programs;
+}
+
+# The programs that have code of these folders; all have that of the others.
+my %only_in = (
+    'src/nginx_module' => [qw(module)],
+    'src/replay'       => [qw(algorithm_tests print_verdicts redis-rate-limit-replay replay_tests)],
+);
+
+# Whether a change of this source is a change of what the test runs.
+sub may_notice ($test, $source) {
+    my ($folder) = $source =~ m{^(src/\w+)/};
+    my $only = $only_in{ $folder // '' } // return 1;
+    my %runs = map { $_ => 1 } builds_of($test);
+    return 0 + grep { $runs{$_} } @$only;
 }
 
 1;
