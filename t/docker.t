@@ -36,6 +36,16 @@ adapt('docker/nginx.conf', "$dir/nginx.conf", sub {
     s/^load_module .*$/$built/m; # which may be in /tmp, too
 });
 
+subtest 'the images have the licenses of what is in the module' => sub {
+    for my $file ('docker/Dockerfile', 'docker/official/Dockerfile') {
+        my $image  = RateLimit::Nginx::slurp($file) =~ s/.*^FROM //msr;
+        my %copied = map { (split)[-1] => (split)[-2] } $image =~ /^COPY (.*)/mg;
+        my $place  = '/usr/share/doc/redis_rate_limit';
+        ok(-s ($copied{"$place/$_.copyright"} // ''), "$file: $_") for qw(hiredis rapidjson);
+        ok(-s ($copied{"$place/copyright"} // ''), "$file: its own");
+    }
+};
+
 # What nginx -t says where the entrypoint has run with these variables.
 sub test_configuration (%variables) {
     local @ENV{keys %variables} = values %variables;

@@ -3,6 +3,7 @@
 
 use v5.36;
 use lib 't/lib';
+use File::Temp qw(tempdir);
 use JSON::PP qw(decode_json);
 use RateLimit::Certificates;
 use RateLimit::Documentation qw(examples_of http_level);
@@ -51,6 +52,20 @@ for my $page (glob '*.md docs/*.md') {
     is("@broken", '', "$page: each link leads somewhere");
 }
 
+# What packages install of the pages, and of what these show.
+my @installed = map { split ' ', RateLimit::Nginx::slurp($_) } glob('debian/*http*.docs'), glob('debian/*http*.examples');
+my ($of_rpm)  = RateLimit::Nginx::slurp('packaging/rpm/nginx-mod-redis-rate-limit.spec') =~ /^%doc (.+)$/m;
+is(join(' ', sort @installed), join(' ', sort split ' ', $of_rpm), 'Debian and RPM have the same pages');
+for my $page (map { -d $_ ? glob "$_/*.md" : $_ } grep { !/^docker$/ } @installed) {
+    my $dir = $page =~ m{/} ? 'docs/' : '';
+    my @broken;
+    for my $path (RateLimit::Nginx::slurp($page) =~ /\]\((?!https?:|#)([^)#]+)/g) {
+        my $file = "$dir$path" =~ s{^docs/\.\./}{}r;
+        push @broken, $path if !grep { $file eq $_ || index($file, "$_/") == 0 } @installed;
+    }
+    is("@broken", '', "$page: each link leads to what is installed, too");
+}
+
 my ($index) = RateLimit::Nginx::slurp('README.md') =~ /^## Where to read on\n(.*)/ms;
 is(join(' ', sort $index =~ m{^\| \[(docs/[\w-]+\.md)\]}mg), join(' ', glob 'docs/*.md'), 'the README has an index of all pages');
 
@@ -61,8 +76,16 @@ like($version, qr/\A\d+\.\d+\.\d+\n\z/, 'VERSION is one line');
 my ($newest) = RateLimit::Nginx::slurp('CHANGELOG.md') =~ /^## \[(\d[^\]]*)\] - \d{4}-\d\d-\d\d$/m;
 is("$newest\n", $version, 'the newest release of the changelog is this version');
 
-my ($of_rpm) = RateLimit::Nginx::slurp('packaging/rpm/nginx-mod-redis-rate-limit.spec') =~ /^Version: +(\S+)$/m;
-is("$of_rpm\n", $version, 'and so is that of the RPM');
+# tools/set-version writes it into the files that are not built, in a copy of them here.
+my $copy = tempdir(CLEANUP => 1);
+system("tar -cf - VERSION CHANGELOG.md docs packaging tools | tar -xf - -C $copy") == 0 or die 'no copy';
+is(qx{$copy/tools/set-version 2>&1}, '', 'all files have this version');
+RateLimit::Nginx::write_file("$copy/VERSION", "8.9.10\n");
+RateLimit::Nginx::write_file("$copy/CHANGELOG.md", "## [8.9.10] - 2027-01-02\n");
+my @written = split /\n/, qx{$copy/tools/set-version 2>&1};
+is("@written", 'docs/openapi.yaml docs/packages.md packaging/rpm/nginx-mod-redis-rate-limit.spec', 'another one is written into them');
+like(RateLimit::Nginx::slurp("$copy/$_"), qr/\b8\.9\.10\b/, $_) for @written;
+like(RateLimit::Nginx::slurp("$copy/$written[2]"), qr/^%changelog\n\* Sat Jan 02 2027 .* - 8\.9\.10-1\n/m, 'also as the newest change of the RPM');
 
 my $nginx = RateLimit::Nginx->start_new('server { listen %PORT%; location / { redis_rate_limit_metrics json; } }');
 is(decode_json($nginx->get('/')->{content})->{version} . "\n", $version, 'and so is the module');

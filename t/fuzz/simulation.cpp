@@ -44,7 +44,10 @@ void Check::on_answer(std::optional<Failure> failure) {
 Simulation::Simulation(const redis_client::SessionSettings &settings, Input input,
                        std::string_view piece_sizes, size_t instances,
                        redis_client::Redirects *redirects)
-    : input_(input), group_(settings, scripts_of_questions()), piece_sizes_(piece_sizes), instances_(instances) {
+    : input_(input),
+      group_(settings, scripts_of_questions()),
+      piece_sizes_(piece_sizes),
+      instances_(instances) {
     while (nodes_.size() < instances) {
         nodes_.emplace_back(group_, redirects);
     }

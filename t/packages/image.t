@@ -17,6 +17,8 @@ is($tools, '', 'the image has no compiler');
 my ($linked) = $image->run('ldd /usr/lib/nginx/modules/ngx_http_redis_rate_limit_module.so');
 unlike($linked, qr/hiredis|not found/, 'hiredis is in the module') or diag($linked);
 
+ok(-s $image->path("/usr/share/doc/redis_rate_limit/$_"), "the license: $_") for qw(copyright hiredis.copyright rapidjson.copyright);
+
 $image->write_file('/srv/nginx.conf', <<"END");
 load_module modules/ngx_http_redis_rate_limit_module.so;
 user nobody nogroup;
