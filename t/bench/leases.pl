@@ -14,7 +14,7 @@ use JSON::PP;
 use RateLimit::Nginx;
 use Test::More;
 
-my ($rounds, $seconds) = ($ENV{ROUNDS} // 5, $ENV{SECONDS} // 1);
+my ($rounds, $seconds) = ($ENV{ROUNDS} // 9, $ENV{SECONDS} // 1);
 my $wanted = $ENV{CELLS} // '';
 
 STDOUT->autoflush;

@@ -118,8 +118,10 @@ The kernel places the processes. With one connection most of what a PING takes, 
 waking another core up; so there is a table with all processes held on one core, too, where a PING
 took $ping{held} us@{[ pings_added_on_one_core() ]}.
 
-Figures are medians of @{[ plural($rounds, 'round') ]}; a round measures each cell once, for @{[ plural($seconds, 'second') ]}. Ratios are the
-medians of the rounds' ratios: `of bare` to the same nginx without a limiter, `of limit_req` to
+`requests/s`, p50 and CPU are medians over @{[ plural($rounds, 'round') ]}; a round measures each cell once, for @{[ plural($seconds, 'second') ]}.
+**Ratios are not quotients of these columns.** They are the medians of the rounds' own ratios, because what
+disturbs the machine in a round disturbs both cells, so they may differ from the quotients by a tenth:
+`of bare` to the same nginx without a limiter, `of limit_req` to
 `limit_req` allowing or denying the same load. CPU is that of all workers, and of Redis, for one
 request. `Redis calls` are calls of scripts for one request; checks of one turn of nginx's event loop
 share a call.
@@ -158,6 +160,9 @@ sub readme_section () {
 connections on `empty_gif`, 50,000 clients. nginx, Redis and the load generator share the cores.
 
 ${\key_ratios()}
+Each column is a median over @{[ plural($figures->{rounds}, 'round') ]} of its own: a ratio is that of the rounds' ratios, and not the
+quotient of the medians of requests/s.
+
 How it was measured, other loads, all algorithms and the scripts alone: [docs/benchmark.md](docs/benchmark.md).
 
 END

@@ -3,7 +3,7 @@
 # gets slower does so for all; the first round warms up. Leaves the figures of all rounds in
 # build/bench/requests.json for report.pl.
 #
-# Environment: ROUNDS (5), SECONDS of one cell in one round (1), and CELLS, a pattern of cells' names
+# Environment: ROUNDS (9), SECONDS of one cell in one round (1), and CELLS, a pattern of cells' names
 # where not all are wanted.
 
 use v5.36;
@@ -22,7 +22,7 @@ use RateLimit::Redis;
 use Test::More;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
-my ($rounds, $seconds) = ($ENV{ROUNDS} // 5, $ENV{SECONDS} // 1);
+my ($rounds, $seconds) = ($ENV{ROUNDS} // 9, $ENV{SECONDS} // 1);
 my $wanted = $ENV{CELLS} // '';
 
 # Denials hold for a minute, by limit_req as by the deny cache: cells of one load that follow each
