@@ -139,6 +139,7 @@ soak:
 	LEASES_HOSTS=4 LEASES_SECONDS=$$((4 * MINUTES)) tools/run-tests t/leases_exact.t
 	$(MAKE) unit-tests
 	[ $$MINUTES -lt 10 ] || LEASES_MODEL=long tools/run-tests build/cmake/protocol_tests # takes minutes
+	[ $$MINUTES -lt 10 ] || LIVES_MODEL=long tools/run-tests t/algorithms.t
 	[ $$MINUTES -lt 10 ] || ANALYZE=1 tools/run-commands # takes hours
 
 mutants:

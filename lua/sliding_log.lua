@@ -14,6 +14,9 @@
 -- A unit of time t counts while t > now - window. Only what was granted is stored. What no longer
 -- counts is found by galloping from the oldest end and cut off in one piece, so that a check's work
 -- grows with neither the live nor (but for a logarithm) the expired entries.
+--
+-- The key lives until its last entry, the furthest one, no longer counts, and for an eighth of the
+-- window and 5 s more.
 
 local horizon = now - ARGV[3] -- an entry that is not later does not count
 local length, expired = 0, 0
@@ -99,7 +102,8 @@ REPLY[1], REPLY[2], REPLY[3], REPLY[4] = left, oldest - horizon, newest - horizo
 -- REPLY[7]  time until that of their entries, which a return refers to
 --
 -- They are written as if they were taken at the lease's end. So each window has them that has a unit
--- granted of them. Until then no check puts the key's expiry off, so it is put off for so much longer.
+-- granted of them. Until then no check puts the key's expiry off, so it is put off for so much longer,
+-- also where debts or the clock led further ahead than a lease does.
 
 local leased, lease_end = 0, now + ARGV[5]
 if granted and fits then
@@ -115,7 +119,7 @@ if leased > 0 then
     local entry, entries = string.format('%d', lease_end), {}
     for i = 1, leased do entries[i] = entry end
     call('RPUSH', KEYS[1], unpack(entries))
-    call('PEXPIRE', KEYS[1], ARGV[4] + math.ceil(math.min(lease_end - now, ARGV[3] / 4) / 1000))
+    call('PEXPIRE', KEYS[1], ARGV[4] + math.ceil((lease_end - now) / 1000))
 end
 REPLY[5], REPLY[6], REPLY[7] = leased, tonumber(ARGV[5]), lease_end - now
 
