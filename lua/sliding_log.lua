@@ -13,7 +13,9 @@
 --
 -- A unit of time t counts while t > now - window. Only what was granted is stored. What no longer
 -- counts is found by galloping from the oldest end and cut off in one piece, so that a check's work
--- grows with neither the live nor (but for a logarithm) the expired entries.
+-- grows with neither the live nor (but for a logarithm) the expired entries. It is cut off after the
+-- new entries were pushed, for a list without entries is no key: while a cluster moves the hash slot to
+-- another node, a script must not write to a key that is not there.
 --
 -- The key lives until its last entry, the furthest one, no longer counts, and for an eighth of the
 -- window and 5 s more.
@@ -67,11 +69,6 @@ end
 -- charge
 
 if granted and fits and ARGV[2] ~= '0' then
-    if expired < 0 then
-        call('UNLINK', KEYS[1])
-    elseif expired > 0 then
-        call('LTRIM', KEYS[1], expired, '-1')
-    end
     -- the expiry is put off once in an eighth of the window, for so much longer
     local is_due = not newest or newest < now - now % (ARGV[3] / 8)
     if not newest or newest <= now then -- else units are leased, or the clock stepped back: the list
@@ -84,6 +81,10 @@ if granted and fits and ARGV[2] ~= '0' then
         local entries = {}
         for i = 1, ARGV[2] do entries[i] = entry end
         call('RPUSH', KEYS[1], unpack(entries))
+    end
+    if expired ~= 0 then
+        call('LTRIM', KEYS[1], expired > 0 and expired or -ARGV[2], '-1')
+        expired = 0
     end
     if is_due then
         call('PEXPIRE', KEYS[1], ARGV[4])
@@ -113,12 +114,12 @@ if newest > lease_end then
     lease_end = newest
 end
 if leased > 0 then
-    if expired < 0 and ARGV[2] == '0' then
-        call('UNLINK', KEYS[1])
-    end
     local entry, entries = string.format('%d', lease_end), {}
     for i = 1, leased do entries[i] = entry end
     call('RPUSH', KEYS[1], unpack(entries))
+    if expired ~= 0 then -- the charge has cut nothing off, for the cost is 0
+        call('LTRIM', KEYS[1], expired > 0 and expired or -leased, '-1')
+    end
     call('PEXPIRE', KEYS[1], ARGV[4] + math.ceil((lease_end - now) / 1000))
 end
 REPLY[5], REPLY[6], REPLY[7] = leased, tonumber(ARGV[5]), lease_end - now
@@ -128,15 +129,10 @@ REPLY[5], REPLY[6], REPLY[7] = leased, tonumber(ARGV[5]), lease_end - now
 -- Units above the limit count a window after the unit that stands `limit` places before them, so
 -- that they are worked off as fast as the rule grants, to 3653 days ahead.
 
-if expired < 0 then
-    call('UNLINK', KEYS[1])
-elseif expired > 0 then
-    call('LTRIM', KEYS[1], expired, '-1')
-end
 local limit, window, furthest = tonumber(ARGV[1]), tonumber(ARGV[3]), now + 315619200000000
 local first = length + 1 - limit -- the place of the unit that stands so far before the first one
 local from, to = math.max(first, 1), math.min(first + ARGV[2] - 1, length)
-local known = from <= to and call('LRANGE', KEYS[1], from - 1, to - 1) or {}
+local known = from <= to and call('LRANGE', KEYS[1], expired + from - 1, expired + to - 1) or {}
 local entry, entries = math.max(newest or now, now), {}
 for i = 1, ARGV[2] do
     local place = first + i - 1
@@ -147,6 +143,9 @@ for i = 1, ARGV[2] do
     entries[i] = string.format('%d', entry)
 end
 call('RPUSH', KEYS[1], unpack(entries))
+if expired ~= 0 then
+    call('LTRIM', KEYS[1], expired > 0 and expired or -ARGV[2], '-1')
+end
 call('PEXPIRE', KEYS[1], ARGV[4] + math.ceil((entry - now) / 1000))
 
 -- refund

@@ -1,6 +1,6 @@
 // Prints the check script for rules of the algorithms that are named: `print_script gcra`, or
 // `gcra+block` for a rule that blocks. Or the one that decides many such checks, `print_script
-// batch gcra`, or gives a charge back, `refund gcra`.
+// batch gcra`, leases units with the check, `lease gcra`, or gives a charge back, `refund gcra`.
 
 #include "redis_client/script.hpp"
 
@@ -48,11 +48,12 @@ int main(int count, char **arguments) {
     }
     redis_client::ScriptShape shape;
     for (const char *word : words) {
-        const auto part = part_of(word);
+        auto part = part_of(word);
         if (!part || shape.parts().size() == redis_client::most_rules) {
             std::fprintf(stderr, "%s: no algorithm, or too many\n", word);
             return 1;
         }
+        part->may_lease = kind == "lease";
         shape.add(*part);
     }
     if (shape.parts().empty()) {
