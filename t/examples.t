@@ -275,6 +275,20 @@ subtest 'tokens' => sub {
     $nginx->stop;
 };
 
+subtest 'tokens in a trailer' => sub {
+    my $nginx = start_nginx(change(example_with($recipes, '$upstream_trailer_x_tokens'),
+            'listen 8080 http2', 'listen %PORT% http2', 'grpc://127.0.0.1:50051', 'grpc://unix:%DIR%/grpc.sock') . <<'END');
+server {
+    listen unix:%DIR%/grpc.sock http2;
+    location / { add_trailer X-Tokens $arg_tokens; return 200 "a stream\n"; }
+}
+END
+    my $ask = sub ($tokens) { (qx{nghttp -v -H 'authorization: a' ${\$nginx->url("/inference.Model/?tokens=$tokens")}} =~ /x-ratelimit-remaining: (\d+)/)[0] };
+    cmp_ok($ask->(90_000), '>=', 99_500, 'a reservation');
+    ok(wait_until(sub { my $rest = $ask->(500); $rest < 12_000 && $rest > 0 }), 'and what the trailer says in the end');
+    $nginx->stop;
+};
+
 subtest 'what the cache cannot answer' => sub {
     my $nginx = start_nginx($answering . change(example_with($recipes, '$asked_origin'), @to_upstream,
             '/var/cache/nginx/api', '%DIR%/cache', 'window=1s', 'window=1d'));
@@ -290,6 +304,79 @@ subtest 'bytes a day' => sub {
     my %key = (headers => { 'x-api-key' => 'k' });
     is($nginx->get('/downloads/file', %key)->{status}, 200, 'a download') for 1 .. 4;
     ok(wait_until(sub { $nginx->get('/downloads/file', %key)->{status} == 429 }), 'and the end of them');
+    $nginx->stop;
+};
+
+my $migrating = 'docs/migrating.md';
+
+subtest 'with and without nodelay' => sub {
+    my $nginx = start_nginx("add_header X-Status \$redis_rate_limit_status always;\n" . change(example_with($migrating, 'zone=shared'), 'limit=10 ', 'limit=2 '));
+    is($nginx->statuses('/api/', 5), join(' ', (404) x 5), 'none is held back');
+    is(scalar(grep { /^rl:\{shared:/ } $redis->keys), 1, 'there is one counter');
+    is($nginx->get('/')->{headers}{'x-status'}, 'DELAYED', 'which holds the requests of the other location back');
+    $nginx->stop;
+};
+
+subtest 'an allowlist of limit_req' => sub {
+    my $zone  = change(example_with($migrating, 'geo $is_limited'), '192.0.2.0/24', '127.0.0.2');
+    my $nginx = start_nginx("$zone server { listen %PORT%; location / { ${\sprintf $limited, 'limited'} } }");
+    is(statuses_of($nginx, '127.0.0.1', 2), '200 429', 'others are limited');
+    is(statuses_of($nginx, '127.0.0.2', 2), '200 200', 'its own are not');
+    ok($nginx->wait_for_log(qr/key "127\.0\.0\.1"/), 'addresses are shown as such');
+    $nginx->stop;
+};
+
+subtest 'a page with a Retry-After of its own' => sub {
+    my $nginx = start_nginx(<<"END");
+redis_rate_limit_zone \$remote_addr zone=per_ip:1m;
+server {
+    listen %PORT%;
+    error_page 429 /429.html;
+    location = /429.html { add_header Retry-After 7 always; return 429; }
+    location / { redis_rate_limit_headers off; ${\sprintf $limited, 'per_ip'} }
+}
+END
+    $nginx->get('/');
+    is(scalar $nginx->get('/')->{headers}{'retry-after'}->@*, 2, 'there are two, so that it has to go');
+    $nginx->stop;
+};
+
+# The lines that the filter for fail2ban takes, and the addresses that it finds in them.
+subtest 'fail2ban' => sub {
+    my $filter = RateLimit::Nginx::slurp('docker/fail2ban/redis-rate-limit.conf');
+    my ($shown) = RateLimit::Nginx::slurp($migrating) =~ /^```ini\n(.*?)^```$/ms;
+    my %shown = $shown =~ /^(\w+) += (.+)$/mg;
+    my %jail  = RateLimit::Nginx::slurp('docker/fail2ban/jail.conf') =~ /^(\w+) += (.+)$/mg;
+    is_deeply({ map { $_ => $jail{$_} } keys %shown }, \%shown, 'the jail is the one that the page shows');
+    my $found_by = sub ($rules, $log) {
+        my ($pattern) = $filter =~ /^failregex = (.+)$/m;
+        $pattern =~ s/<rules>/$rules/;
+        $pattern =~ s/<ADDR>/([0-9a-fA-F:.]+)/;
+        return join ' ', map { s{^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d}{}r =~ /$pattern/ ? $1 : () } split /\n/, $log;
+    };
+    my ($any_rules) = $filter =~ /^rules = (.+)$/m;
+    my $rule  = 'algorithm=sliding_log limit=1 window=60';
+    my $nginx = start_nginx(<<"END");
+redis_rate_limit_zone \$arg_key zone=per_key:1m;
+redis_rate_limit_zone \$arg_key zone=hashed:1m show_keys=hash;
+redis_rate_limit_zone \$arg_key zone=hidden:1m show_keys=off;
+server {
+    listen %PORT%;
+    location /shown  { redis_rate_limit zone=per_key $rule; empty_gif; }
+    location /hashed { redis_rate_limit zone=hashed $rule; empty_gif; }
+    location /hidden { redis_rate_limit zone=hidden $rule; empty_gif; }
+    location /dry    { redis_rate_limit zone=per_key $rule name=dry dry_run; empty_gif; }
+    location /never  { redis_rate_limit zone=per_key algorithm=sliding_log limit=0 window=60 name=never; empty_gif; }
+    location /held   { redis_rate_limit zone=per_key algorithm=leaky_bucket limit=20 window=1 burst=1 name=held; empty_gif; }
+}
+END
+    my $forged = '%22,%20client:%20192.0.2.66,%20server:%20';
+    statuses_of($nginx, '127.0.0.3', 2, "$_?key=k") for qw(/shown /hashed /hidden /dry /held);
+    statuses_of($nginx, '127.0.0.4', 1, '/never?key=k');
+    statuses_of($nginx, '127.0.0.5', 2, "/shown?key=$forged");
+    ok($nginx->wait_for_log(qr/192\.0\.2\.66, server: \S* request|127\.0\.0\.5/), 'all is logged');
+    is($found_by->($any_rules, $nginx->error_log), '127.0.0.3 127.0.0.3 127.0.0.3 127.0.0.4 127.0.0.5', 'rejections, however keys are shown, and nothing else');
+    is($found_by->('per_key/60s', $nginx->error_log), '127.0.0.3 127.0.0.5', 'those of one rule');
     $nginx->stop;
 };
 
@@ -353,7 +440,7 @@ sub frames ($nginx) {
 }
 
 subtest 'gRPC' => sub {
-    my $example = change(example_with($recipes, 'grpc_pass'),
+    my $example = change(example_with($recipes, '@resource_exhausted'),
         'listen 8080', 'listen %PORT%', 'burst=200', 'burst=1', 'window=1 ', 'window=1h ', 'grpc://127.0.0.1:50051', 'grpc://unix:%DIR%/grpc.sock');
     my $nginx = start_nginx($example . "server { listen unix:%DIR%/grpc.sock http2; location / { return 204; } }");
     like(frames($nginx), qr/:status: 204$/m, 'a call passes');
