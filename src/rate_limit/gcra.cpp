@@ -111,8 +111,11 @@ std::optional<Record> settle(const std::optional<Record> &known, const Quota &qu
     const microseconds charged_to = settlement.decided + settlement.verdict.reset;
     const Wide of_charge = Wide{(charged_to - now.monotonic).count()} * parts - rounded;
     const Wide still_taken = std::max<Wide>(std::min(of_charge, ahead), 0);
-    ahead -= std::min(Wide{settlement.to_return} * length, still_taken);
-    ahead = std::min(ahead + Wide{settlement.to_charge} * length,
+    const auto time_of = [&](uint64_t units) {
+        return std::max<Wide>(Wide{units} * length - Wide{settlement.left_out} * parts, 0);
+    };
+    ahead -= std::min(time_of(settlement.to_return), still_taken);
+    ahead = std::min(ahead + time_of(settlement.to_charge),
                      std::max(ahead, Wide{longest_debt.count()} * parts));
     const microseconds whole = to_microseconds(ahead / parts);
     return Record{.time = now.monotonic,
@@ -138,7 +141,8 @@ ScriptArguments check_arguments(const Quota &quota) {
     return {charge.us, charge.fraction, capacity.us, capacity.fraction, interval.parts};
 }
 
-/// The time of units beyond the capacity, too. The script goes no further than longest_debt.
+/// The time of units beyond the capacity, too, less what is charged already. The script goes no
+/// further than longest_debt.
 ScriptArguments debt_arguments(const Quota &quota) {
     const Interval interval(quota);
     const BucketTime capacity = time_of_units(interval, quota.capacity());
@@ -146,6 +150,7 @@ ScriptArguments debt_arguments(const Quota &quota) {
     if (charge.us >= word_of(longest_debt)) {
         charge = {word_of(longest_debt), 0};
     }
+    charge.us -= std::min(charge.us, quota.charged);
     return {charge.us, charge.fraction, capacity.us, capacity.fraction, interval.parts};
 }
 

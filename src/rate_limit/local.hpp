@@ -53,6 +53,8 @@ struct LocalSettlement {
     std::chrono::microseconds decided; // when
     uint64_t to_return = 0;            // units that it took too much, or
     uint64_t to_charge = 0;            // too little
+    // What of these units of a bucket is left out, because it is settled otherwise: microseconds.
+    uint64_t left_out = 0;
 };
 
 /// Returns the record to keep after the settlement; nothing if it changes nothing. As in Redis, a

@@ -1,25 +1,11 @@
 #include "verdict.hpp"
 
 #include "algorithm_helpers.hpp"
+#include "counter_charges.hpp"
 
 #include <algorithm>
 
 namespace rate_limit {
-
-namespace {
-
-/// How much of the cost is still to be charged, in whole units.
-uint64_t units_to_charge(const Quota &quota) {
-    if (!is_bucket(quota.algorithm)) {
-        return quota.to_charge();
-    }
-    const Interval interval(quota);
-    const BucketTime time = time_to_charge(quota);
-    return static_cast<uint64_t>((Wide{time.us} * interval.parts + time.fraction) /
-                                 interval.length);
-}
-
-} // namespace
 
 bool is_granted(RuleReply reply) {
     return reply[0] >= 0;

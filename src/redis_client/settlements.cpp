@@ -27,6 +27,12 @@ bool can_share(const Settlement &one, const Settlement &other) {
            one.hash_slot == other.hash_slot;
 }
 
+void count(rate_limit::RuleCounters *counters, SettlementResult result) {
+    if (counters != nullptr) {
+        counters->count(result);
+    }
+}
+
 } // namespace
 
 Settlements::~Settlements() {
@@ -40,7 +46,7 @@ void Settlements::add(const SettlementOrder &order) {
     const bool has_room = group_.settlements.in_use() < group_.settings.max_pending;
     Settlement *settlement = has_room ? group_.settlements.take() : nullptr;
     if (settlement == nullptr) {
-        order.counters.count(SettlementResult::lost);
+        count(order.counters, SettlementResult::lost);
         return;
     }
     const Charge &charge = order.charge;
@@ -50,7 +56,7 @@ void Settlements::add(const SettlementOrder &order) {
     settlement->arguments = order.kind == SettlementKind::debt
                                 ? debt_arguments(charge.quota, order.aligned)
                                 : refund_arguments(charge.quota, charge.receipt);
-    settlement->counters = &order.counters;
+    settlement->counters = order.counters;
     rate_limit::append(settlement->redis_key_bytes.data(), charge.redis_key);
     settlement->redis_key = {settlement->redis_key_bytes.data(), charge.redis_key.size()};
     waiting_.push_back(*settlement);
@@ -161,7 +167,7 @@ size_t Settlements::count_of(const Command &command) {
 }
 
 void Settlements::end(Settlement &settlement, SettlementResult result) {
-    settlement.counters->count(result);
+    count(settlement.counters, result);
     group_.settlements.give_back(settlement);
 }
 

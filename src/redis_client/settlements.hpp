@@ -21,7 +21,7 @@ struct SettlementOrder {
     SettlementKind kind;
     const Charge &charge;
     bool aligned;                       // the rule's fixed windows
-    rate_limit::RuleCounters &counters; // of the rule; they outlive the settlement
+    rate_limit::RuleCounters *counters; // of the rule, outlive the settlement; null: not counted
 };
 
 /// Has the settlements of one session.

@@ -16,7 +16,7 @@ class SettlementRedirectsTest : public SessionRedirectsTest {
         old_().settle({.kind = SettlementKind::debt,
                        .charge = charge,
                        .aligned = false,
-                       .counters = counters_});
+                       .counters = &counters_});
     }
     uint64_t count(SettlementResult result) const { return counters_.read().of(result); }
 

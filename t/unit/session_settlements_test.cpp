@@ -26,7 +26,7 @@ class SessionSettlementsTest : public SessionTest {
         charge.quota = quota_of(algorithm, units);
         charge.redis_key = key;
         charge.receipt = 7;
-        session_->settle({.kind = kind, .charge = charge, .aligned = false, .counters = counters_});
+        session_->settle({.kind = kind, .charge = charge, .aligned = false, .counters = &counters_});
     }
     void charge(std::string_view key, uint64_t units = 5) {
         settle(SettlementKind::debt, key, units);
@@ -178,10 +178,10 @@ TEST_F(SessionSettlementsTest, GoToAnotherSession) {
     charge.redis_key = "a";
     charge.hash_slot = 12;
     session_->settle(
-        {.kind = SettlementKind::debt, .charge = charge, .aligned = false, .counters = counters_});
+        {.kind = SettlementKind::debt, .charge = charge, .aligned = false, .counters = &counters_});
     charge.hash_slot = 13;
     session_->settle(
-        {.kind = SettlementKind::debt, .charge = charge, .aligned = false, .counters = counters_});
+        {.kind = SettlementKind::debt, .charge = charge, .aligned = false, .counters = &counters_});
     HashSlotSet slots;
     slots.set(12);
     slots.set(14);

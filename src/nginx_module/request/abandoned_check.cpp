@@ -66,7 +66,7 @@ void AbandonedCheck::on_answer(std::optional<redis_client::Failure> failure) {
     if (waiting_check_ != nullptr) {
         waiting_check_->take_late_answer(rules_);
     } else {
-        std::ranges::for_each(rules_, settle);
+        settle_each(rules_);
     }
     ngx_destroy_pool(pool_); // this object is in the pool, too
 }

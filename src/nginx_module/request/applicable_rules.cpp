@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace nginx_module {
 
@@ -174,15 +175,28 @@ Evaluated evaluate(ngx_http_request_t *r, AppliedRule &applied) {
     return evaluated;
 }
 
-/// Whether rules that were applied before make it needless to apply this one.
-bool is_needless(const AppliedRule &rule, const AppliedRules &applied) {
-    return rule.result == AppliedRule::Result::invalid ? applied.has_left_out(*rule.rule)
-                                                       : applied.has_covered(rule);
+/// Keeps the rule's final cost for the rule that was applied in its place. Returns false if memory
+/// ran out.
+bool keep_final_cost(ngx_pool_t *pool, const RuleConf &rule, AppliedRule &applied) {
+    if (rule.final_cost == nullptr) {
+        return true;
+    }
+    for (const SkippedRule *known = applied.skipped; known != nullptr; known = known->next) {
+        if (known->rule == &rule) {
+            return true;
+        }
+    }
+    auto *skipped = pool_array<SkippedRule>(pool, 1);
+    if (skipped == nullptr) {
+        return false;
+    }
+    *skipped = {.rule = &rule, .next = std::exchange(applied.skipped, skipped)};
+    return true;
 }
 
 } // namespace
 
-ngx_int_t ApplicableRules::find(ngx_http_request_t *r, Phase phase, const AppliedRules *applied) {
+ngx_int_t ApplicableRules::find(ngx_http_request_t *r, Phase phase, AppliedRules *applied) {
     const LocationConf &location = location_conf(r);
     for (const RuleConf *rule : *location.rules) {
         const bool is_dry_run = location.is_dry_run(*rule);
@@ -206,12 +220,24 @@ ngx_int_t ApplicableRules::find(ngx_http_request_t *r, Phase phase, const Applie
         if (evaluated == Evaluated::invalid) {
             last.result = AppliedRule::Result::invalid;
         }
-        if (evaluated != Evaluated::applies_not &&
-            (applied == nullptr || !is_needless(last, *applied))) {
-            take_last();
+        if (evaluated != Evaluated::applies_not && !take_if_needed(r->pool, applied)) {
+            return NGX_ERROR;
         }
     }
     return count_ > 0 ? make_charges(r->pool) : NGX_OK;
+}
+
+bool ApplicableRules::take_if_needed(ngx_pool_t *pool, AppliedRules *applied) {
+    const AppliedRule &last = rules_[count_];
+    if (applied != nullptr && last.result == AppliedRule::Result::invalid) {
+        if (applied->has_left_out(*last.rule)) {
+            return true;
+        }
+    } else if (AppliedRule *covering = applied != nullptr ? applied->covering(last) : nullptr) {
+        return keep_final_cost(pool, *last.rule, *covering);
+    }
+    take_last();
+    return true;
 }
 
 /// Takes the rule behind the last one that was taken, and moves it to its place: behind the other

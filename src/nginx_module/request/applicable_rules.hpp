@@ -14,7 +14,7 @@ class ApplicableRules {
   public:
     /// Finds the rules of a phase that were not applied to the request yet. `applied` has those
     /// that were, or is null. Returns NGX_OK, or NGX_ERROR if memory ran out.
-    ngx_int_t find(ngx_http_request_t *r, Phase phase, const AppliedRules *applied);
+    ngx_int_t find(ngx_http_request_t *r, Phase phase, AppliedRules *applied);
 
     bool empty() const { return count_ == 0; }
     /// Returns the rules that need no Redis: invalid ones, those whose own numbers decide, and
@@ -24,6 +24,9 @@ class ApplicableRules {
     std::span<AppliedRule> open() const { return {rules_ + decided_, count_ - decided_}; }
 
   private:
+    /// Takes the rule behind the last one that was taken, unless it is needless to apply it.
+    /// Returns false if memory ran out.
+    bool take_if_needed(ngx_pool_t *pool, AppliedRules *applied);
     void take_last();
     ngx_int_t make_charges(ngx_pool_t *pool) const;
 

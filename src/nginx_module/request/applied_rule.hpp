@@ -12,6 +12,13 @@
 
 namespace nginx_module {
 
+/// A rule of the same counter that the request met later, and that was not applied because this one
+/// is at least as strict. It has a final cost. Lives in the request's pool.
+struct SkippedRule {
+    const RuleConf *rule;
+    SkippedRule *next;
+};
+
 /// Lives in the request's pool. A rule is applied once to a request, see "Which requests are
 /// counted" in docs/responses.md.
 struct AppliedRule {
@@ -60,7 +67,9 @@ struct AppliedRule {
     uint64_t shard = 0;                     // the number of the shard that is asked
     bool is_charged = false;                // Redis or this host has charged it
     std::chrono::microseconds asked{0};     // when Redis was asked, by precise_now()
-    std::optional<uint64_t> final_cost;     // what the request turned out to cost
+    std::optional<uint64_t> final_cost;     // what the request turned out to cost, by this rule
+    SkippedRule *skipped = nullptr;         // a list of rules that it made needless
+    bool is_settled = false;                // with what the request turned out to cost
     Result result = Result::no_verdict;
     Source source = Source::none;
     /// When the verdict was made, by the clock of its source: Redis's if it is Redis, boot_now() if
@@ -75,14 +84,11 @@ struct AppliedRule {
     std::string_view encoded_key() const {
         return rule->key_format->encoded_key_of(charge->redis_key);
     }
-    /// Returns a charge of so many units of the rule's counter, to give them back or to charge them
+    /// Returns a charge of some units of the rule's counter, to give them back or to charge them
     /// later. It refers to the Redis key of the rule's charge.
-    redis_client::Charge charge_of(uint64_t units, int64_t receipt) const {
+    redis_client::Charge charge_of(const rate_limit::Quota &units, int64_t receipt) const {
         redis_client::Charge some;
-        some.quota = charge->quota;
-        some.quota.cost = units;
-        some.quota.charged = 0;
-        some.quota.reserves_nothing = false;
+        some.quota = units;
         some.redis_key = charge->redis_key;
         some.hash_slot = charge->hash_slot;
         some.receipt = receipt;
@@ -134,6 +140,14 @@ struct AppliedRule {
                is_at_least_as_strict(quota, other.quota) &&
                (rule->rule.block_of(dry_run).count() > 0 ||
                 other.rule->rule.block_of(other.dry_run).count() == 0);
+    }
+    /// Whether both rules count the same client in one counter.
+    bool shares_counter(const AppliedRule &other) const {
+        return rule->rule.same_counter(other.rule->rule) && key == other.key;
+    }
+    /// Whether both are charged to the same key in Redis: a counter with shards has several.
+    bool shares_redis_key(const AppliedRule &other) const {
+        return shares_counter(other) && charge->redis_key == other.charge->redis_key;
     }
     /// Whether this rule may stand for another one: a dry run may not stand for an enforced rule.
     bool is_enforced_where(bool other_is_dry_run) const { return !dry_run || other_is_dry_run; }

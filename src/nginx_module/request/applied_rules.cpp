@@ -43,23 +43,24 @@ const AppliedRule *AppliedRules::tightest() const {
 }
 
 template <typename Predicate>
-bool AppliedRules::any(Predicate is_such) const {
-    for (const AppliedRule *one = first_; one != nullptr; one = one->next) {
+AppliedRule *AppliedRules::find(Predicate is_such) const {
+    for (AppliedRule *one = first_; one != nullptr; one = one->next) {
         if (is_such(*one)) {
-            return true;
+            return one;
         }
     }
-    return std::ranges::any_of(asked_, is_such);
+    const auto asked = std::ranges::find_if(asked_, is_such);
+    return asked != asked_.end() ? &*asked : nullptr;
 }
 
 bool AppliedRules::has(const RuleConf &rule, bool is_dry_run) const {
-    return any([&](const AppliedRule &one) {
-        return one.rule == &rule && one.is_enforced_where(is_dry_run);
-    });
+    return find([&](const AppliedRule &one) {
+               return one.rule == &rule && one.is_enforced_where(is_dry_run);
+           }) != nullptr;
 }
 
-bool AppliedRules::has_covered(const AppliedRule &rule) const {
-    return any([&](const AppliedRule &one) { return one.covers(rule); });
+AppliedRule *AppliedRules::covering(const AppliedRule &rule) {
+    return find([&](const AppliedRule &one) { return one.covers(rule); });
 }
 
 bool AppliedRules::has_left_out(const RuleConf &rule) const {

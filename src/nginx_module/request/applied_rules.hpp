@@ -27,9 +27,9 @@ class AppliedRules {
 
     /// Whether the rule itself was applied; if it is enforced now, it must have been enforced, too.
     bool has(const RuleConf &rule, bool is_dry_run) const;
-    /// Whether a rule was applied that makes it needless to apply this one: see "Which requests are
-    /// counted" in docs/responses.md.
-    bool has_covered(const AppliedRule &rule) const;
+    /// Returns an applied rule that makes it needless to apply this one: see "Which requests are
+    /// counted" in docs/responses.md. Returns null if there is none.
+    AppliedRule *covering(const AppliedRule &rule);
     bool has_left_out(const RuleConf &rule) const;
     /// Returns what the applied rules have charged to a Redis key of the zone, in the unit of
     /// Quota::charged.
@@ -40,7 +40,7 @@ class AppliedRules {
   private:
     void supersede(const AppliedRule &by);
     template <typename Predicate>
-    bool any(Predicate is_such) const;
+    AppliedRule *find(Predicate is_such) const;
 
     AppliedRule *first_ = nullptr;
     AppliedRule **last_ = &first_;

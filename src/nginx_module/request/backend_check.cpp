@@ -44,13 +44,8 @@ void BackendCheck::abandon() {
     redis_client::Command &command = *std::exchange(command_, nullptr);
     if (AbandonedCheck *heir =
             AbandonedCheck::make(rules_, state_.check_times().asked, backend_.counters())) {
-        const auto settles = [](const AppliedRule &rule) {
-            return rule.rule->final_cost != nullptr;
-        };
-        if (std::ranges::any_of(rules_, settles)) {
-            heir_ = heir;
-            heir->set_waiting_check(this);
-        }
+        heir_ = heir;
+        heir->set_waiting_check(this);
         backend_.hand_over(command, heir->charges(), *heir);
     } else {
         backend_.counters().check_abandoned();
@@ -62,12 +57,14 @@ void BackendCheck::settle_abandoned(ngx_http_request_t *r) {
     if (!is_abandoned_) {
         return;
     }
-    read_final_costs(r, rules_);
+    for (AppliedRule &applied : rules_) {
+        read_final_cost(r, applied);
+    }
     if (heir_ != nullptr) {
         heir_->settle_later(rules_);
         heir_ = nullptr;
     } else {
-        std::ranges::for_each(rules_, settle);
+        settle_each(rules_);
     }
 }
 

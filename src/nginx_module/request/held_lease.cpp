@@ -1,5 +1,6 @@
 #include "held_lease.hpp"
 
+#include "../../rate_limit/counter_charges.hpp"
 #include "../backend/backend.hpp"
 #include "../timer.hpp"
 #include "../util.hpp"
@@ -25,7 +26,8 @@ bool was_reset_since(const AppliedRule &applied, microseconds asked) {
 
 /// Returns false if Redis cannot be told.
 bool tell_redis(const AppliedRule &applied, const UnusedUnits &rest) {
-    redis_client::Charge charge = applied.charge_of(rest.units, rest.receipt);
+    redis_client::Charge charge = applied.charge_of(
+        rate_limit::quota_of_units(applied.charge->quota, rest.units), rest.receipt);
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
                    "redis_rate_limit gives back %uL leased units", rest.units);
     return backend_of(*applied.rule->zone->backend).refund({&charge, 1});

@@ -112,10 +112,10 @@ void RequestState::settle() {
     }
     for (AppliedRule *applied = rules_.first(); applied != nullptr; applied = applied->next) {
         if (applied->is_charged) {
-            read_final_costs(suspension_.request(), {applied, 1});
-            nginx_module::settle(*applied);
+            read_final_cost(suspension_.request(), *applied);
         }
     }
+    nginx_module::settle(rules_.first());
     for (BackendCheck *check = earlier_checks_; check != nullptr; check = check->next) {
         check->settle_abandoned(suspension_.request());
     }

@@ -1,5 +1,6 @@
 #include "settlement.hpp"
 
+#include "../../rate_limit/counter_charges.hpp"
 #include "../../rate_limit/text.hpp"
 #include "../backend/backend.hpp"
 #include "../util.hpp"
@@ -11,18 +12,21 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace nginx_module {
 
 namespace {
 
+using rate_limit::LocalSettlement;
 using rate_limit::SettlementResult;
 using redis_client::SettlementKind;
 
-/// Returns nothing if the request does not know it.
+/// Returns nothing if the rule has none, or if the request does not know it.
 std::optional<uint64_t> final_cost_of(ngx_http_request_t *r, const RuleConf &rule) {
     ngx_str_t text;
-    if (ngx_http_complex_value(r, rule.final_cost, &text) != NGX_OK || text.len == 0) {
+    if (rule.final_cost == nullptr || ngx_http_complex_value(r, rule.final_cost, &text) != NGX_OK ||
+        text.len == 0) {
         return std::nullopt;
     }
     const uint64_t largest = rate_limit::largest_cost(rule.rule.quota.algorithm);
@@ -40,52 +44,126 @@ bool was_reset(const AppliedRule &applied) {
     return limits.was_reset_since(applied.encoded_key(), applied.asked);
 }
 
-void tell_redis(const AppliedRule &applied, SettlementKind kind, uint64_t units) {
-    const redis_client::Charge charge = applied.charge_of(units, applied.charge->receipt);
-    backend_of(*applied.rule->zone->backend)
-        .settle({.kind = kind,
+void settle_here(const AppliedRule &applied, const rate_limit::Quota &units,
+                 uint64_t LocalSettlement::*as) {
+    LocalSettlement settlement{.verdict = applied.charge->verdict, .decided = applied.decided};
+    const bool is_time = rate_limit::is_bucket(units.algorithm);
+    settlement.*as = is_time ? units.cost : units.to_charge();
+    settlement.left_out = is_time ? units.charged : 0;
+    settle_on_this_host(applied, settlement);
+}
+
+/// Settles what one request has charged to one Redis key, or to this host's counter in its place.
+class Settling {
+  public:
+    /// Charges so much more, as the rule counts it.
+    void charge_more(const AppliedRule &applied, const rate_limit::Quota &debt) {
+        if (applied.source == AppliedRule::Source::local) {
+            settle_here(applied, debt, &LocalSettlement::to_charge);
+            counters_of(applied).count(SettlementResult::charged);
+        } else {
+            tell_redis(applied, SettlementKind::debt, debt);
+        }
+    }
+
+    /// Gives so much back of what the rule has charged.
+    void give_back(const AppliedRule &applied, const rate_limit::Quota &back) {
+        if (applied.lease.taken) {
+            return_to_lease(applied, rate_limit::units_to_charge(back));
+            returned_here_ = &counters_of(applied);
+        } else if (was_reset(applied)) {
+            return;
+        } else if (applied.source == AppliedRule::Source::local) {
+            settle_here(applied, back, &LocalSettlement::to_return);
+            returned_here_ = &counters_of(applied);
+        } else {
+            tell_redis(applied, SettlementKind::refund, back);
+        }
+    }
+
+    /// Counts the request, if Redis need not be told anything.
+    void end() {
+        if (!is_counted_ && returned_here_ != nullptr) {
+            returned_here_->count(SettlementResult::returned);
+        }
+    }
+
+  private:
+    static rate_limit::RuleCounters &counters_of(const AppliedRule &applied) {
+        return *applied.rule->first_of_name->counters;
+    }
+
+    /// The request is counted with the first settlement.
+    void tell_redis(const AppliedRule &applied, SettlementKind kind,
+                    const rate_limit::Quota &units) {
+        const redis_client::Charge charge = applied.charge_of(units, applied.charge->receipt);
+        backend_of(*applied.rule->zone->backend)
+            .settle(
+                {.kind = kind,
                  .charge = charge,
                  .aligned = applied.rule->rule.aligned,
-                 .counters = *applied.rule->first_of_name->counters});
-}
+                 .counters = std::exchange(is_counted_, true) ? nullptr : &counters_of(applied)});
+    }
 
-/// Settles what this host has charged: one of the numbers is 0.
-void settle_here(const AppliedRule &applied, uint64_t to_return, uint64_t to_charge) {
-    settle_on_this_host(applied, {.verdict = applied.charge->verdict,
-                                  .decided = applied.decided,
-                                  .to_return = to_return,
-                                  .to_charge = to_charge});
-    applied.rule->first_of_name->counters->count(to_charge > 0 ? SettlementResult::charged
-                                                               : SettlementResult::returned);
-}
+    bool is_counted_ = false;
+    rate_limit::RuleCounters *returned_here_ = nullptr;
+};
 
-void charge_more(const AppliedRule &applied, uint64_t units) {
-    if (applied.source == AppliedRule::Source::local) {
-        settle_here(applied, 0, units);
-    } else {
-        tell_redis(applied, SettlementKind::debt, units);
+/// Calls `use` for each rule of a list that has charged the same counter of the same client.
+template <typename Use>
+void for_each_of_counter(AppliedRule *list, const AppliedRule &of, const Use &use) {
+    for (AppliedRule *one = list; one != nullptr; one = one->next) {
+        if (one->is_charged && one->shares_counter(of)) {
+            use(*one);
+        }
     }
 }
 
-/// Returns how many of these units the rule's own charge may have back: not what a rule that was
-/// less strict has charged to the same counter, perhaps in another window.
-uint64_t own_part(const redis_client::Charge &charge, uint64_t units) {
-    return rate_limit::is_bucket(charge.quota.algorithm)
-               ? units
-               : std::min(units, charge.quota.to_charge());
+/// Returns the final cost of the request for the Redis key of the rule. Where a counter has shards
+/// of which the request has charged several, the last one counts, and the others nothing.
+std::optional<uint64_t> final_cost_at(AppliedRule *list, const AppliedRule &at) {
+    std::optional<uint64_t> largest;
+    bool is_last = true;
+    for_each_of_counter(list, at, [&](const AppliedRule &one) {
+        largest = std::max(largest, one.final_cost);
+        is_last = one.shares_redis_key(at);
+    });
+    return largest && !is_last ? 0 : largest;
 }
 
-void return_some(const AppliedRule &applied, uint64_t units) {
-    if (applied.lease.taken) {
-        return_to_lease(applied, units);
-        applied.rule->first_of_name->counters->count(SettlementResult::returned);
-    } else if (was_reset(applied)) {
+/// Settles the charges to the Redis key of the rule, which is the first of a list that charged it.
+void settle_at(AppliedRule *list, AppliedRule &first) {
+    rate_limit::CounterCharges charges;
+    AppliedRule *strictest = nullptr;
+    const auto for_each_charge = [&](const auto &use) {
+        for_each_of_counter(&first, first, [&](AppliedRule &one) {
+            if (one.shares_redis_key(first)) {
+                use(one);
+            }
+        });
+    };
+    for_each_charge([&](AppliedRule &one) {
+        one.is_settled = true;
+        if (charges.add(one.charge->quota)) {
+            strictest = &one;
+        }
+    });
+    const auto final_cost = final_cost_at(list, first);
+    if (!final_cost) {
         return;
-    } else if (applied.source == AppliedRule::Source::local) {
-        settle_here(applied, units, 0);
-    } else if (const uint64_t own = own_part(*applied.charge, units)) {
-        tell_redis(applied, SettlementKind::refund, own);
     }
+    Settling settling;
+    if (const auto debt = charges.debt(*final_cost)) {
+        settling.charge_more(*strictest, *debt);
+        return;
+    }
+    for_each_charge([&](const AppliedRule &one) {
+        const rate_limit::Quota back = charges.next_return(one.charge->quota, *final_cost);
+        if (back.charges()) {
+            settling.give_back(one, back);
+        }
+    });
+    settling.end();
 }
 
 } // namespace
@@ -99,24 +177,24 @@ ngx_int_t log_handler(ngx_http_request_t *r) noexcept {
     return NGX_OK;
 }
 
-void read_final_costs(ngx_http_request_t *r, std::span<AppliedRule> rules) {
-    for (AppliedRule &applied : rules) {
-        if (applied.rule->final_cost != nullptr) {
-            applied.final_cost = final_cost_of(r, *applied.rule);
+void read_final_cost(ngx_http_request_t *r, AppliedRule &applied) {
+    applied.final_cost = final_cost_of(r, *applied.rule);
+    for (const SkippedRule *one = applied.skipped; one != nullptr; one = one->next) {
+        applied.final_cost = std::max(applied.final_cost, final_cost_of(r, *one->rule));
+    }
+}
+
+void settle(AppliedRule *list) {
+    for (AppliedRule *one = list; one != nullptr; one = one->next) {
+        if (one->is_charged && !one->is_settled) {
+            settle_at(list, *one);
         }
     }
 }
 
-void settle(const AppliedRule &applied) {
-    if (!applied.final_cost || !applied.is_charged || applied.is_superseded) {
-        return;
-    }
-    const rate_limit::Quota &quota = applied.charge->quota;
-    const uint64_t reserved = quota.reserves_nothing ? 0 : quota.cost;
-    if (*applied.final_cost > reserved) {
-        charge_more(applied, *applied.final_cost - reserved);
-    } else if (*applied.final_cost < reserved) {
-        return_some(applied, reserved - *applied.final_cost);
+void settle_each(std::span<AppliedRule> rules) {
+    for (AppliedRule &applied : rules) {
+        settle(&applied);
     }
 }
 

@@ -13,11 +13,16 @@ namespace nginx_module {
 /// nginx calls this once for each request, when it ends.
 ngx_int_t log_handler(ngx_http_request_t *r) noexcept;
 
-/// Reads the final cost of the rules that have one.
-void read_final_costs(ngx_http_request_t *r, std::span<AppliedRule> rules);
+/// Reads the largest of the final costs of the rule and of those that it made needless.
+void read_final_cost(ngx_http_request_t *r, AppliedRule &applied);
 
-/// Settles the rule's charge with the final cost that was read, if there are both. What was
+/// Settles what the rules of a list have charged with the final costs that were read: once for each
+/// counter, over all that its rules have charged, by the largest of their final costs. What was
 /// reserved of a lease goes back to it.
-void settle(const AppliedRule &applied);
+void settle(AppliedRule *list);
+
+/// Settles the rules of a check that was abandoned: they are in no list, and each has a counter of
+/// its own.
+void settle_each(std::span<AppliedRule> rules);
 
 } // namespace nginx_module
