@@ -136,7 +136,7 @@ sub rule (%counts) { return { algorithm => 'gcra', limit => '10', window_seconds
 
 sub settlements (@counts) { return { mesh [qw(charged returned lost)], \@counts } }
 
-sub leases ($requests) { return { (map { $_ => 0 } qw(taken units used returned)), requests => $requests } }
+sub leases ($requests) { return { (map { $_ => 0 } qw(taken units used returned expired)), requests => $requests } }
 
 # How many requests bans have rejected, for each rule.
 sub overrides (%rejected) { return { (map { $_ => 0 } qw(count rejections dropped)), rejected => \%rejected } }

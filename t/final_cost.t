@@ -292,7 +292,12 @@ subtest 'leases' => sub {
     my $asked = 0;
     ok(wait_until(sub { ++$asked; $nginx->get('/?key=leased&final=4')->{headers}{'x-source'} eq 'lease' }), 'are used');
     ($nginx->get('/?key=leased&final=4'), ++$asked) for 1 .. 20;
-    ($nginx->get('/?key=leased&final=13'), ++$asked);
+    my $last = ($nginx->get('/?key=leased&final=13'), ++$asked)[0]{headers}{'x-source'};
+    my $leases = sub { metrics_of($nginx)->{zones}{z}{rules}{'z/3600s'}{leases} };
+    my $used = 4 * $leases->()->{requests} + ($last eq 'lease' ? 10 - 4 : 0);
+    ok(wait_until(sub { $leases->()->{used} == $used }), 'what requests give back is not used')
+        or diag(explain($leases->()));
+    cmp_ok($leases->()->{used}, '<=', $leases->()->{units}, 'no more is used than was leased');
     $nginx->stop; # returns what is left of them
     is_charged('leased', 4 * ($asked - 1) + 13, 'what is not used of them goes back');
 };

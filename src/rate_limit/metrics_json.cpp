@@ -89,7 +89,8 @@ void write(TextWriter &out, const RuleMetrics &rule) {
     }
     out << R"(, "leases": {"taken": )" << rule.counts.of(LeaseCount::taken) << R"(, "units": )"
         << rule.counts.of(LeaseCount::units) << R"(, "used": )" << rule.counts.of(LeaseCount::used)
-        << R"(, "returned": )" << rule.counts.of(LeaseCount::returned) << R"(, "requests": )"
+        << R"(, "returned": )" << rule.counts.of(LeaseCount::returned) << R"(, "expired": )"
+        << rule.counts.of(LeaseCount::expired) << R"(, "requests": )"
         << rule.counts.of(LeaseCount::requests) << R"(}, "settlements": {)";
     write_each(out, settlement_result_names, [&, i = size_t{0}](std::string_view name) mutable {
         out << Quoted{name} << ": " << rule.counts.settlements[i++];

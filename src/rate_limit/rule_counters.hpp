@@ -17,7 +17,7 @@ namespace rate_limit {
 enum class LeaseCount : uint8_t {
     taken,    // leases
     units,    // of these leases
-    used,     // units that requests took
+    used,     // units that requests took, and did not give back when they ended
     returned, // units that nobody took, and of which Redis was told
     expired,  // units that nobody took, and of which Redis could not be told
     requests, // that were granted by leases

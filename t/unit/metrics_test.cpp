@@ -96,7 +96,7 @@ TEST(MetricsTest, Json) {
         R"("delayed": 2, "rejected": 3, "rejected_by_deny_cache": 2, "dry_run_delayed": 4, )"
         R"("dry_run_rejected": 5, "local_passed": 6, "local_delayed": 7, "local_rejected": 8, )"
         R"("uncharged": 9, "error_open": 10, "error_closed": 11, "invalid": 12, )"
-        R"("leases": {"taken": 21, "units": 22, "used": 23, "returned": 24, "requests": 26}, )"
+        R"("leases": {"taken": 21, "units": 22, "used": 23, "returned": 24, "expired": 25, "requests": 26}, )"
         R"("settlements": {"charged": 31, "returned": 32, "lost": 33}}}}}})"
         "\n");
 }

@@ -108,6 +108,7 @@ struct RuleConf : rate_limit::RuleParameters {
     RuleConf *first_of_name = nullptr;            // the zone's first rule of this name
     rate_limit::RuleCounters *counters = nullptr; // only first_of_name has them
     bool is_refunded = false; // a charge of its counter may be given back a moment later
+    bool may_settle = false;  // a rule of its counter has a final cost
 
     /// Whether these are the arguments of all checks of the rule.
     bool owns(const redis_client::WireWords &given) const;

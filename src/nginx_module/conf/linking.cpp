@@ -187,6 +187,12 @@ void mark_refunded(const MainConf &conf, RuleConf &marked) {
     });
 }
 
+void mark_settling(const MainConf &conf, RuleConf &marked) {
+    marked.may_settle = std::ranges::any_of(conf.rules, [&](const auto &rule) {
+        return rule->final_cost != nullptr && rule->rule.same_counter(marked.rule);
+    });
+}
+
 void add_shape(std::vector<redis_client::ScriptShape> &shapes,
                const redis_client::ScriptShape &shape) {
     if (std::ranges::find(shapes, shape) == shapes.end()) {
@@ -299,6 +305,7 @@ bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
     }
     for (const auto &rule : conf.rules) {
         mark_refunded(conf, *rule);
+        mark_settling(conf, *rule);
         add_settlements(*rule);
     }
     for (const LocationConf *location : conf.locations) {

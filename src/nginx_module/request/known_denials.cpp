@@ -44,7 +44,7 @@ rate_limit::Hash hash_of(const AppliedRule &applied) {
 /// denial's end, and so may a request whose final cost is less than what it reserved.
 std::chrono::microseconds longest_denial(const AppliedRule &applied) {
     std::chrono::microseconds longest = applied.rule->zone->deny_cache;
-    if (applied.rule->final_cost != nullptr) {
+    if (applied.rule->may_settle) {
         longest = std::min<std::chrono::microseconds>(longest, std::chrono::seconds{1});
     }
     return applied.lease.time.count() > 0 ? std::min(longest, applied.lease.time) : longest;

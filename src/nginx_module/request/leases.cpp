@@ -111,9 +111,10 @@ void give_back_leased(std::span<AppliedRule> rules) {
     }
 }
 
-void return_to_lease(const AppliedRule &applied, uint64_t units) {
+void return_to_lease(AppliedRule &applied, uint64_t units) {
     LeaseBook::Taken some = *applied.lease.taken;
     some.units = units;
+    applied.lease.taken->units -= units;
     give_back_to_lease(applied, some);
 }
 

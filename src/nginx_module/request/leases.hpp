@@ -27,6 +27,6 @@ enum class Answered : uint8_t { no, yes };
 void keep_leases(std::span<AppliedRule> rules, Answered answered);
 
 /// Gives back some of the units that a request has taken of a lease, when it ends.
-void return_to_lease(const AppliedRule &applied, uint64_t units);
+void return_to_lease(AppliedRule &applied, uint64_t units);
 
 } // namespace nginx_module

@@ -3,6 +3,7 @@
 #include "../util.hpp"
 #include "abandoned_check.hpp"
 #include "fallback.hpp"
+#include "rule_outcomes.hpp"
 #include "settlement.hpp"
 
 #include <type_traits>
@@ -107,9 +108,17 @@ void RequestState::abandon() {
 }
 
 void RequestState::settle() {
-    if (is_rejected_) {
-        return;
+    if (!is_rejected_) {
+        settle_charges();
     }
+    for (AppliedRule *applied = rules_.first(); applied != nullptr; applied = applied->next) {
+        if (applied->lease.taken && applied->rule->may_settle) {
+            count_used_units(*applied);
+        }
+    }
+}
+
+void RequestState::settle_charges() {
     for (AppliedRule *applied = rules_.first(); applied != nullptr; applied = applied->next) {
         if (applied->is_charged) {
             read_final_cost(suspension_.request(), *applied);

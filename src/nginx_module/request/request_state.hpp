@@ -67,6 +67,7 @@ class RequestState final : Suspension::Callbacks {
   private:
     friend class BackendCheck;
 
+    void settle_charges();
     void on_answer(std::chrono::microseconds now);
     void on_resume() override;
     void on_leave() override { abandon(); }

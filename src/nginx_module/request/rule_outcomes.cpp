@@ -86,6 +86,11 @@ void count_once_a_zone(std::span<const AppliedRule> rules, const IsSuch &is_such
 
 } // namespace
 
+void count_used_units(const AppliedRule &applied) {
+    applied.rule->first_of_name->counters->count(rate_limit::LeaseCount::used,
+                                                 applied.lease.taken->units);
+}
+
 void count_outcomes(std::span<const AppliedRule> rules) {
     const bool is_rejected = std::ranges::any_of(rules, &AppliedRule::rejects);
     for (const AppliedRule &applied : rules) {
@@ -99,7 +104,9 @@ void count_outcomes(std::span<const AppliedRule> rules) {
         }
         if (applied.source == AppliedRule::Source::lease && applied.is_charged && !is_rejected) {
             counters.count(rate_limit::LeaseCount::requests, 1);
-            counters.count(rate_limit::LeaseCount::used, applied.charge->quota.cost);
+            if (!applied.rule->may_settle) {
+                count_used_units(applied);
+            }
         }
     }
     if (is_rejected) {

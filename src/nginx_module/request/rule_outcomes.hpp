@@ -9,6 +9,10 @@
 
 namespace nginx_module {
 
+/// Counts the units of a lease that the request has used. If it is settled when it ends, that is
+/// known only then.
+void count_used_units(const AppliedRule &applied);
+
 /// Counts one outcome for each rule. The rules apply together: they are those of a request's phase.
 void count_outcomes(std::span<const AppliedRule> rules);
 

@@ -67,7 +67,7 @@ class Settling {
     }
 
     /// Gives so much back of what the rule has charged.
-    void give_back(const AppliedRule &applied, const rate_limit::Quota &back) {
+    void give_back(AppliedRule &applied, const rate_limit::Quota &back) {
         if (applied.lease.taken) {
             return_to_lease(applied, rate_limit::units_to_charge(back));
             returned_here_ = &counters_of(applied);
@@ -157,7 +157,7 @@ void settle_at(AppliedRule *list, AppliedRule &first) {
         settling.charge_more(*strictest, *debt);
         return;
     }
-    for_each_charge([&](const AppliedRule &one) {
+    for_each_charge([&](AppliedRule &one) {
         const rate_limit::Quota back = charges.next_return(one.charge->quota, *final_cost);
         if (back.charges()) {
             settling.give_back(one, back);
