@@ -43,6 +43,8 @@ my $cheaper  = pair("$log limit=4 cost=2", "$log limit=10");
 my $laxer    = pair("$log limit=3", "$log limit=1000");
 my $variable = pair("$log limit=\$arg_outer", "$log limit=\$arg_inner");
 my $bucket   = pair("$tokens limit=10", "$tokens limit=10 cost=5");
+my $held     = pair("algorithm=leaky_bucket limit=1 window=2 burst=9 delay=9", "algorithm=leaky_bucket limit=1 window=2 burst=9");
+my $passes   = pair("algorithm=leaky_bucket limit=1 window=2 burst=9 delay=8", "algorithm=leaky_bucket limit=1 window=2 burst=9 delay=9");
 my $local    = pair("$log limit=1000", "$log limit=3", zone => 'local');
 my $local_bucket = pair("$tokens limit=1000", "$tokens limit=3", zone => 'local');
 my $by_uri   = pair("$log limit=1000", "$log limit=3", zone => 'by_uri');
@@ -53,6 +55,7 @@ redis_rate_limit_backend gone { server unix:/no/redis; }
 redis_rate_limit_zone \$http_x_case zone=z:1m on_error=closed;
 redis_rate_limit_zone \$http_x_case zone=local:1m backend=gone;
 redis_rate_limit_zone \$http_x_case\$uri zone=by_uri:1m on_error=closed;
+add_header X-Told \$redis_rate_limit_status always;
 server {
     listen %PORT%;
     @locations
@@ -119,6 +122,16 @@ subtest 'what the earlier rule did not enforce' => sub {
         for ['a dry run', $dry_run], ['a location in dry run', $level], ['the same rule, which is enforced here', 'level'], ['a peek', $peek];
     is(statuses("/$laxer", 5), '200 200 200 429 429', 'a laxer rule behind a stricter one changes nothing');
     is(taken($laxer), 3, 'and charges nothing');
+};
+
+subtest 'what the earlier rule did not hold back' => sub {
+    my $told = sub ($path) {
+        ++$client;
+        return join ' ', map { $nginx->get($path, headers => { 'X-Case' => $client })->{headers}{'x-told'} } 1 .. 2;
+    };
+    is($told->("/inner/$held"), 'PASSED DELAYED', 'a rule without delay= holds the second request back');
+    is($told->("/$held"),       'PASSED DELAYED', 'also behind the same rule with delay=');
+    is($told->("/$passes"),     'PASSED PASSED',  'a larger delay= behind a smaller one changes nothing');
 };
 
 subtest 'numbers of variables' => sub {

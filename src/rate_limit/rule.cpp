@@ -77,7 +77,7 @@ void keep_cost_free(Quota &quota, bool is_charged_later) {
 bool is_at_least_as_strict(const Quota &quota, const Quota &other) {
     const bool charges_as_much = !quota.reserves_nothing || other.reserves_nothing;
     return charges_as_much && quota.capacity() <= other.capacity() && quota.limit <= other.limit &&
-           quota.cost >= other.cost;
+           quota.delay <= other.delay && quota.cost >= other.cost;
 }
 
 Interval::Interval(const Quota &quota) {

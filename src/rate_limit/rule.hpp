@@ -62,7 +62,8 @@ struct Quota {
 void keep_cost_free(Quota &quota, bool is_charged_later);
 
 /// Whether a request that the first quota granted need not be checked by the second one of the same
-/// counter. That is so if the first has no more capacity, no higher limit and no lower cost.
+/// counter. That is so if the first has no more capacity, no higher limit and no lower cost, and
+/// if it lets no more of a burst pass at once.
 bool is_at_least_as_strict(const Quota &quota, const Quota &other);
 
 /// The time in which a bucket gets one unit back, window / limit, as a whole number `length` of

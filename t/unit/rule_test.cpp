@@ -223,6 +223,10 @@ TEST(Quota, IsAtLeastAsStrictWhereNoNumberIsLess) {
     EXPECT_FALSE(is_with([](Quota &other) { other.burst = 3; }));
     EXPECT_TRUE(is_with([](Quota &other) { other.cost = 1; }));
     EXPECT_FALSE(is_with([](Quota &other) { other.cost = 3; }));
+    Quota delaying = quota;
+    delaying.delay = 2;
+    EXPECT_TRUE(is_at_least_as_strict(quota, delaying));
+    EXPECT_FALSE(is_at_least_as_strict(delaying, quota)) << "which holds more back";
 }
 
 TEST(Quota, MayHaveAUnitThatOnlyHasToBeFree) {
