@@ -36,7 +36,7 @@ END
 }
 
 sub start_nginx ($locations, %options) {
-    return RateLimit::Nginx->start_new(configuration($locations, %options), workers => $options{workers} // 1);
+    return RateLimit::Nginx->start_new(configuration($locations, %options), workers => $options{workers} // 1, daemon => $options{daemon} // 0);
 }
 
 my $fixed = 'zone=z algorithm=fixed_window window=1h';
@@ -147,7 +147,70 @@ subtest 'a reload keeps leases' => sub {
     is(told($nginx, '/?key=reload'), '200 lease', 'they are used by the next worker');
     is(calls($redis), 0, 'without a call');
     $nginx->stop;
-    cmp_ok(charged('reload'), '>=', 101, 'what is left stays charged');
+    is(charged('reload'), 101, 'what is left goes back in the end');
+};
+
+# The units of leases go back when these end, by the workers that fetched them.
+subtest 'a reload with leases that nobody uses any more' => sub {
+    my %rules = (
+        'another limit'    => location('/', "$fixed limit=90000 lease=3s"),
+        'the same limit'   => location('/', "$fixed limit=100000 lease=3s"),
+        'no lease'         => location('/', "$fixed limit=100000"),
+        'no rule'          => 'location / { empty_gif; }',
+        'no zone'          => undef,
+    );
+    for my $what (sort keys %rules) {
+        my $nginx = start_nginx(location('/', "$fixed limit=100000 lease=3s"), workers => 2);
+        my $key   = $what =~ tr/ /_/r;
+        flood($nginx, "/?key=$key", 300);
+        cmp_ok(charged($key), '>', 300, "$what: more is leased than used");
+        my @old = $nginx->workers;
+        $nginx->configure($rules{$what} ? configuration($rules{$what}) : "server { listen %PORT%; location / { empty_gif; } }");
+        $nginx->reload;
+        ok(wait_until(sub { charged($key) == 300 }), "$what: all of that goes back") or diag(charged($key));
+        ok(wait_until(sub { !$nginx->leaving_workers }), "$what: and the old workers leave");
+        if ($rules{$what} && $rules{$what} =~ /redis_rate_limit/) {
+            my $leases = leases($nginx);
+            is($leases->{units}, $leases->{used} + $leases->{returned}, "$what: all units are accounted for");
+        }
+        $nginx->stop;
+    }
+};
+
+subtest 'a reload while Redis is gone' => sub {
+    my $relay = RateLimit::Relay->start_new($redis->conf->{port});
+    my $nginx = start_nginx(location('/', "$fixed limit=100000 lease=2s"), server => $relay->address);
+    flood($nginx, '/?key=gone', 300);
+    $nginx->configure(configuration(location('/', "$fixed limit=90000 lease=2s"), server => $relay->address));
+    $nginx->reload;
+    $relay->reset_all;
+    ok(wait_until(sub { charged('gone') == 300 }), 'an old worker connects again, to give its leases back') or diag(charged('gone'));
+    $nginx->stop(expect => qr/redis_rate_limit/);
+};
+
+subtest 'the end' => sub {
+    my $nginx = start_nginx(location('/', "$fixed limit=100000 lease=10s"), workers => 2);
+    flood($nginx, '/?key=end', 300);
+    my $began = time;
+    $nginx->stop;
+    cmp_ok(time - $began, '<', 5, 'does not wait for leases to end');
+    is(charged('end'), 300, 'and what is left of them goes back');
+
+    $nginx = start_nginx(location('/', "$fixed limit=100000 lease=10s"), workers => 2);
+    flood($nginx, '/?key=ended', 300);
+    $nginx->reload;
+    $nginx->stop(signal => 'TERM');
+    is(charged('ended'), 300, 'also by workers that were there before a reload');
+};
+
+subtest 'a binary upgrade' => sub {
+    my $nginx = start_nginx(location('/', "$fixed limit=100000 lease=10s"), workers => 2, daemon => 1);
+    flood($nginx, '/?key=upgrade', 300);
+    $nginx->start_successor;
+    $nginx->retire;
+    is(charged('upgrade'), 300, 'the new workers know nothing of the leases of the old ones, and these give them back');
+    $nginx->give_way;
+    $nginx->stop;
 };
 
 subtest 'a reload that fails' => sub {
@@ -281,7 +344,9 @@ subtest 'a lease whose place is taken by the next one' => sub {
     my $server = '127.0.0.1:' . $relay->port;
     my $nginx  = start_nginx(location('/', "$fixed limit=100000 lease=1s"), server => $server);
     flood($nginx, '/?key=place', 100);
-    $nginx->reload; # so that nobody waits for the end of that lease
+    my ($worker) = $nginx->workers; # nobody waits for the end of its lease after it was killed
+    kill KILL => $worker;
+    wait_until(sub { my @workers = $nginx->workers; @workers && $workers[0] != $worker }) or die 'no new worker';
     my $count = 100;
     my $ask   = sub { ++$count; return told($nginx, '/?key=place') };
     $ask->();
@@ -290,7 +355,7 @@ subtest 'a lease whose place is taken by the next one' => sub {
     wait_until(sub { no_lease_holds($nginx) }) or die 'the lease does not end';
     $relay->release;
     ok(wait_until(sub { charged('place') == $count }), 'gives back what is left of it');
-    $nginx->stop;
+    $nginx->stop(expect => RateLimit::Nginx::ends_of_killed($worker));
 };
 
 subtest 'headers of a bucket' => sub {

@@ -235,7 +235,7 @@ void Node::on_dismissed() {
     session_.disconnected(Session::Lost::in_use, now());
     reported_ = session_.counters(); // nginx closed it: there is no fault to log
     report_loss();
-    if (session_.has_waiting() || session_.has_background_commands()) {
+    if (is_needed()) {
         start_timer(connection_timer_, std::chrono::milliseconds{0});
     }
     set_deadline_timer();
@@ -273,9 +273,14 @@ void Node::on_connection_timer() {
         }
     } else if (connection_.is_open() || is_locating_) {
         give_up({"no connection in time", stage()});
-    } else if (!is_leaving() || session_.has_waiting() || session_.has_background_commands()) {
+    } else if (!is_leaving() || is_needed()) {
         connect();
     }
+}
+
+/// Whether a worker that shuts down still needs a connection.
+bool Node::is_needed() const {
+    return session_.has_waiting() || session_.has_background_commands() || session_.has_leases();
 }
 
 void Node::on_deadline() {

@@ -83,6 +83,7 @@ class Node final : Connection::Callbacks, AddressSource::Callbacks {
     void on_ready();
     void on_deadline();
     void on_connection_timer();
+    bool is_needed() const;
     bool has_served() const;
     void disconnected(redis_client::Session::Lost lost,
                       std::chrono::milliseconds longest_wait = redis_client::Backoff::longest);

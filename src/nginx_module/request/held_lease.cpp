@@ -5,6 +5,7 @@
 #include "../timer.hpp"
 #include "../util.hpp"
 
+#include <functional>
 #include <new>
 
 namespace nginx_module {
@@ -14,6 +15,9 @@ using rate_limit::LeaseCount;
 using std::chrono::microseconds;
 
 namespace {
+
+/// How often a worker that holds leases looks whether it shuts down.
+constexpr std::chrono::milliseconds look_every{100};
 
 /// Whether the client may have been reset since then.
 bool was_reset_since(const AppliedRule &applied, microseconds asked) {
@@ -52,7 +56,41 @@ void return_ended(const AppliedRule &applied, const LeaseBook::Account &account,
     }
 }
 
-struct HeldLease::List : redis_client::IntrusiveList<HeldLease, &HeldLease::hook_> {};
+/// Its timer looks whether the worker shuts down, and may keep it alive then.
+struct HeldLease::List : redis_client::IntrusiveList<HeldLease, &HeldLease::hook_> {
+    List() {
+        set_up_timer(timer, this, ngx_cycle->log, [](ngx_event_t *event) noexcept {
+            static_cast<List *>(event->data)->on_timer();
+        });
+        timer.cancelable = 0;
+    }
+
+    /// Must be called when a lease was added, or let go.
+    void update_timer() {
+        if (empty()) {
+            stop_timer(timer);
+        } else if (!timer.timer_set) {
+            start_timer(timer, look_every);
+        }
+    }
+
+    void on_timer() {
+        timer.cancelable = ngx_exiting != 0 && !are_shared() ? 1 : 0;
+        update_timer();
+    }
+
+    /// Whether the workers of a newer configuration may take units of a lease.
+    bool are_shared() const {
+        for (const HeldLease *lease = front(); lease != nullptr; lease = lease->hook_.next) {
+            if (!lease->applied_.rule->zone->memory.is_latest()) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    ngx_event_t timer{};
+};
 
 HeldLease::List &HeldLease::all() {
     static List held;
@@ -74,6 +112,7 @@ void HeldLease::hold(const AppliedRule &applied, microseconds end) {
     auto *lease = new (memory) HeldLease(pool, applied, end);
     lease->charge_.redis_key = redis_key;
     all().push_back(*lease);
+    all().update_timer();
     backend_of(*applied.rule->zone->backend).hold_lease();
     lease->wait();
 }
@@ -99,14 +138,14 @@ void HeldLease::on_timer() {
         wait();
         return;
     }
-    give_back([now](const LeaseBook::Account &account) { return account.take_ended(now); });
+    give_back(&LeaseBook::Account::take_ended, now);
 }
 
-template <typename TakeRest>
-void HeldLease::give_back(const TakeRest &take_rest) {
+template <typename TakeRest, typename... Arguments>
+void HeldLease::give_back(TakeRest take_rest, Arguments... arguments) {
     const auto account = applied_.rule->zone->memory.lease_book().find(applied_.lease.account);
     while (account) {
-        const auto rest = take_rest(*account);
+        const auto rest = std::invoke(take_rest, *account, arguments...);
         if (!rest) {
             break;
         }
@@ -118,17 +157,14 @@ void HeldLease::give_back(const TakeRest &take_rest) {
 void HeldLease::let_go() {
     stop_timer(timer_);
     all().remove(*this);
+    all().update_timer();
     backend_of(*applied_.rule->zone->backend).let_lease_go();
     ngx_destroy_pool(pool_); // this object is in the pool, too
 }
 
 void return_held_leases() {
     while (HeldLease *lease = HeldLease::all().front()) {
-        if (lease->applied_.rule->zone->memory.is_latest()) {
-            lease->give_back([](const LeaseBook::Account &account) { return account.take_all(); });
-        } else {
-            lease->let_go();
-        }
+        lease->give_back(&LeaseBook::Account::take_all);
     }
 }
 

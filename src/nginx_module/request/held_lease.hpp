@@ -28,12 +28,15 @@ void return_units(const AppliedRule &applied, const UnusedUnits &rest);
 void return_ended(const AppliedRule &applied, const rate_limit::LeaseBook::Account &account,
                   std::chrono::microseconds now);
 
-/// Gives back what is left of this worker's leases, because it ends. If another configuration uses
-/// their zone by now, its workers go on taking units of them.
+/// Gives back what is left of this worker's leases, because it ends.
 void return_held_leases();
 
 /// A lease that this worker has fetched, until its end. Then the rest is given back. Lives in a
 /// pool of its own.
+///
+/// After a reload the new workers take units of the lease, if they have a rule of its quota. But
+/// nobody looks at it if they have none, or if no request of its key comes. So the worker that
+/// fetched it stays until its end, for rate_limit::longest_lease at most.
 class HeldLease {
   public:
     /// `end` is a time of boot_now(). Without memory the rest is given back when the next lease of
@@ -50,8 +53,8 @@ class HeldLease {
     void wait();
     void on_timer();
     /// Gives the units back that are left, and destroys this object.
-    template <typename TakeRest>
-    void give_back(const TakeRest &take_rest);
+    template <typename TakeRest, typename... Arguments>
+    void give_back(TakeRest take_rest, Arguments... arguments);
     void let_go();
 
     ngx_pool_t *pool_;
