@@ -1,9 +1,15 @@
 -- fixed_window: at most `limit` units in a window that starts with the key's first unit, or, where
 -- windows are aligned, at a multiple of its length in Unix time.
 --
--- The end is part of the state, for a key's expiry is no clock.
+-- The end is part of the state, for a key's expiry is no clock. So is when the count began, for what
+-- was charged before, and is returned afterwards, was charged to a counter that an operator has deleted
+-- meanwhile. Windows that are not aligned begin with their count. Of aligned ones the end is kept with
+-- a mark added to it: the time from the window's start to its first unit, in steps of 64 us, or of a
+-- 4194304th of the window where that is longer, and a half, which tells that there is a mark. So the number
+-- is later than the end by a 64th of the window at most. Versions that know of no marks take it for the
+-- end.
 --
--- KEYS[1]  two numbers, 8 bytes each: the window's end, and the units taken in it
+-- KEYS[1]  two numbers, 8 bytes each: the window's end with its mark, and the units taken in it
 -- ARGV[1]  limit
 -- ARGV[2]  cost
 -- ARGV[3]  window
@@ -14,15 +20,25 @@
 -- REPLY[2]  time left of the window
 
 local state = call('GET', KEYS[1])
-local window_end, taken = 0, 0
+local window_end, marked_end, taken = 0, 0, 0
 if state and #state == 16 then -- anything else is not ours, or another version's: it counts as none
-    window_end, taken = unpack_state('<dd', state)
+    marked_end, taken = unpack_state('<dd', state)
+    window_end = marked_end
+    if marked_end % 1 > 0 then
+        window_end = marked_end - marked_end % ARGV[3]
+    end
 end
 -- Where the clock stepped back before the window, it goes on. A time beyond 2^53 is no state of ours.
 if not (now < window_end and window_end < 9007199254740992) then
     window_end, taken = now + ARGV[3], 0
+    marked_end = window_end
     if ARGV[5] == 'aligned' then
-        window_end = window_end - now % ARGV[3]
+        local elapsed = now % ARGV[3]
+        window_end = window_end - elapsed
+        marked_end = window_end
+        if now < 4000000000000000 then -- in the year 2112 numbers have no halves any more
+            marked_end = window_end + math.floor(elapsed / math.max(64, ARGV[3] / 4194304)) + 0.5
+        end
     end
 end
 local left = ARGV[1] - ARGV[2] - taken
@@ -34,7 +50,7 @@ if granted and fits and ARGV[2] ~= '0' then
     if taken > 0 then
         call('SETRANGE', KEYS[1], '8', pack('<d', taken + ARGV[2])) -- its expiry stays
     else
-        call('SET', KEYS[1], pack('<dd', window_end, ARGV[2]), 'PX', ARGV[4])
+        call('SET', KEYS[1], pack('<dd', marked_end, ARGV[2]), 'PX', ARGV[4])
     end
 end
 REPLY[1], REPLY[2] = left, window_end - now
@@ -45,7 +61,8 @@ REPLY[1], REPLY[2] = left, window_end - now
 --
 -- REPLY[3]  units leased: at most an eighth of what is left
 -- REPLY[4]  for how long they can be used
--- REPLY[5]  time until the window's end, which a return refers to
+-- REPLY[5]  time until the moment that a return refers to: that of the charge, or, where the clock
+--           stepped back before the window, its last one
 
 local leased = 0
 if granted and fits then
@@ -56,20 +73,28 @@ if leased > 0 then
     if taken > 0 then
         call('SETRANGE', KEYS[1], '8', pack('<d', taken + leased)) -- its expiry stays
     else
-        call('SET', KEYS[1], pack('<dd', window_end, leased), 'PX', ARGV[4])
+        call('SET', KEYS[1], pack('<dd', marked_end, leased), 'PX', ARGV[4])
     end
 end
 local left_of_window = window_end - now
-REPLY[3], REPLY[4], REPLY[5] = leased, math.min(ARGV[6], left_of_window), left_of_window
+REPLY[3], REPLY[4] = leased, math.min(ARGV[6], left_of_window)
+REPLY[5] = left_of_window > tonumber(ARGV[3]) and left_of_window - 1 or 0
 
 -- refund
 -- ARGV[1]  cost
--- ARGV[2]  the end of the window that was charged
+-- ARGV[2]  window
+-- ARGV[3]  a moment of the window that was charged, that of the charge
 
 local state = call('GET', KEYS[1])
 if state and #state == 16 then
     local window_end, taken = unpack_state('<dd', state)
-    if window_end == tonumber(ARGV[2]) then
+    local begun = window_end - ARGV[2] -- when the count did
+    if window_end % 1 > 0 then
+        local mark = window_end % ARGV[2]
+        window_end = window_end - mark
+        begun = window_end - ARGV[2] + math.floor((mark - 0.5) * math.max(64, ARGV[2] / 4194304))
+    end
+    if tonumber(ARGV[3]) >= begun and tonumber(ARGV[3]) < window_end then
         if taken > tonumber(ARGV[1]) then
             call('SETRANGE', KEYS[1], '8', pack('<d', taken - ARGV[1])) -- its expiry stays
         else

@@ -10,12 +10,21 @@ use RateLimit::LiveStore;
 use RateLimit::Metrics qw(metrics_of);
 use RateLimit::Nginx;
 use RateLimit::Redis;
+use RateLimit::Upstream;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
 
 my $redis = RateLimit::Redis->start_new;
 my $store = RateLimit::LiveStore->new($redis->client);
 my $fixed = 'algorithm=fixed_window limit=4 window=1h';
+my $upstream = RateLimit::Upstream->start_new;
+
+# What a request reserves, and what another one takes of the same counter.
+my %windows   = (aligned => 'fixed_window aligned', first => 'fixed_window', sliding => 'sliding_window');
+my $locations = join '', map { <<"RULES" } sort keys %windows;
+    location = /reserve_$_ { redis_rate_limit zone=z algorithm=$windows{$_} limit=100 window=1h name=$_ cost=50 final_cost=0; proxy_pass ${\$upstream->url}; }
+    location = /take_$_    { redis_rate_limit zone=z algorithm=$windows{$_} limit=100 window=1h name=$_ cost=\$arg_cost; empty_gif; }
+RULES
 
 my $nginx = RateLimit::Nginx->start_new(<<"END", workers => 2);
 redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; breaker failures=1 cooldown=10s; }
@@ -34,6 +43,7 @@ server {
     location = /shards { redis_rate_limit zone=z $fixed name=shards shards=4; empty_gif; }
     location = /header { redis_rate_limit zone=header $fixed name=header; empty_gif; }
     location = /leased { redis_rate_limit zone=z algorithm=token_bucket limit=100000 window=1h name=leased lease=2s; empty_gif; }
+$locations
 }
 END
 my $live = RateLimit::Live->new($store, $nginx);
@@ -113,6 +123,25 @@ subtest 'leases' => sub {
 sub expired () {
     return $nginx->get('/metrics')->{content} =~ /lease_units_total\{zone="z",rule="leased",fate="expired"\} (\d+)/ ? $1 : -1;
 }
+
+# A counter that began after the reset has nothing of what requests reserved before.
+subtest 'reservations' => sub {
+    for my $rule (sort keys %windows) {
+        $upstream->hold;
+        my $before = $nginx->get_later("/reserve_$rule?key=r");
+        ok($upstream->wait_for(1), "$rule: a request has reserved 50");
+        delete_counters('rl:{z:r}*');
+        is($nginx->get("/take_$rule?key=r&cost=60")->{status}, 200, 'after a reset, 60 are taken');
+        my $after = $nginx->get_later("/reserve_$rule?key=s");
+        ok($upstream->wait_for(2), 'another client reserves');
+        $upstream->answer;
+        $_->() for $before, $after;
+        my $returned = sub () { metrics_of($nginx)->{zones}{z}{rules}{$rule}{settlements}{returned} };
+        ok(wait_until(sub { $returned->() == 2 }), 'both requests end');
+        is($nginx->get("/take_$rule?key=r&cost=41")->{status}, 429, 'the 60 stay');
+        is($nginx->get("/take_$rule?key=s&cost=100")->{status}, 200, 'the other one has its units back');
+    }
+};
 
 subtest 'what this host has counted alone' => sub {
     is($nginx->statuses("/one?key=$_", 4), '200 200 200 200', 'Redis grants all') for 'local', 'other';

@@ -62,6 +62,14 @@ inline ScriptArguments cost_and_window(const Quota &quota) {
     return {quota.to_charge(), word_of(quota.window)};
 }
 
+/// What a refund of a window's units refers to: the moment of their charge, so that no counter that
+/// began later takes it for its own. Where the clock of Redis stepped back before the window, it is
+/// the window's last moment.
+inline int64_t moment_of_charge(const Quota &quota, int64_t now, int64_t left_of_window) {
+    const bool is_before = left_of_window > std::chrono::microseconds(quota.window).count();
+    return is_before ? now + left_of_window - 1 : now;
+}
+
 inline ScriptArguments no_arguments(const Quota & /*quota*/) {
     return {};
 }

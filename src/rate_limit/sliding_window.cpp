@@ -216,8 +216,10 @@ constinit const AlgorithmFamily sliding_window_family = {
     // What was taken in a window counts in the next one, too.
     .longest_state = [](const Quota &quota) { return 2 * microseconds(quota.window); },
     .verdict_of_reply = verdict_of,
-    // the start of the current window
-    .receipt_of_reply = [](const Quota &, RuleReply reply, int64_t now) { return now - reply[2]; },
+    .receipt_of_reply =
+        [](const Quota &quota, RuleReply reply, int64_t now) {
+            return moment_of_charge(quota, now, microseconds(quota.window).count() - reply[2]);
+        },
     .add_lease = [](const Quota &, std::span<int64_t> reply,
                     RuleReply lease) { reply[1] += lease[0]; },
     .decide_locally = decide,

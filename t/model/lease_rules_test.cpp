@@ -131,9 +131,21 @@ class LeaseRulesTest : public testing::TestWithParam<Numbers> {
     }
 
     /// The plain rule counts times from now, and from how far returns have moved them back. Where
-    /// a bucket begins to count that, only Redis knows.
+    /// a bucket begins to count that, only Redis knows. Of windows the plain rule names the end or
+    /// the start, and Redis a moment between.
     void expect_receipt(int64_t of_redis, protocol::Time plain) {
         const int64_t ahead_us = of_redis - clock_.now() - plain * tick_us;
+        const int64_t window_us = microseconds(quota_.window).count();
+        if (quota_.algorithm == Algorithm::fixed_window) {
+            ASSERT_GE(ahead_us, -window_us);
+            ASSERT_LT(ahead_us, 0);
+            return;
+        }
+        if (quota_.algorithm == Algorithm::sliding_window) {
+            ASSERT_GE(ahead_us, 0);
+            ASSERT_LT(ahead_us, window_us);
+            return;
+        }
         if (!moved_back_us_) {
             moved_back_us_ = rate_limit::is_bucket(quota_.algorithm) ? ahead_us : 0;
         }

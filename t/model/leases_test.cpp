@@ -120,7 +120,8 @@ TEST_P(LeasesTest, NeverGiveMoreThanTheRule) {
                     left.delay = charge.of_counter.delay; // of the request's own cost
                     ASSERT_EQ(left, charge.of_counter);
                     leases.push_back({charge, clock_.now() + charge.leased.usable_for.count(),
-                                      charge.leased.units, charge.leased.receipt});
+                                      charge.leased.units,
+                                      clock_.now() + charge.of_counter.reset.count()});
                     ++leased;
                 }
                 break;

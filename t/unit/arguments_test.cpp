@@ -111,7 +111,8 @@ TEST(CheckArguments, OfARuleWithoutCapacityDoNoHarm) {
 }
 
 TEST(RefundArguments, TellWhatWasTakenAndTheReceipt) {
-    EXPECT_EQ(refund(quota_of(Algorithm::fixed_window, 7)), (WireCommand{"7", "1700000000000000"}));
+    EXPECT_EQ(refund(quota_of(Algorithm::fixed_window, 7)),
+              (WireCommand{"7", "60000000", "1700000000000000"}));
     EXPECT_EQ(refund(quota_of(Algorithm::sliding_log, 7)),
               (WireCommand{"7", "60000000", "1700000000000000"}));
     EXPECT_EQ(refund(quota_of(Algorithm::sliding_window, 7)),

@@ -121,7 +121,8 @@ TEST_F(CommandsTest, RefundTellsWhatWasChargedInFull) {
     Charge charge = charge_of(Algorithm::fixed_window, "a");
     charge.receipt = 1'700'000'007'000'000;
     EXPECT_TRUE(write_refund(out_, script, charge));
-    EXPECT_EQ(sent(), (WireCommand{"EVAL", script.source, "1", "a", "2", "1700000007000000"}));
+    EXPECT_EQ(sent(),
+              (WireCommand{"EVAL", script.source, "1", "a", "2", "60000000", "1700000007000000"}));
 }
 
 TEST_F(CommandsTest, RenewalHasThreeArgumentsForEachSlot) {

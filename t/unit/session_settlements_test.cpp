@@ -59,7 +59,7 @@ TEST_F(SessionSettlementsTest, OfOneTurnGoTogether) {
     charge("c");
     const Commands expected = {
         debts("EVALSHA", script_of(SettlementKind::debt).sha1, {"a", "c"}),
-        {"EVALSHA", script_of(SettlementKind::refund).sha1, "1", "b", "5", "7"}};
+        {"EVALSHA", script_of(SettlementKind::refund).sha1, "1", "b", "5", "60000000", "7"}};
     EXPECT_EQ(sent(), expected);
     EXPECT_TRUE(session_->has_background_commands());
     EXPECT_EQ(receive("$2\r\n10\r\n$1\r\n1\r\n"), Progress::more);

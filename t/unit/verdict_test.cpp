@@ -147,19 +147,22 @@ int64_t receipt(Algorithm algorithm, const Numbers &reply) {
     return receipt_of_reply(quota_of(algorithm), reply, 1'000'000'000);
 }
 
-TEST(Receipt, IsTheEndOfAFixedWindow) {
-    EXPECT_EQ(receipt(Algorithm::fixed_window, {99, 7'000'000}), 1'007'000'000);
+TEST(Receipt, IsTheMomentOfAWindowsCharge) {
+    EXPECT_EQ(receipt(Algorithm::fixed_window, {99, 7'000'000}), 1'000'000'000);
+    EXPECT_EQ(receipt(Algorithm::fixed_window, {99, 60'000'000}), 1'000'000'000);
+    EXPECT_EQ(receipt(Algorithm::sliding_window, {0, 1, 15'000'000}), 1'000'000'000);
+    EXPECT_EQ(receipt(Algorithm::sliding_window, {0, 1, 0}), 1'000'000'000);
+}
+
+TEST(Receipt, IsTheWindowsLastMomentWhereTheClockSteppedBackBeforeIt) {
+    EXPECT_EQ(receipt(Algorithm::fixed_window, {99, 60'000'001}), 1'060'000'000);
+    EXPECT_EQ(receipt(Algorithm::sliding_window, {0, 1, -15'000'000}), 1'074'999'999);
 }
 
 TEST(Receipt, IsTheTimeOfALogsEntries) {
     EXPECT_EQ(receipt(Algorithm::sliding_log, {99, 1, 60'000'000, 0}), 1'000'000'000);
     // The clock stepped back: the new entries have the time of the newest one.
     EXPECT_EQ(receipt(Algorithm::sliding_log, {99, 1, 60'000'003, 0}), 1'000'000'003);
-}
-
-TEST(Receipt, IsTheStartOfASlidingWindow) {
-    EXPECT_EQ(receipt(Algorithm::sliding_window, {0, 1, 15'000'000}), 985'000'000);
-    EXPECT_EQ(receipt(Algorithm::sliding_window, {0, 1, -15'000'000}), 1'015'000'000);
 }
 
 TEST(Receipt, IsTheStateOfABucketThatNoRefundMoved) {
