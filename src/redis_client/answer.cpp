@@ -164,6 +164,14 @@ std::optional<rate_limit::Verdict> read_peek_answer(std::string_view answer,
                            : *verdict;
 }
 
+bool is_error_of_hash_slot(std::string_view error) {
+    constexpr std::string_view words[] = {"MOVED ", "ASK ", "TRYAGAIN ", "CROSSSLOT ",
+                                          "CLUSTERDOWN Hash slot "};
+    return std::ranges::any_of(words,
+                               [&](std::string_view word) { return error.starts_with(word); }) ||
+           error.find("attempted to access a non local key") != std::string_view::npos;
+}
+
 bool is_error_of_keys(std::string_view error) {
     constexpr std::string_view script = "user_script:";
     for (size_t at = error.find(script); at != std::string_view::npos;
@@ -175,7 +183,7 @@ bool is_error_of_keys(std::string_view error) {
             return true;
         }
     }
-    return error.find("WRONGTYPE") != std::string_view::npos;
+    return error.find("WRONGTYPE") != std::string_view::npos || is_error_of_hash_slot(error);
 }
 
 } // namespace redis_client

@@ -30,6 +30,10 @@ AnswerState read_answer(std::string_view answer, std::span<Charge> charges);
 std::optional<rate_limit::Verdict> read_peek_answer(std::string_view answer,
                                                     const rate_limit::Quota &quota, Blocks blocks);
 
+/// Whether an error says that a node of a cluster does not serve the hash slot of a key, or not all
+/// of it while it moves. The node may well serve others.
+bool is_error_of_hash_slot(std::string_view error);
+
 /// Whether an error is about the keys of its check and says nothing of Redis: a key holds another
 /// type, or the script failed on what a key holds. Lua says `user_script:12: attempt to...` then.
 bool is_error_of_keys(std::string_view error);

@@ -189,7 +189,6 @@ class Session {
 
     // session_errors.cpp
     Progress take_error(Command &command, std::string_view error, Time now);
-    bool names_keys(std::string_view error) const;
     void send_in_full(Command &first, Time now);
     void send_apart(Command &first, Time now);
     Command *keep_wanted(Command &first);

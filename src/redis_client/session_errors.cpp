@@ -4,19 +4,15 @@
 
 #include "answer.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace redis_client {
 
 namespace {
 
-/// Only a node of a cluster has these errors. It may refuse one key and serve another.
+/// Only a node of a cluster has these errors.
 bool is_of_cluster(std::string_view error) {
-    constexpr std::string_view words[] = {"MOVED ", "ASK ", "TRYAGAIN ", "CROSSSLOT ",
-                                          "CLUSTERDOWN "};
-    return std::ranges::any_of(words,
-                               [&](std::string_view word) { return error.starts_with(word); });
+    return is_error_of_hash_slot(error) || error.starts_with("CLUSTERDOWN ");
 }
 
 } // namespace
@@ -40,7 +36,7 @@ Session::Progress Session::take_error(Command &command, std::string_view error, 
     }
     const bool lacks_mode = redirects_ == nullptr && is_of_cluster(error);
     const char *what = lacks_mode ? "a node of a cluster, use mode cluster" : "error reply";
-    if (names_keys(error)) {
+    if (is_error_of_keys(error)) { // other checks may have verdicts
         problem_.note_of_keys(command, what, error);
     } else {
         problem_.note(what, error);
@@ -53,14 +49,6 @@ Session::Progress Session::take_error(Command &command, std::string_view error, 
     // A proxy before several Redis may have led the connection to one that does not know us.
     const bool is_stranger = error.starts_with("NOAUTH");
     return is_replica || is_stranger ? Progress::broken : Progress::more;
-}
-
-/// Whether an error is about the keys of its check, so that other checks may have verdicts. If the
-/// whole cluster is down, none has.
-bool Session::names_keys(std::string_view error) const {
-    const bool is_of_hash_slot = redirects_ == nullptr && is_of_cluster(error) &&
-                                 !error.starts_with("CLUSTERDOWN The cluster is down");
-    return is_of_hash_slot || is_error_of_keys(error);
 }
 
 /// Redis does not know the script, so it is sent along with the checks, or with the release.

@@ -31,7 +31,7 @@ void Session::redirect(Command &first, const Redirect &to, std::string_view erro
         if (!command.is_wanted()) {
             drop(command);
         } else if (++command.redirects > most_redirects) {
-            problem_.note("too many redirects", error);
+            problem_.note_of_keys(command, "too many redirects", error);
             fail(command, Failure::reply, now);
         } else {
             leave(command);

@@ -185,6 +185,21 @@ TEST(Error, IsOfTheKeysWhereTheirTypeOrValueIsAtFault) {
     }
 }
 
+// Redis 6.2 writes the last but one, and later versions the last.
+TEST(Error, IsOfTheKeysWhereTheirHashSlotIsAtFault) {
+    for (const char *error :
+         {"MOVED 1 node:2", "ASK 1 node:2", "TRYAGAIN Multiple keys request during rehashing",
+          "CROSSSLOT Keys in request don't hash to the same slot",
+          "CLUSTERDOWN Hash slot not served",
+          "ERR Error running script (call to f_1f): @user_script:9: @user_script: 9: Lua script "
+          "attempted to access a non local key in a cluster node",
+          "ERR Script attempted to access a non local key in a cluster node script: 1f, on "
+          "@user_script:9."}) {
+        EXPECT_TRUE(is_error_of_hash_slot(error)) << error;
+        EXPECT_TRUE(is_error_of_keys(error)) << error;
+    }
+}
+
 TEST(Error, IsNotOfTheKeysWhereRedisCannotServe) {
     for (const char *error :
          {"OOM command not allowed when used memory > 'maxmemory'. script: 1f, on @user_script:9.",
@@ -193,7 +208,12 @@ TEST(Error, IsNotOfTheKeysWhereRedisCannotServe) {
           "ERR The user executing the script can't run this command or subcommand script: 1f, on "
           "@user_script:1.",
           "READONLY You can't write against a read only replica. script: 1f, on @user_script:1.",
+          "CLUSTERDOWN The cluster is down",
+          "CLUSTERDOWN The cluster is down and only accepts read commands",
+          "ERR Script attempted to execute a command while the cluster is down script: 1f, on "
+          "@user_script:1.",
           "BUSY Redis is busy running a script.", "ERR user_script:", "user_script:1: ", ""}) {
+        EXPECT_FALSE(is_error_of_hash_slot(error)) << error;
         EXPECT_FALSE(is_error_of_keys(error)) << error;
     }
 }

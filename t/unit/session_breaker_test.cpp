@@ -143,8 +143,8 @@ TEST_F(SessionBreakerTest, TakesNoKeyOfAnotherTypeForAFaultOfRedis) {
 TEST_F(SessionBreakerTest, TakesNoHashSlotForAFaultOfRedis) {
     for (const std::string_view error :
          {"MOVED 1 node:2", "ASK 1 node:2", "TRYAGAIN Multiple keys request during rehashing",
-          "CROSSSLOT Keys in request don't hash to the same permit",
-          "CLUSTERDOWN Hash permit not served"}) {
+          "CROSSSLOT Keys in request don't hash to the same slot",
+          "CLUSTERDOWN Hash slot not served"}) {
         const uint64_t key_failures = session_->counters().key_failures;
         for (int i = 0; i < 4; ++i) {
             ask(a_, "a");

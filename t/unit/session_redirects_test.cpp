@@ -198,6 +198,91 @@ TEST_F(SessionRedirectsTest, AreErrorsWhereTheyAreCutOff) {
     EXPECT_TRUE(redirects_.empty());
 }
 
+// The breaker
+
+/// A cluster whose sessions ask nothing more after three failed checks in a row.
+class BreakerRedirectsTest : public SessionRedirectsTest {
+  protected:
+    void SetUp() override {
+        SessionSettings settings = settings_of_nodes();
+        settings.breaker = {.failures = 3, .cooldown = 1000ms};
+        SessionRedirectsTest::start(settings);
+    }
+
+    /// A check that goes to the old node, whose client alone gets no verdict.
+    void ask_in_vain(std::string_view error) {
+        ask(old_(), a_, asked("a"));
+        sent(old_());
+        EXPECT_EQ(receive(old_(), error), Progress::more);
+        ASSERT_FALSE(a_.results.empty());
+        EXPECT_EQ(a_.results.back(), Result(Failure::reply)) << error;
+    }
+
+    bool has_verdict() {
+        ask(old_(), b_, asked("b"));
+        if (sent(old_()).empty()) {
+            return false;
+        }
+        receive(old_(), grant(7));
+        return b_.results.back() == granted(7);
+    }
+};
+
+TEST_F(BreakerRedirectsTest, StaysClosedWhateverHappensToAHashSlot) {
+    for (const std::string_view error :
+         {tryagain, std::string_view("-CROSSSLOT Keys in request don't hash to the same slot\r\n"),
+          std::string_view("-CLUSTERDOWN Hash slot not served\r\n"),
+          std::string_view("-ERR Script attempted to access a non local key in a cluster node "
+                           "script: 1f, on @user_script:9.\r\n")}) {
+        const uint64_t key_failures = old_().counters().key_failures;
+        for (int i = 0; i < 4; ++i) {
+            ask_in_vain(error);
+        }
+        EXPECT_EQ(old_().counters().key_failures, key_failures + 4) << error;
+        EXPECT_EQ(old_().problem().what, "error reply");
+        EXPECT_TRUE(has_verdict()) << error;
+    }
+}
+
+TEST_F(BreakerRedirectsTest, StaysClosedWhereOneCheckOfABatchMeetsAHashSlotThatMoves) {
+    const std::string error = "ERR Script attempted to access a non local key in a cluster node";
+    const std::string failure = bulk_string(packed({-1, 0, 0, 0, 0, -1, 0, 0, 0, 0}) + error);
+    for (int i = 0; i < 4; ++i) {
+        ask(a_, "a");
+        ask(c_, "c");
+        sent(old_());
+        receive(old_(), failure);
+        EXPECT_EQ(a_.results.back(), Result(Failure::reply));
+    }
+    EXPECT_EQ(old_().counters().key_failures, 8u);
+    EXPECT_TRUE(has_verdict());
+}
+
+TEST_F(BreakerRedirectsTest, StaysClosedWhereNodesTakeEachOtherForTheMaster) {
+    for (int check = 0; check < 4; ++check) {
+        ask(a_, "a");
+        for (int i = 0; i < 3; ++i) {
+            sent(old_());
+            receive(old_(), moved_to_new);
+            sent(new_());
+            receive(new_(), moved_to_old);
+        }
+        EXPECT_EQ(a_.results.back(), Result(Failure::reply));
+        EXPECT_EQ(new_().problem().what, "too many redirects");
+    }
+    EXPECT_EQ(new_().counters().key_failures, 4u);
+    EXPECT_TRUE(has_verdict());
+}
+
+TEST_F(BreakerRedirectsTest, OpensWhereTheWholeClusterIsDown) {
+    for (int i = 0; i < 3; ++i) {
+        ask_in_vain("-CLUSTERDOWN The cluster is down\r\n");
+    }
+    EXPECT_EQ(old_().counters().key_failures, 0u);
+    const auto refused = old_().ask(b_.new_charges({asked("b")}), b_, now_);
+    EXPECT_EQ(std::get<Failure>(refused), Failure::breaker);
+}
+
 // Those that nobody waits for any more
 
 TEST_F(SessionRedirectsTest, DoNotFollowWhatIsAbandoned) {

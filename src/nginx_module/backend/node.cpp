@@ -1,5 +1,6 @@
 #include "node.hpp"
 
+#include "../../redis_client/answer.hpp"
 #include "../timer.hpp"
 #include "../util.hpp"
 
@@ -376,6 +377,9 @@ void Node::report_key_failures() {
         key_faults_.fail(
             {.what = problem.what, .detail = problem.redis_said, .checked = problem.checked},
             address_source_->text(), failed_checks);
+        if (callbacks_ != nullptr && redis_client::is_error_of_hash_slot(problem.redis_said)) {
+            callbacks_->on_fault();
+        }
     }
 }
 

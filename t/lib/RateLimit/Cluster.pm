@@ -140,9 +140,10 @@ sub begin_move ($self, $slot, $to) {
     return { slot => $slot, from => $from, to => $to };
 }
 
-sub move_keys ($self, $move) {
+# Some keys of the hash slot, or all that it has.
+sub move_keys ($self, $move, @keys) {
     my $client   = $move->{from}->client;
-    my @keys     = $client->cluster('getkeysinslot', $move->{slot}, 1000)->@*;
+    @keys        = $client->cluster('getkeysinslot', $move->{slot}, 1000)->@* if !@keys;
     my @password = $self->{password} ? ('auth', $self->{password}) : ();
     $client->migrate(split(/:/, $self->address_of($move->{to})), '', 0, 5000, @password, 'keys', @keys) if @keys;
 }
