@@ -2,6 +2,7 @@
 
 #include "commands.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -10,6 +11,24 @@ namespace redis_client {
 namespace {
 
 constexpr size_t most_renewed_at_once = 64; // a call of the script has to stay short
+using DuePermits = std::array<Permit *, most_renewed_at_once>;
+
+bool has_same_key(const Permit &one, const Permit &other) {
+    return one.redis_key == other.redis_key;
+}
+
+/// Finds the permits of a renewal that are still held. Returns how many there are.
+size_t find_renewed(Permits &permits, const Command &renewal, DuePermits &out) {
+    size_t count = 0;
+    for (Permit *permit = permits.held().front(); permit != nullptr; permit = permit->hook.next) {
+        const bool is_of_it =
+            permit->renewal == renewal.renewal && permit->hash_slot == renewal.hash_slot;
+        if (is_of_it && count < out.size()) {
+            out[count++] = permit;
+        }
+    }
+    return count;
+}
 
 } // namespace
 
@@ -72,37 +91,6 @@ void BackgroundCommands::leave(const Command &check, Time now) {
     }
 }
 
-bool BackgroundCommands::refund(std::span<Charge> charges, Time now) {
-    bool is_sent = true;
-    for (Charge &charge : charges) {
-        if (!charge.is_charged) {
-            continue;
-        }
-        charge.is_charged = false;
-        charge.verdict = rate_limit::verdict_after_refund(charge.quota, charge.verdict);
-        if (charge.permit != nullptr) {
-            release(*std::exchange(charge.permit, nullptr), now);
-        } else if (charge.quota.charges()) {
-            is_sent = send_refund(charge, now) && is_sent;
-        }
-    }
-    return is_sent;
-}
-
-bool BackgroundCommands::send_refund(const Charge &charge, Time now) {
-    Command *command = pipeline_.is_open() ? pipeline_.new_command(Command::Kind::refund) : nullptr;
-    if (command == nullptr) {
-        return false;
-    }
-    if (!write_refund(pipeline_.output(), group_.scripts.refund(charge.quota.algorithm), charge)) {
-        pipeline_.recycle(*command);
-        return false;
-    }
-    ++refunds_;
-    pipeline_.queue(*command, now);
-    return true;
-}
-
 void BackgroundCommands::release(Permit &permit, Time now) {
     permit.home->give_back(permit, now);
     if (pipeline_.is_open()) {
@@ -122,7 +110,7 @@ void BackgroundCommands::send_release(Permit &permit, Time now) {
     }
 }
 
-void BackgroundCommands::tend(Time now) {
+void BackgroundCommands::tend(bool may_share, Time now) {
     permits_.looked(now);
     for (Permit *permit = permits_.returning().front(); permit != nullptr;) {
         Permit &returning = *permit;
@@ -137,34 +125,40 @@ void BackgroundCommands::tend(Time now) {
         }
     }
     if (pipeline_.is_open()) {
-        renew_permits(now);
+        renew_permits(may_share, now);
     }
 }
 
-void BackgroundCommands::renew_permits(Time now) {
-    std::array<Permit *, most_renewed_at_once> due;
+void BackgroundCommands::renew_permits(bool may_share, Time now) {
+    DuePermits due;
     size_t count = 0;
-    const auto send = [&] {
-        if (count > 0) {
-            send_renewal({due.data(), count}, now);
-            count = 0;
-        }
-    };
     for (Permit *permit = permits_.held().front(); permit != nullptr; permit = permit->hook.next) {
         if (!Permits::is_to_renew(*permit, now)) {
             continue;
-        }
-        if (count > 0 && due[0]->hash_slot != permit->hash_slot) {
-            send();
         }
         permit->renewed = now;
         permit->is_doubtful = false;
         due[count++] = permit;
         if (count == due.size()) {
-            send();
+            send_renewals({due.data(), std::exchange(count, 0)}, may_share, now);
         }
     }
-    send();
+    send_renewals({due.data(), count}, may_share, now);
+}
+
+void BackgroundCommands::send_renewals(std::span<Permit *> permits, bool may_share, Time now) {
+    if (!may_share) {
+        std::ranges::sort(permits, {}, &Permit::redis_key);
+    }
+    while (!permits.empty()) {
+        const Permit &first = *permits.front();
+        const auto end = std::ranges::find_if_not(permits, [&](const Permit *other) {
+            return may_share ? other->hash_slot == first.hash_slot : has_same_key(*other, first);
+        });
+        const auto count = static_cast<size_t>(end - permits.begin());
+        send_renewal(permits.first(count), now);
+        permits = permits.subspan(count);
+    }
 }
 
 void BackgroundCommands::send_renewal(std::span<Permit *const> permits, Time now) {
@@ -182,25 +176,26 @@ void BackgroundCommands::send_renewal(std::span<Permit *const> permits, Time now
         finish(*command, false);
         return;
     }
-    command->hash_slot = permits.front()->hash_slot;
+    const Permit &first = *permits.front();
+    command->hash_slot = first.hash_slot;
+    command->renews_several_keys = !std::ranges::all_of(
+        permits, [&](const Permit *other) { return has_same_key(*other, first); });
     pipeline_.queue(*command, now);
 }
 
+void BackgroundCommands::send_apart(Command &renewal, Time now) {
+    DuePermits due;
+    const size_t count = find_renewed(permits_, renewal, due);
+    pipeline_.recycle(renewal);
+    send_renewals({due.data(), count}, false, now);
+}
+
 void BackgroundCommands::resend_renewal(Command &renewal, BackgroundCommands &from, Time now) {
-    std::array<Permit *, most_renewed_at_once> due;
-    size_t count = 0;
-    for (Permit *permit = from.permits_.held().front(); permit != nullptr;
-         permit = permit->hook.next) {
-        const bool is_of_it =
-            permit->renewal == renewal.renewal && permit->hash_slot == renewal.hash_slot;
-        if (is_of_it && count < due.size()) {
-            due[count++] = permit;
-        }
-    }
+    DuePermits due;
+    const size_t count = find_renewed(from.permits_, renewal, due);
     from.permits_.doubt_renewal(renewal.renewal);
-    const std::span<Permit *const> permits(due.data(), count);
     if (count > 0 && pipeline_.is_open() && pipeline_.send_asking(now) &&
-        write_renewal(pipeline_.output(), group_.scripts.renew(), permits)) {
+        write_renewal(pipeline_.output(), group_.scripts.renew(), {due.data(), count})) {
         pipeline_.queue(renewal, now);
     } else {
         finish(renewal, false);
@@ -209,9 +204,7 @@ void BackgroundCommands::resend_renewal(Command &renewal, BackgroundCommands &fr
 
 /// When a worker ends, the session that has the permit by now may be gone before this one.
 void BackgroundCommands::finish(Command &command, bool done) {
-    if (command.kind == Command::Kind::refund) {
-        --refunds_;
-    } else if (command.kind == Command::Kind::release) {
+    if (command.kind == Command::Kind::release) {
         command.permit->is_release_sent = false;
         if (done || (command.permit->is_unlikely && has(*command.permit))) {
             command.permit->home->drop(*command.permit);

@@ -1,5 +1,4 @@
-// The commands of a session for which nobody waits: refunds, and the release and renewal of
-// permits.
+// The commands of a session that give permits back, or keep them. Nobody waits for them.
 #pragma once
 
 #include "check.hpp"
@@ -28,12 +27,11 @@ class BackgroundCommands {
     /// Gives back the permits of a check, since nobody will hear whether it took them.
     void leave(const Command &check, Time now);
 
-    /// Returns whether all that is to be given back is on its way.
-    bool refund(std::span<Charge> charges, Time now);
     void release(Permit &permit, Time now);
 
-    /// Releases the permits whose release is not on its way, and renews those that are due.
-    void tend(Time now);
+    /// Releases the permits whose release is not on its way, and renews those that are due. Permits
+    /// of several keys share a renewal only if `may_share` is true.
+    void tend(bool may_share, Time now);
     /// When tend() is to be called next, if ever.
     std::optional<Time> next_tending() const { return permits_.next_look(); }
 
@@ -47,6 +45,8 @@ class BackgroundCommands {
     bool is_refused() const { return is_refused_; }
     void disconnected();
 
+    /// Redis renewed none of the permits: those of each key are to be renewed by themselves.
+    void send_apart(Command &renewal, Time now);
     /// Sends a renewal of permits that another session holds. That session does not hear what
     /// becomes of it, and tries again soon.
     void resend_renewal(Command &renewal, BackgroundCommands &from, Time now);
@@ -54,19 +54,18 @@ class BackgroundCommands {
     Permits &permits() { return permits_; }
     const Permits &permits() const { return permits_; }
     bool has(const Permit &permit) const { return permit.home == &permits_; }
-    /// Whether Redis still has to hear of units that were given back, or of permits that are held.
-    bool empty() const { return refunds_ == 0 && permits_.empty(); }
+    /// Whether Redis has nothing more to hear of permits.
+    bool empty() const { return permits_.empty(); }
 
   private:
-    bool send_refund(const Charge &charge, Time now);
     void send_release(Permit &permit, Time now);
-    void renew_permits(Time now);
+    void renew_permits(bool may_share, Time now);
+    void send_renewals(std::span<Permit *> permits, bool may_share, Time now);
     void send_renewal(std::span<Permit *const> permits, Time now);
 
     SessionGroup &group_;
     Pipeline &pipeline_;
     Permits permits_;
-    size_t refunds_ = 0; // how many are on their way
     bool is_refused_ = false;
 };
 

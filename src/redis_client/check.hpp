@@ -83,10 +83,9 @@ class Session;
 struct Command : Pooled<Command> {
     enum class Kind {
         check,
-        refund,     // gives one charge back
         release,    // gives one permit back
         renewal,    // keeps many permits
-        settlement, // settles what requests turned out to cost
+        settlement, // settles what requests turned out to cost, or gives charges back
         asking,     // lets the next command ask the node to which a hash slot moves
     };
 
@@ -96,9 +95,10 @@ struct Command : Pooled<Command> {
     std::span<Charge> charges;           // empty without callbacks
     Permit *permit = nullptr;            // the permit that is released
     uint64_t renewal = 0;                // the number of a renewal: see Permit::renewal
-    SettlementList settlements;          // that go together
-    size_t reply_size = 0;               // of a check's reply, in bytes
-    bool has_failed = false;             // while others of its batch have not
+    bool renews_several_keys = false;
+    SettlementList settlements; // that go together
+    size_t reply_size = 0;      // of a check's reply, in bytes
+    bool has_failed = false;    // while others of its batch have not
 
     Time asked{0};
     Time sent{0};
@@ -119,10 +119,11 @@ struct Command : Pooled<Command> {
                kind == Kind::settlement;
     }
 
-    /// Whether it is a batch of several checks, or of several settlements.
+    /// Whether it can come apart: it is a batch of several checks, or of several settlements, or
+    /// renews permits of several keys.
     bool has_company() const {
         const Settlement *settlement = settlements.front();
-        return next_in_batch != nullptr || settlement != settlements.back();
+        return next_in_batch != nullptr || settlement != settlements.back() || renews_several_keys;
     }
 
     ListHook<Command> waiting_hook;   // in the list of those with callbacks, oldest first

@@ -124,18 +124,6 @@ bool write_release(ByteQueue &out, const Script &script, Sending sending, const 
     return true;
 }
 
-bool write_refund(ByteQueue &out, const Script &script, const Charge &charge) {
-    const WireWords arguments = refund_arguments(charge.quota, charge.receipt);
-    ScriptCommand command(out, script, Sending::in_full, 1, 1 + arguments.count(),
-                          charge.redis_key.size() + arguments.bytes().size());
-    if (!command.ok()) {
-        return false;
-    }
-    command.word(charge.redis_key);
-    command.wire(arguments);
-    return true;
-}
-
 bool write_renewal(ByteQueue &out, const Script &script, std::span<Permit *const> permits) {
     size_t bytes = 0;
     for (const Permit *permit : permits) {

@@ -21,9 +21,6 @@ bool write_checks(ByteQueue &out, const Script &script, Sending sending, const C
 
 bool write_release(ByteQueue &out, const Script &script, Sending sending, const Permit &permit);
 
-/// Writes the script in full: a refund whose name Redis does not know could not be sent again.
-bool write_refund(ByteQueue &out, const Script &script, const Charge &charge);
-
 /// Writes the script in full, for all of these permits.
 bool write_renewal(ByteQueue &out, const Script &script, std::span<Permit *const> permits);
 

@@ -28,6 +28,17 @@ class IntrusiveList {
         (next != nullptr ? (next->*hook).previous : last_) = &element;
     }
 
+    /// Moves the elements of another list to the end.
+    void append(IntrusiveList &other) {
+        if (other.empty()) {
+            return;
+        }
+        (other.first_->*hook).previous = last_;
+        (last_ != nullptr ? (last_->*hook).next : first_) = other.first_;
+        last_ = other.last_;
+        other = IntrusiveList();
+    }
+
     void remove(T &element) {
         auto &[previous, next] = element.*hook;
         (previous != nullptr ? (previous->*hook).next : first_) = next;

@@ -40,7 +40,7 @@ Login::Login(const SessionSettings &settings, const ScriptLibrary &scripts) : Lo
         load(scripts.settlement(algorithm, SettlementKind::refund));
     }
     if (has_permits) {
-        load(scripts.refund(rate_limit::Algorithm::concurrency));
+        load(scripts.release());
     }
 }
 

@@ -55,8 +55,7 @@ bool Pipeline::send(Command &first, Time now) {
             output_, group_.scripts.settlement(settlement.algorithm, settlement.kind), sending,
             first.settlements);
     } else if (first.kind == Command::Kind::release) {
-        const Script &script = group_.scripts.refund(rate_limit::Algorithm::concurrency);
-        written = write_release(output_, script, sending, *first.permit);
+        written = write_release(output_, group_.scripts.release(), sending, *first.permit);
     } else {
         const ScriptShape shape = shape_of(first.charges);
         const Script &script = first.next_in_batch != nullptr ? *group_.scripts.batch(shape)

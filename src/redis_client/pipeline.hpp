@@ -33,8 +33,8 @@ class Pipeline {
     /// How many commands the session has, sent or not.
     size_t pending() const { return pending_; }
 
-    /// Sends a batch of checks, or a release. Returns false if memory ran out; then nothing was
-    /// sent.
+    /// Sends a batch of checks, a release, or settlements. Returns false if memory ran out; then
+    /// nothing was sent.
     bool send(Command &first, Time now);
     /// Lets the next command ask a node to which its hash slot moves. Returns false as send().
     bool send_asking(Time now);

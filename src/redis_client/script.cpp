@@ -309,9 +309,9 @@ Script renew_script() {
 ScriptLibrary::ScriptLibrary()
     : any_rules_(any_rules_script(Blocks::no)),
       any_rules_with_blocks_(any_rules_script(Blocks::yes)),
+      release_(refund_script(Algorithm::concurrency)),
       renew_(renew_script()) {
     for (const Algorithm algorithm : rate_limit::all_algorithms) {
-        refunds_.push_back(refund_script(algorithm));
         for (size_t kind = 0; kind < settlement_kinds; ++kind) {
             settlements_[kind].push_back(
                 settlement_script(algorithm, static_cast<SettlementKind>(kind)));
@@ -342,10 +342,6 @@ const Script &ScriptLibrary::check(const ScriptShape &shape) const {
 const Script *ScriptLibrary::batch(const ScriptShape &shape) const {
     const auto found = scripts_.find(shape.code());
     return found != scripts_.end() && found->second.batch ? &*found->second.batch : nullptr;
-}
-
-const Script &ScriptLibrary::refund(Algorithm algorithm) const {
-    return refunds_[static_cast<size_t>(algorithm)];
 }
 
 const Script &ScriptLibrary::settlement(Algorithm algorithm, SettlementKind kind) const {

@@ -112,7 +112,7 @@ class ScriptLibrary {
     const Script &check(const ScriptShape &shape) const;
     /// Returns the script of a batch, or null if the shape has none, so that each check goes alone.
     const Script *batch(const ScriptShape &shape) const;
-    const Script &refund(rate_limit::Algorithm algorithm) const;
+    const Script &release() const { return release_; }
     const Script &renew() const { return renew_; }
     const Script &settlement(rate_limit::Algorithm algorithm, SettlementKind kind) const;
 
@@ -125,8 +125,8 @@ class ScriptLibrary {
     std::unordered_map<uint64_t, Scripts> scripts_; // by ScriptShape::code()
     Script any_rules_;
     Script any_rules_with_blocks_;
-    std::vector<Script> refunds_;                       // in the order of rate_limit::Algorithm
-    std::vector<Script> settlements_[settlement_kinds]; // the same
+    std::vector<Script> settlements_[settlement_kinds]; // in the order of rate_limit::Algorithm
+    Script release_;
     Script renew_;
 };
 

@@ -110,8 +110,19 @@ void Session::hand_over(Command &check, std::span<Charge> charges, CheckCallback
     check.is_handed_over = true;
 }
 
-bool Session::refund(std::span<Charge> charges, Time now) {
-    return background_.refund(charges, now);
+void Session::refund(std::span<Charge> charges, Time now) {
+    for (Charge &charge : charges) {
+        if (!charge.is_charged) {
+            continue;
+        }
+        charge.is_charged = false;
+        charge.verdict = rate_limit::verdict_after_refund(charge.quota, charge.verdict);
+        if (charge.permit != nullptr) {
+            release(*std::exchange(charge.permit, nullptr), now);
+        } else if (charge.quota.charges()) {
+            settlements_.give_back(charge);
+        }
+    }
 }
 
 void Session::release(Permit &permit, Time now) {
@@ -156,7 +167,7 @@ bool Session::expire(Time now) {
     }
     const auto look = background_.next_tending();
     if (look && *look <= now) {
-        background_.tend(now);
+        background_.tend(to_send_.shares_batches(), now);
     }
     const auto give_up = given_up_at();
     return give_up && *give_up <= now;

@@ -77,10 +77,9 @@ class Session {
     /// answered.
     void hand_over(Command &check, std::span<Charge> charges, CheckCallbacks &callbacks, Time now);
 
-    /// Gives back what an answered check has charged. A refund is lost if the connection breaks
-    /// before Redis has it, or if the key has moved to another node meanwhile. Permits are not
-    /// lost. Returns whether all of it is on its way.
-    bool refund(std::span<Charge> charges, Time now);
+    /// Gives back what an answered check has charged. Units go as settlements do. Permits are never
+    /// lost.
+    void refund(std::span<Charge> charges, Time now);
 
     /// Takes on a settlement. It waits for a connection, and is lost if the connection breaks
     /// before Redis has answered.

@@ -60,11 +60,14 @@ void Session::send_in_full(Command &first, Time now) {
     }
 }
 
-/// The keys of the checks are in different hash slots, or in one that is moving, so each check goes
-/// alone.
+/// The keys are in different hash slots, or in one that is moving, so each goes alone.
 void Session::send_apart(Command &first, Time now) {
     if (first.kind == Command::Kind::settlement) {
         settlements_.send_apart(first, now);
+        return;
+    }
+    if (first.kind == Command::Kind::renewal) {
+        background_.send_apart(first, now);
         return;
     }
     for (Command *wanted = keep_wanted(first); wanted != nullptr;) {

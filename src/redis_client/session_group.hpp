@@ -27,7 +27,8 @@ struct SessionSettings {
     std::vector<ScriptShape>
         rare_shapes; // of other checks; their scripts are loaded when they are needed
     std::chrono::milliseconds timeout{100}; // of one check, from asking to its verdict
-    // Algorithms of which requests settle their cost; their scripts are loaded at login.
+    // Algorithms of which requests settle their cost, or leases give units back; their scripts are
+    // loaded at login.
     std::vector<rate_limit::Algorithm> settled;
     // The most checks that all sessions may have at once, and the most settlements.
     size_t max_pending = 16384;

@@ -18,6 +18,10 @@ void Session::redirect(Command &first, const Redirect &to, std::string_view erro
     breaker_.succeed();
     redirects_->on_redirect(*this, to);
     if (first.kind == Command::Kind::renewal) {
+        if (to.kind == Redirect::Kind::ask && first.has_company()) {
+            background_.send_apart(first, now); // the other node may have some of the keys only
+            return;
+        }
         if (to.kind == Redirect::Kind::ask && !first.needs_asking) {
             leave(first); // the permits stay here; only this renewal goes elsewhere
             redirects_->ask_again(first, *this, to);

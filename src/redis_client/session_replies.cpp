@@ -61,7 +61,7 @@ Session::Progress Session::take_login_reply(const Reply &reply, Time now) {
     unreachable_ = false;
     breaker_.succeed();
     send_waiting();
-    background_.tend(now);
+    background_.tend(to_send_.shares_batches(), now);
     return Progress::ready;
 }
 

@@ -1,4 +1,5 @@
-// One settlement: what a request turned out to cost, in comparison to what its check has charged.
+// One settlement: what is to be charged or given back after a check, mostly because its request
+// turned out to cost something else.
 #pragma once
 
 #include "../rate_limit/key.hpp"
@@ -19,7 +20,8 @@ struct Settlement : Pooled<Settlement> {
     uint16_t hash_slot = 0;
     std::string_view redis_key; // in redis_key_bytes
     WireWords arguments;
-    rate_limit::RuleCounters *counters = nullptr;
+    rate_limit::RuleCounters *counters = nullptr; // of the rule; null: its end is not counted
+    uint64_t leased_units = 0; // it gives back so many units of a lease; 0: it is of no lease
     ListHook<Settlement> hook; // of those that wait, or of those in one command
 
     rate_limit::RedisKeyBuffer redis_key_bytes;

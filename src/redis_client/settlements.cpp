@@ -4,11 +4,12 @@
 
 #include "../rate_limit/text.hpp"
 
-#include <algorithm>
+#include <array>
 #include <utility>
 
 namespace redis_client {
 
+using rate_limit::LeaseCount;
 using rate_limit::SettlementResult;
 
 namespace {
@@ -27,8 +28,45 @@ bool can_share(const Settlement &one, const Settlement &other) {
            one.hash_slot == other.hash_slot;
 }
 
-void count(rate_limit::RuleCounters *counters, SettlementResult result) {
-    if (counters != nullptr) {
+/// Distributes a list over others by a digit of each settlement, and puts those together again.
+template <size_t digits>
+void sort_by(SettlementList &list, const auto &digit_of) {
+    std::array<SettlementList, digits> of_digit;
+    while (Settlement *settlement = list.front()) {
+        list.remove(*settlement);
+        of_digit[digit_of(*settlement)].push_back(*settlement);
+    }
+    for (SettlementList &some : of_digit) {
+        list.append(some);
+    }
+}
+
+/// Puts those beside each other that can share a command: a radix sort, since there may be as many
+/// hash slots as settlements. It keeps the order of those that can share one.
+void gather(SettlementList &list) {
+    if (list.front() == list.back()) {
+        return;
+    }
+    constexpr size_t half = 128; // of the digits of a hash slot
+    static_assert(half * half == hash_slots);
+    sort_by<rate_limit::all_algorithms.size() * settlement_kinds>(list, [](const Settlement &one) {
+        return static_cast<size_t>(one.algorithm) * settlement_kinds +
+               static_cast<size_t>(one.kind);
+    });
+    sort_by<half>(list, [](const Settlement &one) { return one.hash_slot % half; });
+    sort_by<half>(list, [](const Settlement &one) { return one.hash_slot / half; });
+}
+
+/// Null counts nothing.
+void count(rate_limit::RuleCounters *counters, uint64_t leased_units, SettlementResult result) {
+    if (counters == nullptr) {
+        return;
+    }
+    if (leased_units > 0) {
+        counters->count(result == SettlementResult::returned ? LeaseCount::returned
+                                                             : LeaseCount::expired,
+                        leased_units);
+    } else {
         counters->count(result);
     }
 }
@@ -43,23 +81,40 @@ Settlements::~Settlements() {
 }
 
 void Settlements::add(const SettlementOrder &order) {
+    const Charge &charge = order.charge;
+    Settlement *settlement =
+        make(order.kind, charge,
+             order.kind == SettlementKind::debt ? debt_arguments(charge.quota, order.aligned)
+                                                : refund_arguments(charge.quota, charge.receipt));
+    const uint64_t leased_units = order.is_of_lease ? charge.quota.cost : 0;
+    if (settlement == nullptr) {
+        count(order.counters, leased_units, SettlementResult::lost);
+        return;
+    }
+    settlement->counters = order.counters;
+    settlement->leased_units = leased_units;
+}
+
+void Settlements::give_back(const Charge &charge) {
+    (void)make(SettlementKind::refund, charge, refund_arguments(charge.quota, charge.receipt));
+}
+
+/// Returns a settlement that waits, or null if there are too many or memory ran out.
+Settlement *Settlements::make(SettlementKind kind, const Charge &charge,
+                              const WireWords &arguments) {
     const bool has_room = group_.settlements.in_use() < group_.settings.max_pending;
     Settlement *settlement = has_room ? group_.settlements.take() : nullptr;
     if (settlement == nullptr) {
-        count(order.counters, SettlementResult::lost);
-        return;
+        return nullptr;
     }
-    const Charge &charge = order.charge;
-    settlement->kind = order.kind;
+    settlement->kind = kind;
     settlement->algorithm = charge.quota.algorithm;
     settlement->hash_slot = charge.hash_slot;
-    settlement->arguments = order.kind == SettlementKind::debt
-                                ? debt_arguments(charge.quota, order.aligned)
-                                : refund_arguments(charge.quota, charge.receipt);
-    settlement->counters = order.counters;
+    settlement->arguments = arguments;
     rate_limit::append(settlement->redis_key_bytes.data(), charge.redis_key);
     settlement->redis_key = {settlement->redis_key_bytes.data(), charge.redis_key.size()};
     waiting_.push_back(*settlement);
+    return settlement;
 }
 
 void Settlements::send(bool may_share, Time now) {
@@ -68,6 +123,9 @@ void Settlements::send(bool may_share, Time now) {
     }
     // What has no room in the output waits on, so each is looked at once.
     SettlementList to_send = std::exchange(waiting_, SettlementList());
+    if (may_share) {
+        gather(to_send);
+    }
     while (Settlement *first = to_send.front()) {
         to_send.remove(*first);
         Command *command = pipeline_.new_command(Command::Kind::settlement);
@@ -78,13 +136,11 @@ void Settlements::send(bool may_share, Time now) {
         command->hash_slot = first->hash_slot;
         command->settlements.push_back(*first);
         size_t room = may_share ? longest_batch(*first) - 1 : 0;
-        for (Settlement *next = to_send.front(); next != nullptr && room > 0;) {
-            Settlement &other = *std::exchange(next, next->hook.next);
-            if (can_share(*first, other)) {
-                to_send.remove(other);
-                command->settlements.push_back(other);
-                --room;
-            }
+        for (Settlement *next = to_send.front();
+             next != nullptr && room > 0 && can_share(*first, *next); next = to_send.front()) {
+            to_send.remove(*next);
+            command->settlements.push_back(*next);
+            --room;
         }
         sent_ += count_of(*command);
         if (!pipeline_.send(*command, now)) {
@@ -124,10 +180,7 @@ void Settlements::send_apart(Command &command, Time now) {
     SettlementList others = std::exchange(waiting_, SettlementList());
     wait_again(command);
     send(false, now);
-    while (Settlement *settlement = others.front()) {
-        others.remove(*settlement);
-        waiting_.push_back(*settlement);
-    }
+    waiting_.append(others);
 }
 
 void Settlements::wait_again(Command &command) {
@@ -167,7 +220,7 @@ size_t Settlements::count_of(const Command &command) {
 }
 
 void Settlements::end(Settlement &settlement, SettlementResult result) {
-    count(settlement.counters, result);
+    count(settlement.counters, settlement.leased_units, result);
     group_.settlements.give_back(settlement);
 }
 

@@ -1,7 +1,8 @@
-// What requests turned out to cost when they ended, on its way to Redis: no request waits for it.
-// Settlements of one turn of the event loop go together. Those that cannot be sent are kept until a
-// connection is there. One that was sent is never sent again, except if Redis says that it did not
-// run the script: without its reply nobody knows whether it was done.
+// What is charged or given back after a check: what requests turned out to cost when they ended,
+// what they were charged though another rule denies, and what leases have left. No request waits.
+// Settlements of one turn go together. Those that cannot be sent are kept until a connection is
+// there. One that was sent is never sent again, except if Redis says that it did not run the
+// script: without its reply nobody knows whether it was done.
 #pragma once
 
 #include "../rate_limit/rule_counters.hpp"
@@ -22,6 +23,7 @@ struct SettlementOrder {
     const Charge &charge;
     bool aligned;                       // the rule's fixed windows
     rate_limit::RuleCounters *counters; // of the rule, outlive the settlement; null: not counted
+    bool is_of_lease = false;           // it gives back what a lease has left
 };
 
 /// Has the settlements of one session.
@@ -35,6 +37,8 @@ class Settlements {
 
     /// Takes a settlement on. If there are too many already, it is lost.
     void add(const SettlementOrder &order);
+    /// Takes on to give back what a charge took, which nobody counts.
+    void give_back(const Charge &charge);
     /// Sends all that wait, if a connection is ready. Keys share a command only if `may_share` is
     /// true.
     void send(bool may_share, Time now);
@@ -62,6 +66,7 @@ class Settlements {
 
   private:
     static size_t count_of(const Command &command);
+    Settlement *make(SettlementKind kind, const Charge &charge, const WireWords &arguments);
     void end(Settlement &settlement, rate_limit::SettlementResult result);
 
     SessionGroup &group_;

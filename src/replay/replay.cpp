@@ -333,7 +333,7 @@ bool Replay::end_request(const AtEnd &end) {
         redis_client::Permit permit;
         permit.redis_key = end.redis_key;
         permit.name = end.permit;
-        const redis_client::Script &script = scripts_.refund(rate_limit::Algorithm::concurrency);
+        const redis_client::Script &script = scripts_.release();
         redis_client::write_release(command_, script, sending_of(script), permit);
         return run(end.time_us).has_value();
     }

@@ -117,9 +117,8 @@ void Cluster::read_map() {
     }
 }
 
-/// Those of a check; a release has fewer words.
 std::vector<std::string> keys_of_checks(const WireCommand *command) {
-    if (command == nullptr || !command->front().starts_with("EVAL") || command->size() == 5) {
+    if (command == nullptr || !is_check(*command)) {
         return {};
     }
     const auto first = command->begin() + 3;

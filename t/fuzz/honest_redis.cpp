@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace fuzz {
@@ -87,6 +88,18 @@ const KnownScript *script_of(const WireCommand &command) {
     return found != scripts.end() ? &*found : nullptr;
 }
 
+bool is_refund(const WireCommand &command) {
+    static const std::set<std::string> scripts = [] {
+        std::set<std::string> all;
+        for (const Algorithm algorithm : rate_limit::all_algorithms) {
+            const auto script = settlement_script(algorithm, redis_client::SettlementKind::refund);
+            all.insert({script.source, script.sha1});
+        }
+        return all;
+    }();
+    return scripts.contains(command[1]);
+}
+
 /// That so many units are left, or that none are.
 std::vector<int64_t> numbers_of(const Quota &quota, bool grants, uint64_t left) {
     const auto units = static_cast<int64_t>(left);
@@ -157,6 +170,10 @@ const std::vector<Question> &questions() {
     return all;
 }
 
+bool is_check(const WireCommand &command) {
+    return command[0].starts_with("EVAL") && script_of(command) != nullptr;
+}
+
 size_t keys_of(const Question &question) {
     return question.rules.size() +
            static_cast<size_t>(std::ranges::count_if(question.rules, blocks));
@@ -206,6 +223,9 @@ std::string HonestRedis::answer(Input &input) {
         return "+OK\r\n";
     }
     const KnownScript *known = script_of(command);
+    if (is_refund(command)) {
+        return redis_client::bulk_string(std::string(std::stoul(command[2]), '1'));
+    }
     if (known == nullptr) {
         return "$-1\r\n";
     }

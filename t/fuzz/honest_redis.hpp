@@ -20,6 +20,9 @@ struct Question {
 };
 const std::vector<Question> &questions();
 
+/// Whether a command is a check, or a batch of them.
+bool is_check(const redis_client::WireCommand &command);
+
 /// How many keys a check has: a rule that blocks has two.
 size_t keys_of(const Question &question);
 

@@ -263,6 +263,16 @@ void Simulation::check_waiting() const {
     require(pending == group_.commands.in_use(), "each command is some session's");
 }
 
+/// What has waited for a connection is told, and answered.
+void Simulation::tell_the_rest(Node &node) {
+    connect(node);
+    send_bytes(node, SIZE_MAX);
+    while (node.redis.has_commands()) {
+        receive(node, node.redis.answer(input_), true);
+        send_bytes(node, SIZE_MAX);
+    }
+}
+
 /// Everything comes to an end.
 void Simulation::end() {
     for (Node &node : nodes_) {
@@ -271,6 +281,10 @@ void Simulation::end() {
     for (Check &check : checks_) {
         require(check.command == nullptr, "all that were asked are answered");
         release_permits(check);
+    }
+    for (Node &node : nodes_) {
+        tell_the_rest(node);
+        disconnect(node, Lost::unreachable);
     }
     now_ += 24h;
     uint64_t counted = 0;

@@ -79,6 +79,7 @@ class Simulation {
              uint16_t hash_slot = 0);
     void connect(Node &node);
     void garbage(Node &node);
+    void tell_the_rest(Node &node);
     /// So many bytes at most, as a socket takes them.
     void send_bytes(Node &node, size_t most);
     void receive(Node &node, std::string_view bytes, bool is_honest);

@@ -161,10 +161,18 @@ std::optional<rate_limit::Verdict> Redis::peek(const rate_limit::Quota &quota, b
 }
 
 std::string Redis::refund(const Charge &charge) {
+    redis_client::Settlement refund;
+    refund.redis_key = charge.redis_key;
+    refund.arguments = redis_client::refund_arguments(charge.quota, charge.receipt);
+    redis_client::SettlementList list;
+    list.push_back(refund);
+    const redis_client::Script &script =
+        scripts_.settlement(charge.quota.algorithm, redis_client::SettlementKind::refund);
     ByteQueue queue;
-    redis_client::write_refund(queue, scripts_.refund(charge.quota.algorithm), charge);
+    redis_client::write_settlements(queue, script, Sending::in_full, list);
     send(queue);
-    return receive().text;
+    const std::string text = receive().text;
+    return text == "1" ? "" : text;
 }
 
 std::string Redis::settle(redis_client::SettlementKind kind,
@@ -192,8 +200,7 @@ std::string Redis::settle(redis_client::SettlementKind kind,
 
 std::string Redis::release(const redis_client::Permit &permit) {
     ByteQueue queue;
-    redis_client::write_release(queue, scripts_.refund(rate_limit::Algorithm::concurrency),
-                                Sending::in_full, permit);
+    redis_client::write_release(queue, scripts_.release(), Sending::in_full, permit);
     send(queue);
     return receive().text;
 }

@@ -117,14 +117,6 @@ TEST_F(CommandsTest, ReleaseNamesTheSlot) {
     EXPECT_EQ(sent(), (WireCommand{"EVAL", script.source, "1", "a", std::string(permit.name)}));
 }
 
-TEST_F(CommandsTest, RefundTellsWhatWasChargedInFull) {
-    Charge charge = charge_of(Algorithm::fixed_window, "a");
-    charge.receipt = 1'700'000'007'000'000;
-    EXPECT_TRUE(write_refund(out_, script, charge));
-    EXPECT_EQ(sent(),
-              (WireCommand{"EVAL", script.source, "1", "a", "2", "60000000", "1700000007000000"}));
-}
-
 TEST_F(CommandsTest, RenewalHasThreeArgumentsForEachSlot) {
     Permit *const first = permits_.make("a", 1, 60s);
     Permit *const second = permits_.make("b", 1, 500ms);
@@ -146,7 +138,6 @@ TEST_F(CommandsTest, WriteNothingWithoutMemory) {
     check.charges = {&charge, 1};
     EXPECT_FALSE(write_checks(out_, script, Sending::by_name, check));
     EXPECT_FALSE(write_release(out_, script, Sending::by_name, *permit));
-    EXPECT_FALSE(write_refund(out_, script, charge));
     EXPECT_FALSE(write_renewal(out_, script, {&permit, 1}));
     EXPECT_EQ(sent(), WireCommand{"PING"});
 }

@@ -217,13 +217,16 @@ TEST_F(SessionChargesTest, BelongToOneCheckAfterAnother) {
 
 // Refunds
 
+/// To a refund.
+constexpr std::string_view refunded = "$1\r\n1\r\n";
+
 struct Refunded {
     Quota quota;
     std::vector<int64_t> numbers; // that grant
     WireCommand arguments;        // of its refund
 };
 
-const std::vector<Refunded> refunded = {
+const std::vector<Refunded> of_all_algorithms = {
     {quota_of(Algorithm::fixed_window, 3), {40, 7'000'000}, {"3", "60000000", "1700000000000000"}},
     {quota_of(Algorithm::sliding_log, 3),
      {40, 0, 60'000'000, 0},
@@ -244,7 +247,7 @@ const std::vector<Refunded> refunded = {
 
 TEST_F(SessionChargesTest, AreRefundedByTheScriptOfTheirAlgorithm) {
     log_in();
-    for (const auto &[quota, numbers, arguments] : refunded) {
+    for (const auto &[quota, numbers, arguments] : of_all_algorithms) {
         ask(a_, {{.quota = quota, .redis_key = "key"}});
         receive(answer(numbers));
         ASSERT_TRUE(a_.charges()[0].is_charged);
@@ -253,11 +256,12 @@ TEST_F(SessionChargesTest, AreRefundedByTheScriptOfTheirAlgorithm) {
         session_->refund(a_.charges(), now_);
         EXPECT_FALSE(a_.charges()[0].is_charged);
 
-        WireCommand expected = {"EVAL", refund_script(quota.algorithm).source, "1", "key"};
+        WireCommand expected = {
+            "EVALSHA", settlement_script(quota.algorithm, SettlementKind::refund).sha1, "1", "key"};
         expected.insert(expected.end(), arguments.begin(), arguments.end());
         EXPECT_EQ(sent(), Commands{expected});
         EXPECT_TRUE(session_->has_background_commands());
-        EXPECT_EQ(receive("$-1\r\n"), Progress::more);
+        EXPECT_EQ(receive(refunded), Progress::more);
         EXPECT_FALSE(session_->has_background_commands());
         EXPECT_EQ(session_->pending(), 0u);
     }
@@ -272,7 +276,7 @@ TEST_F(SessionChargesTest, AreRefundedOnce) {
     EXPECT_EQ(sent().size(), 2u);
     session_->refund(a_.charges(), now_);
     EXPECT_EQ(sent(), Commands{});
-    receive("$-1\r\n$-1\r\n");
+    receive(std::string(refunded) + std::string(refunded));
     EXPECT_EQ(session_->pending(), 0u);
 }
 
@@ -299,7 +303,7 @@ TEST_F(SessionChargesTest, AreNotRefundedWhereTheyWereNotMade) {
     const Commands commands = sent();
     ASSERT_EQ(commands.size(), 1u);
     EXPECT_EQ(commands[0][3], "rl:{z:a}:sliding_log:60000");
-    receive("$-1\r\n");
+    receive(refunded);
 }
 
 TEST_F(SessionChargesTest, AreNotRefundedWhereTheyTookNothing) {
@@ -312,15 +316,17 @@ TEST_F(SessionChargesTest, AreNotRefundedWhereTheyTookNothing) {
     EXPECT_FALSE(session_->has_background_commands());
 }
 
-TEST_F(SessionChargesTest, AreNotRefundedWithoutAConnection) {
+TEST_F(SessionChargesTest, AreRefundedAsSoonAsThereIsAConnection) {
     log_in();
     ask(a_, log_and_window);
     receive(replies(true, true));
     session_->disconnected(Lost::in_use, now_);
     session_->refund(a_.charges(), now_);
-    EXPECT_FALSE(session_->has_background_commands());
+    EXPECT_TRUE(session_->has_background_commands());
     log_in();
-    EXPECT_EQ(sent(), Commands{});
+    EXPECT_EQ(sent().size(), 2u);
+    receive(std::string(refunded) + std::string(refunded));
+    EXPECT_FALSE(session_->has_background_commands());
 }
 
 TEST_F(SessionChargesTest, AreRefundedOnceThoughTheConnectionIsLost) {
@@ -328,6 +334,7 @@ TEST_F(SessionChargesTest, AreRefundedOnceThoughTheConnectionIsLost) {
     ask(a_, log_and_window);
     receive(replies(true, true));
     session_->refund(a_.charges(), now_);
+    flush();
     EXPECT_TRUE(session_->has_background_commands());
     session_->disconnected(Lost::in_use, now_);
     EXPECT_FALSE(session_->has_background_commands());
@@ -342,14 +349,17 @@ TEST_F(SessionChargesTest, AreRefundedThoughAnErrorIsTheReply) {
     receive(replies(true, true));
     session_->refund(a_.charges(), now_);
     ask(b_, "b");
-    EXPECT_EQ(receive("-BUSY Redis is busy\r\n" + std::string(noscript) + grant(2)),
+    EXPECT_EQ(receive(grant(2) + "-BUSY Redis is busy\r\n" + std::string(noscript)),
               Progress::more);
     EXPECT_EQ(b_.results, Results{granted(2)});
+    EXPECT_EQ(sent().back()[0], "EVAL"); // Redis did not know the script of the other
+    receive(noscript);
+    EXPECT_EQ(sent(), Commands{});
     EXPECT_FALSE(session_->has_background_commands());
     EXPECT_EQ(session_->counters().failures, 0u); // of checks
 }
 
-TEST_F(SessionChargesTest, AreRefundedInTurnWithChecks) {
+TEST_F(SessionChargesTest, AreRefundedAfterTheChecksOfTheTurn) {
     log_in();
     ask(a_, log_and_window);
     receive(replies(true, true));
@@ -360,8 +370,8 @@ TEST_F(SessionChargesTest, AreRefundedInTurnWithChecks) {
     const Commands commands = sent();
     ASSERT_EQ(commands.size(), 4u);
     EXPECT_EQ(commands[0], evalsha("b"));
-    EXPECT_EQ(commands[3], evalsha("c"));
-    receive(grant(2) + "$-1\r\n$-1\r\n" + grant(3));
+    EXPECT_EQ(commands[1], evalsha("c"));
+    receive(grant(2) + grant(3) + std::string(refunded) + std::string(refunded));
     EXPECT_EQ(b_.results, Results{granted(2)});
     EXPECT_EQ(c_.results, Results{granted(3)});
 }
@@ -371,6 +381,7 @@ TEST_F(SessionChargesTest, AreRefundedOnASilentConnectionUntilItIsGivenUp) {
     ask(a_, log_and_window);
     receive(replies(true, true));
     session_->refund(a_.charges(), now_);
+    flush();
     EXPECT_FALSE(session_->expire(now_ + 999ms));
     EXPECT_TRUE(session_->expire(now_ + 1000ms));
     session_->disconnected(Lost::unreachable, now_);

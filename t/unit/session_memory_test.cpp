@@ -74,7 +74,7 @@ TEST_F(SessionMemoryTest, IsEnoughForMoreChecks) {
                   ask_for(one);
                   answer_with(grants);
                   session_->refund(one, now_);
-                  answer_with("$-1\r\n");
+                  answer_with("$1\r\n1\r\n");
 
                   ask_for(one);
                   answer_with(noscript);

@@ -232,6 +232,8 @@ TEST_F(SessionPermitsTest, SurviveThatThereIsNoMemoryForCommands) {
     EXPECT_TRUE(session_->has_background_commands());
 
     sent(); // there is room again
+    EXPECT_EQ(sent().size(), 1u) << "the refund";
+    receive("$1\r\n1\r\n");
     wait_until(now_ + 1s);
     EXPECT_EQ(sent(), (Commands{release_of(given_back), renewal_of({held})}));
     receive(std::string(done) + std::string(done));

@@ -180,5 +180,29 @@ TEST_F(SessionPermitsTest, GiveUpAConnectionThatDoesNotAnswerARenewal) {
     receive(done);
 }
 
+// As behind a proxy to a cluster.
+TEST_F(SessionPermitsTest, AreRenewedByKeysWhereRedisTakesThoseOfOneSlotOnly) {
+    log_in();
+    const std::string name = take_permit(a_);
+    ask(b_, {{.quota = quota_of(Algorithm::concurrency), .redis_key = "other"}});
+    const std::string of_other = sent().back().back();
+    receive(grants);
+    for (int round = 0; round < 2; ++round) {
+        wait_until(now_ + 20s);
+        if (round == 0) {
+            EXPECT_EQ(sent().size(), 1u);
+            receive("-CROSSSLOT Keys in request don't hash to the same slot\r\n");
+        }
+        const Commands apart = sent();
+        ASSERT_EQ(apart.size(), 2u) << round;
+        EXPECT_EQ(apart[0].back(), of_other);
+        EXPECT_EQ(apart[1].back(), name);
+        receive(std::string(done) + std::string(done));
+    }
+    release(a_);
+    release(b_);
+    receive(std::string(done) + std::string(done));
+}
+
 } // namespace
 } // namespace redis_client

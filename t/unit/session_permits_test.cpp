@@ -128,12 +128,13 @@ TEST_F(SessionPermitsTest, AreGivenBackByARefund) {
     const Commands commands = sent();
     ASSERT_EQ(commands.size(), 2u);
     EXPECT_EQ(commands[0], release_of(name));
-    EXPECT_EQ(commands[1][1], refund_script(Algorithm::sliding_log).source);
+    EXPECT_EQ(commands[1][1],
+              settlement_script(Algorithm::sliding_log, SettlementKind::refund).sha1);
     EXPECT_EQ(a_.charges()[0].permit, nullptr);
     EXPECT_FALSE(a_.charges()[0].is_charged);
     receive(done);
     EXPECT_TRUE(session_->has_background_commands());
-    receive(done);
+    receive("$1\r\n1\r\n");
 }
 
 // Releasing

@@ -3,6 +3,7 @@
 #include "session_redirects_test.hpp"
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -219,17 +220,72 @@ TEST_F(SessionRedirectsTest, RenewNothingInALoop) {
     release_all(keeper, {&a_});
 }
 
-TEST_F(SessionRedirectsTest, LoseARefundWhoseKeyHasMoved) {
+// A node has some of the keys of a hash slot that moves, and renews those of one key only.
+TEST_F(SessionRedirectsTest, RenewThoseOfEachKeyByThemselvesWhereTheyAreToTryAgain) {
+    const Asked other = {.quota = quota_of(Algorithm::concurrency),
+                         .redis_key = "rl:{z:a}:concurrency:60000:b"};
+    const std::string first = take_permit(old_(), a_);
+    ask(old_(), b_, other);
+    const std::string of_other = sent(old_()).back().back();
+    receive(old_(), permit_granted);
+    const std::string last = take_permit(old_(), c_);
+    wait_until(Time{21'000});
+    ASSERT_EQ(sent(old_()).size(), 1u);
+    receive(old_(), tryagain);
+    const Commands apart = sent(old_());
+    ASSERT_EQ(apart.size(), 2u);
+    EXPECT_EQ(apart[0][2], "2");
+    EXPECT_EQ((std::set{apart[0][7], apart[0].back()}), (std::set{first, last}));
+    EXPECT_EQ(apart[1].back(), of_other);
+    receive(old_(), std::string(done) + std::string(ask_new));
+    EXPECT_EQ(sent(new_()), (Commands{asking, apart[1]}));
+    receive(new_(), "+OK\r\n" + std::string(done));
+
+    wait_until(Time{22'000}); // what went elsewhere is renewed again soon, until it has moved
+    EXPECT_EQ(sent(old_()), Commands{apart[1]});
+    receive(old_(), done);
+    wait_until(Time{30'000});
+    EXPECT_TRUE(sent(old_()).empty());
+    release_all(old_(), {&a_, &b_, &c_});
+}
+
+TEST_F(SessionRedirectsTest, RenewThoseOfEachKeyByThemselvesWhereAllAreElsewhere) {
+    const Asked other = {.quota = quota_of(Algorithm::concurrency),
+                         .redis_key = "rl:{z:a}:concurrency:60000:b"};
+    take_permit(old_(), a_);
+    ask(old_(), b_, other);
+    sent(old_());
+    receive(old_(), permit_granted);
+    wait_until(Time{21'000});
+    ASSERT_EQ(sent(old_()).size(), 1u);
+    receive(old_(), ask_new); // where one of them may have been released
+    const Commands apart = sent(old_());
+    ASSERT_EQ(apart.size(), 2u);
+    receive(old_(), std::string(ask_new) + std::string(ask_new));
+    EXPECT_EQ(sent(new_()), (Commands{asking, apart[0], asking, apart[1]}));
+    receive(new_(), "+OK\r\n" + std::string(done) + "+OK\r\n" + std::string(done));
+    release_all(old_(), {&a_, &b_});
+}
+
+// Refunds
+
+TEST_F(SessionRedirectsTest, FollowTheKeyOfARefund) {
     for (const std::string_view redirect : {moved_to_new, ask_new}) {
         ask(a_, "a");
         sent(old_());
         receive(old_(), grant(7));
         old_().refund(a_.charges(), now_);
         EXPECT_TRUE(old_().has_background_commands());
-        EXPECT_EQ(sent(old_()).size(), 1u);
+        Commands commands = sent(old_());
+        ASSERT_EQ(commands.size(), 1u);
         receive(old_(), redirect);
         EXPECT_FALSE(old_().has_background_commands());
-        EXPECT_TRUE(sent(new_()).empty());
+        const bool asks = redirect == ask_new;
+        if (asks) {
+            commands.insert(commands.begin(), asking);
+        }
+        EXPECT_EQ(sent(new_()), commands);
+        receive(new_(), std::string(asks ? "+OK\r\n" : "") + "$1\r\n1\r\n");
     }
 }
 

@@ -5,7 +5,9 @@
 
 #include "rate_limit/rule_counters.hpp"
 
+#include <ctime>
 #include <string>
+#include <vector>
 
 namespace redis_client {
 namespace {
@@ -28,6 +30,43 @@ class SessionSettlementsTest : public SessionTest {
         charge.receipt = 7;
         session_->settle({.kind = kind, .charge = charge, .aligned = false, .counters = &counters_});
     }
+    /// Gives back what a lease has left.
+    void return_leased(uint64_t units) {
+        Charge charge;
+        charge.quota = quota_of(Algorithm::fixed_window, units);
+        charge.redis_key = "leased";
+        session_->settle({.kind = SettlementKind::refund,
+                          .charge = charge,
+                          .aligned = false,
+                          .counters = counters_,
+                          .is_of_lease = true});
+    }
+    /// Charges a key of this hash slot.
+    void charge_at(uint16_t hash_slot, std::string_view key) {
+        Charge charge;
+        charge.quota = quota_of(Algorithm::fixed_window, 5);
+        charge.redis_key = key;
+        charge.hash_slot = hash_slot;
+        session_->settle({.kind = SettlementKind::debt,
+                          .charge = charge,
+                          .aligned = false,
+                          .counters = counters_});
+    }
+    /// The time that it takes to send settlements of so many hash slots.
+    double seconds_to_send(uint16_t slots) {
+        for (uint16_t slot = 0; slot < slots; ++slot) {
+            charge_at(slot, "a");
+        }
+        const std::clock_t began = std::clock();
+        session_->flush(now_);
+        const auto took = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
+        EXPECT_EQ(sent().size(), slots);
+        for (uint16_t slot = 0; slot < slots; ++slot) {
+            receive("$1\r\n1\r\n");
+        }
+        return took;
+    }
+    uint64_t count(rate_limit::LeaseCount count) const { return counters_.read().of(count); }
     void charge(std::string_view key, uint64_t units = 5) {
         settle(SettlementKind::debt, key, units);
     }
@@ -207,6 +246,46 @@ TEST_F(SessionSettlementsTest, KnowTheScriptsOfTheirAlgorithmsFromTheLoginOn) {
     EXPECT_EQ(loads(script_of(SettlementKind::refund, Algorithm::gcra)), 1);
     EXPECT_EQ(loads(script_of(SettlementKind::debt)), 0);
     session_->disconnected(Lost::unreachable, now_);
+}
+
+TEST_F(SessionSettlementsTest, OfOneHashSlotGoTogether) {
+    log_in();
+    charge_at(300, "a");
+    charge_at(2, "b");
+    charge_at(300, "c");
+    charge_at(2, "d");
+    charge_at(16'383, "e");
+    const std::string &name = script_of(SettlementKind::debt).sha1;
+    EXPECT_EQ(sent(),
+              (Commands{debts("EVALSHA", name, {"b", "d"}), debts("EVALSHA", name, {"a", "c"}),
+                        debts("EVALSHA", name, {"e"})}));
+    receive("$2\r\n11\r\n$2\r\n11\r\n$1\r\n1\r\n");
+    EXPECT_EQ(count(SettlementResult::charged), 5u);
+}
+
+TEST_F(SessionSettlementsTest, TakeTimeByTheirNumberWhateverTheirHashSlots) {
+    log_in();
+    (void)seconds_to_send(8'000); // memory is there from then on
+    const double few = seconds_to_send(1'000);
+    const double many = seconds_to_send(8'000);
+    EXPECT_LT(many, 24 * few) << "8 times as many";
+}
+
+TEST_F(SessionSettlementsTest, OfLeasesCountAsReturnedWhenRedisSaysSo) {
+    log_in();
+    return_leased(3);
+    return_leased(4);
+    sent();
+    EXPECT_EQ(count(rate_limit::LeaseCount::returned), 0u);
+    receive("$2\r\n10\r\n");
+    EXPECT_EQ(count(rate_limit::LeaseCount::returned), 3u);
+    EXPECT_EQ(count(rate_limit::LeaseCount::expired), 4u);
+    return_leased(5);
+    sent();
+    session_->disconnected(Lost::in_use, now_);
+    EXPECT_EQ(count(rate_limit::LeaseCount::expired), 9u);
+    EXPECT_EQ(count(SettlementResult::returned), 0u);
+    EXPECT_EQ(count(SettlementResult::lost), 0u);
 }
 
 } // namespace

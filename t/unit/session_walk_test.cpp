@@ -89,15 +89,22 @@ class PretendedRedis {
         if (its_script == renew_.source) {
             return renew(command);
         }
-        if (its_script == refund_.source) {
-            EXPECT_GT(units[command[3]]--, 0) << "more was given back than taken";
-            ++refunds;
-            return "$-1\r\n";
+        if (its_script == refund_.sha1 || its_script == refund_.source) {
+            return refund(command);
         }
         if (its_script == run_.sha1 || its_script == run_.source) {
             return run(command);
         }
         return check(command, chance < 5);
+    }
+
+    std::string refund(const WireCommand &command) {
+        const size_t keys = std::stoul(command[2]);
+        for (size_t i = 0; i < keys; ++i) {
+            EXPECT_GT(units[command[3 + i]]--, 0) << "more was given back than taken";
+        }
+        refunds += keys;
+        return bulk_string(std::string(keys, '1'));
     }
 
     std::string run(const WireCommand &command) {
@@ -158,7 +165,7 @@ class PretendedRedis {
     std::string replies_;
     const Script release_ = refund_script(Algorithm::concurrency);
     const Script renew_ = renew_script();
-    const Script refund_ = refund_script(Algorithm::sliding_log);
+    const Script refund_ = settlement_script(Algorithm::sliding_log, SettlementKind::refund);
     const Script run_ = batch_script(shape_of(Algorithm::sliding_log));
 };
 

@@ -29,7 +29,7 @@ class SingleNode final : public Backend {
                    redis_client::CheckCallbacks &callbacks) override {
         node_.hand_over(check, charges, callbacks);
     }
-    bool refund(std::span<redis_client::Charge> charges) override { return node_.refund(charges); }
+    void refund(std::span<redis_client::Charge> charges) override { node_.refund(charges); }
     void settle(const redis_client::SettlementOrder &order) override { node_.settle(order); }
     void send_now() override { node_.send_now(); }
     void release(redis_client::Permit &permit) override { node_.release(permit); }

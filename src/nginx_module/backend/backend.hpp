@@ -31,10 +31,10 @@ class Backend {
     /// Its permits are given back: at once if the check was sent, or else when it is answered.
     virtual void hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
                            redis_client::CheckCallbacks &callbacks) = 0;
-    /// Gives back what an answered check has charged. It is lost if the connection breaks before.
-    /// Returns whether all of it is on its way.
-    virtual bool refund(std::span<redis_client::Charge> charges) = 0;
-    /// Settles what a request turned out to cost, perhaps only when Redis can be reached again.
+    /// Gives back what an answered check has charged, perhaps only when Redis can be reached again.
+    virtual void refund(std::span<redis_client::Charge> charges) = 0;
+    /// Settles what a request turned out to cost, or gives back what a lease has left, perhaps only
+    /// when Redis can be reached again.
     virtual void settle(const redis_client::SettlementOrder &order) = 0;
     /// Gives a permit back, perhaps only when Redis can be reached again.
     virtual void release(redis_client::Permit &permit) = 0;

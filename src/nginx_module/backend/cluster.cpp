@@ -80,11 +80,12 @@ void Cluster::hand_over(Command &check, std::span<redis_client::Charge> charges,
     }
 }
 
-bool Cluster::refund(std::span<redis_client::Charge> charges) {
+void Cluster::refund(std::span<redis_client::Charge> charges) {
     if (Master *master = serving_[charges.front().hash_slot]) {
-        return node_of(*master).refund(charges);
+        node_of(*master).refund(charges);
+    } else {
+        waiting_.refund(charges, now()); // until a map says who serves the keys
     }
-    return waiting_.refund(charges, now()); // Redis gets nothing back, but the charges are reset
 }
 
 void Cluster::settle(const redis_client::SettlementOrder &order) {

@@ -36,7 +36,7 @@ class Cluster final : public Backend, Node::Callbacks, SlotMapFetcher::Callbacks
     void abandon(redis_client::Command &check) override;
     void hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
                    redis_client::CheckCallbacks &callbacks) override;
-    bool refund(std::span<redis_client::Charge> charges) override;
+    void refund(std::span<redis_client::Charge> charges) override;
     void settle(const redis_client::SettlementOrder &order) override;
     void send_now() override;
     void release(redis_client::Permit &permit) override;

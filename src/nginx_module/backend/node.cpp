@@ -65,10 +65,10 @@ void Node::hand_over(redis_client::Command &check, std::span<redis_client::Charg
     update_after_event();
 }
 
-bool Node::refund(std::span<redis_client::Charge> charges) {
-    const bool is_on_its_way = session_.refund(charges, now());
+void Node::refund(std::span<redis_client::Charge> charges) {
+    connect_if_dismissed();
+    session_.refund(charges, now());
     update_unless_receiving();
-    return is_on_its_way;
 }
 
 void Node::settle(const redis_client::SettlementOrder &order) {

@@ -49,7 +49,7 @@ class Node final : Connection::Callbacks, AddressSource::Callbacks {
     void abandon(redis_client::Command &check);
     void hand_over(redis_client::Command &check, std::span<redis_client::Charge> charges,
                    redis_client::CheckCallbacks &callbacks);
-    bool refund(std::span<redis_client::Charge> charges);
+    void refund(std::span<redis_client::Charge> charges);
     void settle(const redis_client::SettlementOrder &order);
     void send_now();
     void release(redis_client::Permit &permit);

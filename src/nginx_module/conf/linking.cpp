@@ -277,11 +277,13 @@ void add_scripts(const LocationConf &location) {
     }
 }
 
-/// Adds the scripts that settle what requests turn out to cost.
+/// Adds the scripts that settle what requests turn out to cost, and give back what leases have
+/// left.
 void add_settlements(const RuleConf &rule) {
     auto &settled = rule.zone->backend->session.settled;
     const rate_limit::Algorithm algorithm = rule.rule.quota.algorithm;
-    if (rule.final_cost != nullptr && std::ranges::find(settled, algorithm) == settled.end()) {
+    const bool settles = rule.final_cost != nullptr || rule.may_lease();
+    if (settles && std::ranges::find(settled, algorithm) == settled.end()) {
         settled.push_back(algorithm);
     }
 }

@@ -28,13 +28,18 @@ bool was_reset_since(const AppliedRule &applied, microseconds asked) {
                                                                     asked - slept);
 }
 
-/// Returns false if Redis cannot be told.
-bool tell_redis(const AppliedRule &applied, const UnusedUnits &rest) {
-    redis_client::Charge charge = applied.charge_of(
+/// The units count as returned when Redis says that it has them back, or else as expired.
+void tell_redis(const AppliedRule &applied, const UnusedUnits &rest) {
+    const redis_client::Charge charge = applied.charge_of(
         rate_limit::quota_of_units(applied.charge->quota, rest.units), rest.receipt);
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
                    "redis_rate_limit gives back %uL leased units", rest.units);
-    return backend_of(*applied.rule->zone->backend).refund({&charge, 1});
+    backend_of(*applied.rule->zone->backend)
+        .settle({.kind = redis_client::SettlementKind::refund,
+                 .charge = charge,
+                 .aligned = applied.rule->rule.aligned,
+                 .counters = applied.rule->first_of_name->counters,
+                 .is_of_lease = true});
 }
 
 } // namespace
@@ -45,9 +50,11 @@ UnusedUnits unused(const AppliedRule &applied, const LeaseBook::Taken &taken) {
 }
 
 void return_units(const AppliedRule &applied, const UnusedUnits &rest) {
-    const bool is_returned = !was_reset_since(applied, rest.asked) && tell_redis(applied, rest);
-    applied.rule->first_of_name->counters->count(
-        is_returned ? LeaseCount::returned : LeaseCount::expired, rest.units);
+    if (was_reset_since(applied, rest.asked)) {
+        applied.rule->first_of_name->counters->count(LeaseCount::expired, rest.units);
+    } else {
+        tell_redis(applied, rest);
+    }
 }
 
 void return_ended(const AppliedRule &applied, const LeaseBook::Account &account, microseconds now) {
