@@ -8,6 +8,7 @@
 #include "quiet_log.hpp"
 #include "tls_peer.hpp"
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -38,8 +39,9 @@ class Connection {
         ~Callbacks() = default;
     };
 
-    /// If `tls` is null, connections are plain.
-    Connection(Callbacks &callbacks, ngx_log_t *log, const TlsContext *tls);
+    /// If `tls` is null, connections are plain. `timeout` is for how long an answer is waited for.
+    Connection(Callbacks &callbacks, ngx_log_t *log, const TlsContext *tls,
+               std::chrono::milliseconds timeout);
     ~Connection() { close(); }
     Connection(const Connection &) = delete;
     Connection &operator=(const Connection &) = delete;
@@ -77,6 +79,7 @@ class Connection {
   private:
     void set_handlers();
     void finish_connecting();
+    void watch_peer();
     void continue_handshake(TlsPeer::Handshake handshake);
     void begin();
     void read();
@@ -87,6 +90,7 @@ class Connection {
     Callbacks &callbacks_;
     QuietLog log_; // keeps messages back: a fault is logged once in an outage
     const TlsContext *tls_context_;
+    const std::chrono::milliseconds timeout_;
     std::unique_ptr<TlsPeer> tls_; // the TLS end of the connections to host_
     std::string host_;             // the host that was last connected to
     ngx_connection_t *connection_ = nullptr;

@@ -29,7 +29,7 @@ ControlConnection::ControlConnection(const BackendConf &conf, ngx_log_t *log,
       redirects_(*this),
       session_(conf.session, callbacks != nullptr ? &redirects_ : nullptr),
       address_source_(make_address_source(*this)),
-      connection_(*this, log, conf.tls.get()) {
+      connection_(*this, log, conf.tls.get(), ControlCommand::timeout) {
     set_up_timer(deadline_timer_, this, log, [](ngx_event_t *event) noexcept {
         static_cast<ControlConnection *>(event->data)->on_deadline();
     });

@@ -26,7 +26,7 @@ Node::Node(const BackendConf &conf, redis_client::SessionGroup &group, WorkerCou
       callbacks_(callbacks),
       session_(group, static_cast<uint32_t>(ngx_random()), callbacks),
       address_source_(make_address_source(*this)),
-      connection_(*this, log, conf.tls.get()),
+      connection_(*this, log, conf.tls.get(), conf.session.timeout),
       faults_(conf.name, log),
       key_faults_(conf.name, log) {
     set_up_timer(deadline_timer_, this, log, [](ngx_event_t *event) noexcept {

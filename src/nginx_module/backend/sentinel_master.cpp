@@ -21,7 +21,7 @@ SentinelMaster::SentinelMaster(AddressSource::Callbacks &callbacks, const Backen
       conf_(conf),
       sentinels_(*this, conf),
       sentinel_(conf.sentinel),
-      connection_(*this, log, conf.tls.get()) {
+      connection_(*this, log, conf.tls.get(), conf.connect_timeout) {
     set_up_timer(timer_, this, log, [](ngx_event_t *event) noexcept {
         static_cast<SentinelMaster *>(event->data)->listen_again();
     });

@@ -11,7 +11,7 @@ SlotMapFetcher::SlotMapFetcher(Callbacks &callbacks, const BackendConf &conf, ng
       conf_(conf),
       servers_(*this, conf),
       query_(conf.session.username, conf.session.password),
-      connection_(*this, log, conf.tls.get()) {
+      connection_(*this, log, conf.tls.get(), conf.connect_timeout) {
     set_up_timer(timer_, this, log, [](ngx_event_t *event) noexcept {
         static_cast<SlotMapFetcher *>(event->data)->ask_next("no answer in time", {});
     });
