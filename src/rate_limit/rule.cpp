@@ -9,6 +9,9 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
+/// The longest time there is, in whole microseconds: what is longer counts as that.
+constexpr Wide longest_time = std::chrono::microseconds::max().count();
+
 } // namespace
 
 bool is_name(std::string_view text) {
@@ -47,9 +50,8 @@ std::chrono::microseconds Quota::refill() const {
         return whole_window;
     }
     const Wide product = Wide{capacity()} * static_cast<uint64_t>(whole_window.count());
-    const Wide longest = std::chrono::microseconds::max().count();
     return std::chrono::microseconds(
-        static_cast<int64_t>(std::min<Wide>((product + limit - 1) / limit, longest)));
+        static_cast<int64_t>(std::min<Wide>((product + limit - 1) / limit, longest_time)));
 }
 
 uint64_t Quota::to_charge() const {
@@ -90,6 +92,9 @@ Interval::Interval(const Quota &quota) {
 
 BucketTime time_of_units(const Interval &interval, uint64_t units) {
     const Wide time = Wide{interval.length} * units;
+    if (time / interval.parts > longest_time) {
+        return {static_cast<uint64_t>(longest_time), 0};
+    }
     return {static_cast<uint64_t>(time / interval.parts),
             static_cast<uint64_t>(time % interval.parts)};
 }

@@ -80,7 +80,8 @@ struct BucketTime {
     uint64_t fraction;
 };
 
-/// The time in which a bucket gets so many units back.
+/// The time in which a bucket gets so many units back; the longest time there is where that is
+/// longer.
 BucketTime time_of_units(const Interval &interval, uint64_t units);
 
 /// The furthest that a debt leads a counter ahead.

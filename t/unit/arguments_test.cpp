@@ -110,6 +110,26 @@ TEST(CheckArguments, OfARuleWithoutCapacityDoNoHarm) {
     }
 }
 
+TEST(DebtArguments, OfABucketLeadNoFurtherThanTheLongestDebtWhateverTheCost) {
+    const auto longest = static_cast<uint64_t>(rate_limit::longest_debt.count());
+    for (const Algorithm algorithm : buckets) {
+        Quota quota{.algorithm = algorithm, .window = 24h, .limit = 1};
+        quota.cost = 3652;
+        EXPECT_EQ(words_of(debt_arguments(quota, false))[0],
+                  std::to_string(std::chrono::microseconds(quota.cost * 24h).count()));
+        // 213,503,983 days are the last below 2^64 microseconds
+        for (const uint64_t cost : {3654UL, 213'503'982UL, 213'503'983UL, 213'503'984UL,
+                                    427'007'968UL, 1'000'000'000UL}) {
+            quota.cost = cost;
+            EXPECT_EQ(words_of(debt_arguments(quota, false))[0], std::to_string(longest)) << cost;
+            EXPECT_EQ(words_of(debt_arguments(quota, false))[1], "0") << cost;
+        }
+        quota.window = rate_limit::longest_window;
+        quota.limit = 7;
+        EXPECT_EQ(words_of(debt_arguments(quota, false))[0], std::to_string(longest));
+    }
+}
+
 TEST(RefundArguments, TellWhatWasTakenAndTheReceipt) {
     EXPECT_EQ(refund(quota_of(Algorithm::fixed_window, 7)),
               (WireCommand{"7", "60000000", "1700000000000000"}));

@@ -270,5 +270,16 @@ TEST(Interval, IsWholeInTheFewestPartsOfAMicrosecond) {
     expect_interval(999'999'999, longest_window, 390'400'000'000, 12'345'679);
 }
 
+TEST(BucketTime, IsTheLongestThereIsWhereItIsLonger) {
+    const Interval interval({.algorithm = Algorithm::gcra, .window = 24h, .limit = 1});
+    const uint64_t day = 86'400'000'000;
+    const uint64_t longest = std::chrono::microseconds::max().count();
+    EXPECT_EQ(time_of_units(interval, longest / day).us, longest / day * day);
+    for (const uint64_t units : {longest / day + 1, 213'503'984UL, largest_number}) {
+        EXPECT_EQ(time_of_units(interval, units).us, longest);
+        EXPECT_EQ(time_of_units(interval, units).fraction, 0u);
+    }
+}
+
 } // namespace
 } // namespace rate_limit
