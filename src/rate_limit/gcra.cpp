@@ -2,7 +2,7 @@
 //
 // A record's values[0]  the time at which all units are there again, microseconds
 //                   [1]  its fraction, in so many parts of a microsecond as values[2] says
-//                   [2]  the parts
+//                   [2]  the parts: the limit that led to it
 
 #include "algorithm_helpers.hpp"
 #include "embed.hpp"
@@ -70,22 +70,42 @@ void add_lease(const Quota &quota, std::span<int64_t> reply, RuleReply lease) {
     reply[1] = static_cast<int64_t>(fraction % static_cast<Wide>(interval.parts));
 }
 
-/// How far the time of a record lies ahead, in so small parts of a microsecond.
-Wide ahead_of(const Record &known, microseconds now, uint64_t parts) {
-    Wide ahead = Wide{(time_of(known.values[0]) - now).count()} * parts;
-    if (known.values[2] == parts) {
-        ahead += known.values[1];
-    } else if (known.values[1] > 0) { // the limit has changed: it is rounded, against the client
-        ahead += parts;
+/// Whether what is known of the key is of another limit, and what is taken is to stay so many
+/// units.
+bool is_to_convert(const Record &known, const Quota &quota) {
+    return quota.other_limit != OtherLimit::counts_in_time &&
+           known.values[2] != Interval(quota).parts;
+}
+
+/// How far the time of a record lies ahead, in the parts of a microsecond of the quota's interval.
+Wide ahead_of(const Record &known, microseconds now, const Quota &quota) {
+    const Wide ahead = (time_of(known.values[0]) - now).count();
+    const Wide parts = Interval(quota).parts;
+    const Wide fraction = known.values[1];
+    Wide ahead_in_parts = 0;
+    if (is_to_convert(known, quota)) { // a unit is as many parts by any limit
+        ahead_in_parts =
+            std::min(ahead * known.values[2] + fraction, Wide{longest_debt.count()} * parts);
+    } else if (known.values[2] == parts) {
+        ahead_in_parts = ahead * parts + fraction;
+    } else { // of another limit: it is rounded, against the client
+        ahead_in_parts = (ahead + (fraction > 0 ? 1 : 0)) * parts;
     }
-    return std::max<Wide>(ahead, 0);
+    return std::max<Wide>(ahead_in_parts, 0);
+}
+
+/// The time that lies so far ahead, as a record has it.
+Values values_of(Wide ahead, microseconds now, const Quota &quota) {
+    const uint64_t parts = Interval(quota).parts;
+    return {word_of(now + to_microseconds(ahead / parts)), static_cast<uint64_t>(ahead % parts),
+            parts, 0};
 }
 
 LocalDecision decide(const std::optional<Record> &known, const Quota &quota, bool /*aligned*/,
                      const Now &now) {
     const Interval interval(quota);
     const Wide parts = interval.parts;
-    Wide ahead = known ? ahead_of(*known, now.monotonic, interval.parts) : 0;
+    Wide ahead = known ? ahead_of(*known, now.monotonic, quota) : 0;
     const BucketTime time = time_to_charge(quota);
     const Wide next = ahead + Wide{time.us} * parts + time.fraction;
     const bool fits = next <= Wide{quota.capacity() - quota.to_keep_free()} * interval.length;
@@ -95,9 +115,14 @@ LocalDecision decide(const std::optional<Record> &known, const Quota &quota, boo
     const auto whole = static_cast<int64_t>(ahead / parts);
     const auto fraction = static_cast<int64_t>(ahead % parts);
     const std::array<int64_t, 3> reply = {fits ? whole : -1 - whole, fraction, 0};
-    return decision_of_reply(quota, reply, now.monotonic,
-                             {word_of(now.monotonic + microseconds(whole)),
-                              static_cast<uint64_t>(fraction), interval.parts, 0});
+    const Values values = values_of(ahead, now.monotonic, quota);
+    LocalDecision decision = decision_of_reply(quota, reply, now.monotonic, values);
+    if (known && is_to_convert(*known, quota) && !decision.after) {
+        decision.converted = {.time = now.monotonic,
+                              .holds_for = microseconds(whole) + microseconds{1},
+                              .values = values};
+    }
+    return decision;
 }
 
 std::optional<Record> settle(const std::optional<Record> &known, const Quota &quota,
@@ -105,40 +130,46 @@ std::optional<Record> settle(const std::optional<Record> &known, const Quota &qu
     const Interval interval(quota);
     const Wide parts = interval.parts;
     const Wide length = interval.length;
-    Wide ahead = known ? ahead_of(*known, now.monotonic, interval.parts) : 0;
+    Wide ahead = known ? ahead_of(*known, now.monotonic, quota) : 0;
     // The verdict is rounded up to whole microseconds.
-    const Wide rounded = parts > 1 ? parts : 0;
+    const Wide rounded = interval.is_whole() ? 0 : parts;
     const microseconds charged_to = settlement.decided + settlement.verdict.reset;
     const Wide of_charge = Wide{(charged_to - now.monotonic).count()} * parts - rounded;
-    const Wide still_taken = std::max<Wide>(std::min(of_charge, ahead), 0);
+    // By another limit what was charged has come back sooner or later than its time says.
+    const bool is_sure = !known || !is_to_convert(*known, quota);
+    const Wide still_taken = is_sure ? std::max<Wide>(std::min(of_charge, ahead), 0) : 0;
     const auto time_of = [&](uint64_t units) {
         return std::max<Wide>(Wide{units} * length - Wide{settlement.left_out} * parts, 0);
     };
     ahead -= std::min(time_of(settlement.to_return), still_taken);
     ahead = std::min(ahead + time_of(settlement.to_charge),
                      std::max(ahead, Wide{longest_debt.count()} * parts));
-    const microseconds whole = to_microseconds(ahead / parts);
     return Record{.time = now.monotonic,
-                  .holds_for = whole + microseconds{1},
-                  .values = {word_of(now.monotonic + whole), static_cast<uint64_t>(ahead % parts),
-                             interval.parts, 0}};
+                  .holds_for = to_microseconds(ahead / parts) + microseconds{1},
+                  .values = values_of(ahead, now.monotonic, quota)};
 }
 
 std::optional<Record> record(const std::optional<Record> &known, const RedisVerdict &redis) {
-    const microseconds all_there = redis.asked + redis.verdict.reset;
-    if (known && time_of(known->values[0]) >= all_there) {
+    const Wide ahead = Wide{redis.verdict.reset.count()} * Interval(redis.part).parts;
+    if (known && ahead_of(*known, redis.asked, redis.part) >= ahead) {
         return std::nullopt;
     }
     return Record{.time = redis.asked,
                   .holds_for = redis.verdict.reset,
-                  .values = {word_of(all_there), 0, 1, 0}};
+                  .values = values_of(ahead, redis.asked, redis.part)};
+}
+
+/// The limit, and what the check makes of a state of another one: lua/gcra.lua.
+uint64_t mark_of(const Quota &quota) {
+    const uint64_t kind = 1 + static_cast<uint64_t>(quota.other_limit);
+    return (kind << 32) + Interval(quota).parts;
 }
 
 ScriptArguments check_arguments(const Quota &quota) {
     const Interval interval(quota);
     const BucketTime charge = time_to_charge(quota);
     const BucketTime capacity = time_of_units(interval, quota.capacity() - quota.to_keep_free());
-    return {charge.us, charge.fraction, capacity.us, capacity.fraction, interval.parts};
+    return {charge.us, charge.fraction, capacity.us, capacity.fraction, mark_of(quota)};
 }
 
 /// The time of units beyond the capacity, too, less what is charged already. The script goes no
@@ -151,12 +182,12 @@ ScriptArguments debt_arguments(const Quota &quota) {
         charge = {word_of(longest_debt), 0};
     }
     charge.us -= std::min(charge.us, quota.charged);
-    return {charge.us, charge.fraction, capacity.us, capacity.fraction, interval.parts};
+    return {charge.us, charge.fraction, capacity.us, capacity.fraction, mark_of(quota)};
 }
 
 ScriptArguments refund_arguments(const Quota &quota) {
     const BucketTime charge = time_to_charge(quota);
-    return {charge.us, charge.fraction, Interval(quota).parts};
+    return {charge.us, charge.fraction, mark_of(quota)};
 }
 
 } // namespace

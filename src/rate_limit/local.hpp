@@ -34,6 +34,9 @@ struct Now {
 struct LocalDecision {
     Verdict verdict;             // assumes that no other rule denies
     std::optional<Record> after; // there is one if the rule grants and takes something
+    /// What was known, as this quota has it, for the limit of the bucket has changed. It is to be
+    /// kept if nothing is charged, so that from now on units come back at the new pace.
+    std::optional<Record> converted{};
 };
 
 /// Decides by what is known of the key, which may be nothing, or come from another limit. If

@@ -1,7 +1,6 @@
 #include "rule.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace rate_limit {
 
@@ -69,6 +68,12 @@ bool Quota::charges() const {
     return to_charge() > 0;
 }
 
+void set_by_operator(Quota &quota, bool has_burst, uint64_t shards) {
+    if (has_burst || shards == 1) {
+        quota.other_limit = OtherLimit::counts_in_units;
+    }
+}
+
 void keep_cost_free(Quota &quota, bool is_charged_later) {
     if (is_charged_later && quota.cost == 0) {
         quota.cost = 1;
@@ -82,13 +87,9 @@ bool is_at_least_as_strict(const Quota &quota, const Quota &other) {
            quota.delay <= other.delay && quota.cost >= other.cost;
 }
 
-Interval::Interval(const Quota &quota) {
-    const auto window = static_cast<uint64_t>(std::chrono::microseconds(quota.window).count());
-    const uint64_t limit = std::max<uint64_t>(quota.limit, 1);
-    const uint64_t common = std::gcd(window, limit);
-    length = window / common;
-    parts = limit / common;
-}
+Interval::Interval(const Quota &quota)
+    : length(static_cast<uint64_t>(std::chrono::microseconds(quota.window).count())),
+      parts(std::max<uint64_t>(quota.limit, 1)) {}
 
 BucketTime time_of_units(const Interval &interval, uint64_t units) {
     const Wide time = Wide{interval.length} * units;

@@ -23,6 +23,13 @@ inline constexpr std::chrono::microseconds longest_refill = std::chrono::hours{2
 inline constexpr size_t longest_name = 64;
 bool is_name(std::string_view text);
 
+/// What a bucket's check makes of a state that another limit has led to.
+enum class OtherLimit : uint8_t {
+    counts_in_time,   // the time stays as it is: rules of different limits share the counter
+    counts_in_units,  // the units stay taken: the limit has changed
+    is_only_looked_at // the same, by a check that writes nothing
+};
+
 /// The numbers of a rule, and of a request that it is applied to.
 struct Quota {
     Algorithm algorithm = Algorithm::sliding_log;
@@ -36,6 +43,7 @@ struct Quota {
     uint64_t charged = 0;
     // The cost has to be free, but nothing is charged: the request is charged when it ends.
     bool reserves_nothing = false;
+    OtherLimit other_limit = OtherLimit::counts_in_time; // buckets only
 
     /// The most units that the rule can ever grant at once.
     uint64_t capacity() const;
@@ -58,6 +66,11 @@ struct Quota {
     bool charges() const;
 };
 
+/// Tells the quota that its limit is an operator's, and whether its burst is one, of a rule with so
+/// many shards. All rules of the counter have an operator's limit; so they share no bucket at
+/// different paces, unless the shards of a limit are more where the burst is larger.
+void set_by_operator(Quota &quota, bool has_burst, uint64_t shards);
+
 /// Makes of a cost of 0 one unit that has to be free, if the request is charged when it ends.
 void keep_cost_free(Quota &quota, bool is_charged_later);
 
@@ -66,10 +79,12 @@ void keep_cost_free(Quota &quota, bool is_charged_later);
 /// if it lets no more of a burst pass at once.
 bool is_at_least_as_strict(const Quota &quota, const Quota &other);
 
-/// The time in which a bucket gets one unit back, window / limit, as a whole number `length` of
-/// 1/parts microseconds, where `parts` is the least that makes it one. A limit of 0 counts as 1.
+/// The time in which a bucket gets one unit back, window / limit: the window as so many 1/parts
+/// microseconds, where `parts` is the limit. So the same number of them, the window's length, is a
+/// unit by any limit. A limit of 0 counts as 1.
 struct Interval {
     explicit Interval(const Quota &quota);
+    bool is_whole() const { return length % parts == 0; } // in microseconds
     uint64_t length;
     uint64_t parts;
 };

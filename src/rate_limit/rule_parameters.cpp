@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
+#include <utility>
 
 namespace rate_limit {
 
@@ -393,6 +395,26 @@ Refusal read_rule(std::span<const std::string_view> words, RuleParameters &rule,
                   std::vector<std::string> &warnings) {
     Refusal refusal = set_parameters<RuleParameters>(parameters, words, rule);
     return refusal ? refusal : check_rule(rule, warnings);
+}
+
+void decide_other_limits(std::span<RuleParameters *const> rules) {
+    struct Numbers {
+        const Quota *first;
+        bool are_the_same = true;
+    };
+    std::map<decltype(std::declval<Rule>().counter()), Numbers> counters;
+    for (const RuleParameters *one : rules) {
+        const Quota &quota = one->rule.quota;
+        Numbers &numbers = counters.try_emplace(one->rule.counter(), Numbers{&quota}).first->second;
+        numbers.are_the_same = numbers.are_the_same && one->limit_text.empty() &&
+                               one->burst_text.empty() && quota.limit == numbers.first->limit &&
+                               quota.burst == numbers.first->burst;
+    }
+    for (RuleParameters *one : rules) {
+        one->rule.quota.other_limit = counters.find(one->rule.counter())->second.are_the_same
+                                          ? OtherLimit::counts_in_units
+                                          : OtherLimit::counts_in_time;
+    }
 }
 
 } // namespace rate_limit

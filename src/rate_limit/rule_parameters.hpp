@@ -38,6 +38,11 @@ struct RuleParameters {
     }
 };
 
+/// Decides what each rule makes of a state that another limit has led to. The rules are all of a
+/// configuration. If those of a counter have the same numbers, and none by variables, its limit has
+/// changed; if not, they share it at the same time, and none may refill it at its own pace.
+void decide_other_limits(std::span<RuleParameters *const> rules);
+
 /// Reads the directive's words without its name. Adds to `warnings` what is not refused, but hardly
 /// meant so.
 Refusal read_rule(std::span<const std::string_view> words, RuleParameters &rule,

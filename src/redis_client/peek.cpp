@@ -40,8 +40,11 @@ void prepare_peeks() {
     script_of(Algorithm::fixed_window, Blocks::no);
 }
 
-bool write_peek(ByteQueue &out, const rate_limit::Quota &quota, bool aligned,
-                std::string_view redis_key, Blocks blocks) {
+bool write_peek(ByteQueue &out, rate_limit::Quota quota, bool aligned, std::string_view redis_key,
+                Blocks blocks) {
+    if (quota.other_limit == rate_limit::OtherLimit::counts_in_units) {
+        quota.other_limit = rate_limit::OtherLimit::is_only_looked_at;
+    }
     const std::string_view script = script_of(quota.algorithm, blocks).source;
     WireWords arguments = check_arguments(quota, aligned);
     const uint64_t keys = blocks == Blocks::yes ? 2 : 1;

@@ -17,8 +17,8 @@ void prepare_peeks();
 
 /// Writes one command. Returns false if memory ran out; then nothing was written. `blocks` says
 /// whether the rule has a `block`.
-bool write_peek(ByteQueue &out, const rate_limit::Quota &quota, bool aligned,
-                std::string_view redis_key, Blocks blocks);
+bool write_peek(ByteQueue &out, rate_limit::Quota quota, bool aligned, std::string_view redis_key,
+                Blocks blocks);
 
 /// Reads the reply, which is no error. The verdict is that on a request of the quota's cost, and
 /// nothing is taken of what is left. Returns nothing if no state of the counter leads to the reply.

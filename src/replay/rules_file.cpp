@@ -40,6 +40,7 @@ class Reader {
         if (auto error = read_level(directives, file_.server, nullptr)) {
             return error;
         }
+        set_arguments();
         return file_.rules.empty() ? Result("no redis_rate_limit is in the file") : join_names();
     }
 
@@ -291,7 +292,18 @@ class Reader {
     void prepare(Rule &rule) const {
         rule.name = rule.rule.name();
         rule.key_format.emplace(prefix_, rule.rule);
-        rule.arguments = redis_client::arguments_of_shards(rule.rule);
+    }
+
+    /// As in the module, what a bucket makes of another limit depends on all rules of its counter.
+    void set_arguments() {
+        std::vector<rate_limit::RuleParameters *> rules;
+        for (const auto &rule : file_.rules) {
+            rules.push_back(rule.get());
+        }
+        rate_limit::decide_other_limits(rules);
+        for (const auto &rule : file_.rules) {
+            rule->arguments = redis_client::arguments_of_shards(rule->rule);
+        }
     }
 
     /// As in the module, rules of one zone and name are counted together.

@@ -8,7 +8,6 @@
 #include "rules.hpp"
 #include "targets.hpp"
 
-#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -74,7 +73,7 @@ void check_quota(const Quota &quota) {
     const Wide limit = std::max<uint64_t>(quota.limit, 1);
     require(interval.length * limit == window_us(quota) * interval.parts,
             "an interval is a window's part");
-    require(std::gcd(interval.length, interval.parts) == 1, "it has no more parts than it needs");
+    require(interval.parts == limit, "in as many parts as the limit");
 
     const auto refill = static_cast<Wide>(quota.refill().count());
     const bool is_paced = is_bucket(quota.algorithm) && quota.limit > 0;
@@ -138,7 +137,7 @@ void check_arguments(const Quota &quota, bool aligned) {
     require(is_time_of(numbers[0], numbers[1], interval, cost), "the cost's time is exact");
     require(is_time_of(numbers[2], numbers[3], interval, quota.capacity()),
             "the capacity's time is exact");
-    require(numbers[4] == interval.parts, "and told in those parts");
+    require(numbers[4] % (Wide{1} << 32) == interval.parts, "and told in those parts");
     require(numbers[5] * 1000 >= numbers[2] + 5'000'000, "a key outlives its state");
 }
 

@@ -41,7 +41,7 @@ class ChargedTest : public testing::TestWithParam<Algorithm> {
     /// A bucket that keeps fractions is rounded when its limit changes.
     static bool is_exact(const Quota &one, const Quota &other) {
         return !rate_limit::is_bucket(one.algorithm) ||
-               (rate_limit::Interval(one).parts == 1 && rate_limit::Interval(other).parts == 1);
+               (rate_limit::Interval(one).is_whole() && rate_limit::Interval(other).is_whole());
     }
 
     Redis redis_;

@@ -50,7 +50,7 @@ TEST_P(RefundTest, IsAsIfNothingHadBeenTaken) {
         // where an interval is no whole number of microseconds, less than one of them may stay
         // taken
         const bool is_exact =
-            !rate_limit::is_bucket(GetParam()) || rate_limit::Interval(quota).parts == 1;
+            !rate_limit::is_bucket(GetParam()) || rate_limit::Interval(quota).is_whole();
         aligned_ = traffic_.one_in(2);
         const std::string key = "k" + std::to_string(round);
         const std::string twin = "twin" + std::to_string(round); // of which nothing is refunded

@@ -58,20 +58,35 @@ TEST(CheckArguments, OfAWindowAreWholeAtTheirLargest) {
               (WireCommand{"1000000000", "1000000000", "31622400000000", "63244805001"}));
 }
 
+/// What ARGV[5] is, of a check that lets a state of another limit count in time.
+std::string mark(uint64_t limit) {
+    return std::to_string((uint64_t{1} << 32) + limit);
+}
+
 TEST(CheckArguments, OfABucketAreWholePartsOfAMicrosecond) {
     for (const Algorithm algorithm : buckets) {
         Quota quota{.algorithm = algorithm, .window = 1s, .limit = 700'000}; // a unit each 10/7 us
         quota.burst = algorithm == Algorithm::token_bucket ? 4 : 3;
+        const std::string limit = mark(700'000);
         EXPECT_EQ(check(quota),
-                  (WireCommand{"1", "3", "5", "5", "7", "5002"})); // 1 3/7 us, 5 5/7 us
+                  (WireCommand{"1", "300000", "5", "500000", limit, "5002"})); // 1 3/7 us, 5 5/7 us
         quota.cost = 3;
-        EXPECT_EQ(check(quota), (WireCommand{"4", "2", "5", "5", "7", "5002"}));
+        EXPECT_EQ(check(quota), (WireCommand{"4", "200000", "5", "500000", limit, "5002"}));
         quota.cost = 0;
-        EXPECT_EQ(check(quota), (WireCommand{"0", "0", "5", "5", "7", "5002"}));
+        EXPECT_EQ(check(quota), (WireCommand{"0", "0", "5", "500000", limit, "5002"}));
         quota.limit = 10;
         quota.cost = 1;
-        EXPECT_EQ(check(quota), (WireCommand{"100000", "0", "400000", "0", "1", "5401"}));
+        EXPECT_EQ(check(quota), (WireCommand{"100000", "0", "400000", "0", mark(10), "5401"}));
     }
+}
+
+TEST(CheckArguments, OfABucketTellWhatOtherLimitsMean) {
+    Quota quota{.algorithm = Algorithm::gcra, .window = 1s, .limit = 10};
+    quota.other_limit = rate_limit::OtherLimit::counts_in_units;
+    EXPECT_EQ(check(quota)[4], std::to_string((uint64_t{2} << 32) + 10));
+    EXPECT_EQ(refund(quota)[2], check(quota)[4]);
+    quota.other_limit = rate_limit::OtherLimit::is_only_looked_at;
+    EXPECT_EQ(check(quota)[4], std::to_string((uint64_t{3} << 32) + 10));
 }
 
 TEST(CheckArguments, OfABucketBoundACostThatIsMoreThanIt) {

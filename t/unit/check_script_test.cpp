@@ -44,7 +44,7 @@ TEST(CheckScript, GivesEachRuleTheArgumentsBehindThoseOfTheRulesBefore) {
         check_script(shape_of({Algorithm::gcra, Algorithm::concurrency, Algorithm::fixed_window}))
             .source;
     for (const std::string_view expected : {
-             "now + ARGV[3]) .. lease_end, 'PX', ARGV[6])",
+             "local serves, life = now + ARGV[3], ARGV[6]\n",
              "local left = ARGV[7] - ARGV[8] - taken",
              "string.format('%d', now + ARGV[9]), ARGV[11])",
              "call('PEXPIRE', KEYS[2], ARGV[10])",

@@ -119,7 +119,7 @@ TEST_P(LocalRecordTest, GrantsNothingThatRedisWouldNot) {
     for (int round = 0; round < 600; ++round) {
         Quota quota = any_quota();
         const bool aligned = traffic_.one_in(2);
-        const bool is_whole = !is_bucket(GetParam()) || Interval(quota).parts == 1;
+        const bool is_whole = !is_bucket(GetParam()) || Interval(quota).is_whole();
         SCOPED_TRACE(described(quota) + ", round " + std::to_string(round));
         Redis redis(GetParam(), aligned);
         int64_t now = begin + traffic_.between(0, 1000 * second);

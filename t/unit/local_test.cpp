@@ -158,6 +158,35 @@ TEST(Local, BucketRoundsAgainstTheClientWhereItsLimitChanges) {
     EXPECT_EQ(host.ask(asking(quota, 0), 433'333).reset, 1us);
 }
 
+TEST(Local, BucketKeepsUnitsTakenWhereItsLimitHasChanged) {
+    Quota slow{.algorithm = Algorithm::token_bucket, .window = 60s, .limit = 4, .burst = 100};
+    slow.other_limit = OtherLimit::counts_in_units;
+    Quota fast = slow;
+    fast.limit = 400;
+    Host host;
+    host.ask(asking(fast, 60), 0);
+    EXPECT_EQ(host.ask(asking(slow, 0), 0).remaining, 40U);
+    EXPECT_EQ(host.ask(asking(slow, 41), 0).retry_after, 15s);
+    EXPECT_EQ(host.ask(asking(slow, 0), 150 * second).remaining, 50U);
+    EXPECT_EQ(host.ask(asking(fast, 51), 150 * second).retry_after, 150ms) << "also if it denies";
+    EXPECT_EQ(host.ask(asking(fast, 51), 150 * second + 150'000).decision, Decision::granted);
+}
+
+TEST(Local, BucketGivesNothingBackByALimitThatHasChangedSince) {
+    Quota slow{.algorithm = Algorithm::token_bucket, .window = 60s, .limit = 4, .burst = 100};
+    slow.other_limit = OtherLimit::counts_in_units;
+    Quota fast = slow;
+    fast.limit = 400;
+    Host host;
+    const Verdict charged = host.ask(asking(slow, 50), 0);
+    host.ask(asking(fast, 0), 0);
+    host.ask(asking(fast, 50), 10 * second); // the others have come back by then
+    host.keep(settle_locally(host.known(10 * second), slow,
+                             {.verdict = charged, .decided = host.at(0).monotonic, .to_return = 50},
+                             false, host.at(10 * second)));
+    EXPECT_EQ(host.ask(asking(fast, 0), 10 * second).remaining, 50U);
+}
+
 TEST(Local, LeakyBucketHoldsBack) {
     Host host;
     Quota quota{.algorithm = Algorithm::leaky_bucket, .window = 10s, .limit = 10, .burst = 4};

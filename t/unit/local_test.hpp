@@ -40,6 +40,7 @@ class Host {
 
     Verdict ask(const Quota &quota, int64_t time, bool aligned = false) {
         const auto decision = decide_locally(known(time), quota, aligned, at(time));
+        keep(decision.converted);
         keep(decision.after);
         return decision.verdict;
     }

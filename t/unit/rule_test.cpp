@@ -253,21 +253,21 @@ TEST(Quota, MayHaveAUnitThatOnlyHasToBeFree) {
 }
 
 void expect_interval(uint64_t limit, std::chrono::milliseconds window, uint64_t length,
-                     uint64_t parts) {
+                     uint64_t parts, bool is_whole) {
     const Interval interval(Quota{.algorithm = Algorithm::gcra, .window = window, .limit = limit});
     EXPECT_EQ(interval.length, length) << limit;
     EXPECT_EQ(interval.parts, parts) << limit;
+    EXPECT_EQ(interval.is_whole(), is_whole) << limit;
 }
 
-TEST(Interval, IsWholeInTheFewestPartsOfAMicrosecond) {
-    expect_interval(1, 1s, 1'000'000, 1);
-    expect_interval(10, 1s, 100'000, 1);
-    expect_interval(3, 1s, 1'000'000, 3);
-    expect_interval(700'000, 1s, 10, 7);
-    expect_interval(6, 1ms, 500, 3);
-    expect_interval(0, 1s, 1'000'000, 1);
-    expect_interval(largest_number, 1ms, 1, 1'000'000);
-    expect_interval(999'999'999, longest_window, 390'400'000'000, 12'345'679);
+TEST(Interval, IsTheWindowInAsManyPartsOfAMicrosecondAsTheLimit) {
+    expect_interval(1, 1s, 1'000'000, 1, true);
+    expect_interval(10, 1s, 1'000'000, 10, true);
+    expect_interval(3, 1s, 1'000'000, 3, false);
+    expect_interval(6, 1ms, 1'000, 6, false);
+    expect_interval(0, 1s, 1'000'000, 1, true);
+    expect_interval(largest_number, 1ms, 1'000, largest_number, false);
+    expect_interval(999'999'999, longest_window, 31'622'400'000'000, 999'999'999, false);
 }
 
 TEST(BucketTime, IsTheLongestThereIsWhereItIsLonger) {
@@ -279,6 +279,17 @@ TEST(BucketTime, IsTheLongestThereIsWhereItIsLonger) {
         EXPECT_EQ(time_of_units(interval, units).us, longest);
         EXPECT_EQ(time_of_units(interval, units).fraction, 0u);
     }
+}
+
+TEST(SetByOperator, MakesUnitsStayTakenUnlessRulesMayUseOtherShards) {
+    Quota quota;
+    set_by_operator(quota, false, 2);
+    EXPECT_EQ(quota.other_limit, OtherLimit::counts_in_time);
+    set_by_operator(quota, true, 2);
+    EXPECT_EQ(quota.other_limit, OtherLimit::counts_in_units);
+    quota.other_limit = OtherLimit::counts_in_time;
+    set_by_operator(quota, false, 1);
+    EXPECT_EQ(quota.other_limit, OtherLimit::counts_in_units);
 }
 
 } // namespace

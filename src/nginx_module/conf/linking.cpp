@@ -294,6 +294,11 @@ bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
     const auto look_up = [&, resolver = resolver_of(cf)](const auto &backend) {
         return look_up_servers(cf, *backend, resolver);
     };
+    std::vector<rate_limit::RuleParameters *> rules;
+    for (const auto &rule : conf.rules) {
+        rules.push_back(rule.get());
+    }
+    rate_limit::decide_other_limits(rules);
     const auto link_zones = [&](const auto &zone) { return link_zone(cf, conf, *zone); };
     const auto link_rules = [&](const auto &rule) { return link_rule(cf, conf, *rule); };
     const auto add_memories = [&](const auto &backend) { return add_memory(cf, *backend); };

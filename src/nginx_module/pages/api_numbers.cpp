@@ -14,6 +14,7 @@ Quota overridden(const RuleConf &rule, const std::optional<Override> &override) 
     Quota quota = rule.rule.quota;
     if (override && override->limit) {
         quota.limit = *override->limit;
+        rate_limit::set_by_operator(quota, override->burst.has_value(), rule.rule.shards);
     }
     if (override && override->burst && is_bucket(quota.algorithm)) {
         quota.burst = override->burst;

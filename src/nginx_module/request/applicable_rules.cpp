@@ -110,6 +110,9 @@ Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule,
         return Evaluated::invalid;
     }
     rate_limit::keep_cost_free(quota, rule.final_cost != nullptr);
+    if (live.limit) {
+        rate_limit::set_by_operator(quota, live.burst.has_value(), rule.rule.shards);
+    }
     if (rule.burst != nullptr || live_burst) {
         quota.burst = burst;
     }

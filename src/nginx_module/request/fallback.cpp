@@ -121,6 +121,10 @@ LocalRule decide(AppliedRule &applied, const rate_limit::Now &now) {
         rate_limit::decide_locally(local.known, charge.quota, rule.rule.aligned, now);
     charge.verdict = decision.verdict;
     local.after = decision.after;
+    if (decision.converted) {
+        store_local(rule.zone->memory, local.hash, *decision.converted);
+        local.known = decision.converted;
+    }
     applied.result = AppliedRule::Result::verdict;
     applied.source = AppliedRule::Source::local;
     applied.decided = now.monotonic;
