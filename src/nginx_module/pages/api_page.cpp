@@ -5,6 +5,7 @@
 #include "../util.hpp"
 #include "api_actions.hpp"
 #include "api_body.hpp"
+#include "page_response.hpp"
 
 #include <algorithm>
 #include <array>
@@ -166,6 +167,9 @@ void prepare_api() {
 }
 
 ngx_int_t api_handler(ngx_http_request_t *r) noexcept {
+    if (skips_access(r)) {
+        return send_error(r, {NGX_HTTP_FORBIDDEN, "subrequest", "expected no subrequest"});
+    }
     const Resource *resource = find_resource(r);
     if (resource == nullptr) {
         return send_error(r, {NGX_HTTP_NOT_FOUND, "not_found", "there is nothing at this path"});
@@ -175,7 +179,7 @@ ngx_int_t api_handler(ngx_http_request_t *r) noexcept {
         return send_error(r, not_allowed(r, *resource));
     }
     const bool is_write = action != resource->get;
-    if (is_write && (is_of_another_site(r) || r != r->main)) {
+    if (is_write && is_of_another_site(r)) {
         return send_error(r, {NGX_HTTP_FORBIDDEN, "cross_site",
                               "Sec-Fetch-Site, expected same-origin, none, or no such header"});
     }

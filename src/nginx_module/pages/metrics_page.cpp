@@ -163,6 +163,9 @@ ngx_buf_t *write_metrics(ngx_http_request_t *r, const Format &format) {
 }
 
 ngx_int_t respond(ngx_http_request_t *r, const Format &format) {
+    if (format.detail == Detail::keys && skips_access(r)) {
+        return NGX_HTTP_FORBIDDEN;
+    }
     const ngx_int_t accepted = accept_reader(r);
     if (accepted != NGX_OK) {
         return accepted;

@@ -2,6 +2,10 @@
 
 namespace nginx_module {
 
+bool skips_access(const ngx_http_request_t *r) {
+    return r != r->main;
+}
+
 ngx_int_t accept_reader(ngx_http_request_t *r) {
     if ((r->method & (NGX_HTTP_GET | NGX_HTTP_HEAD)) == 0) {
         return NGX_HTTP_NOT_ALLOWED;
