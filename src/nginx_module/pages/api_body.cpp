@@ -15,7 +15,8 @@ constexpr ApiError too_long = {.status = NGX_HTTP_REQUEST_ENTITY_TOO_LARGE,
                                .description = "body, expected at most 4096 bytes"};
 
 /// A body on its way. nginx keeps at most a buffer of it: it is taken from there as it comes, so
-/// that its size is known before nginx writes it to a file.
+/// that its size is known before nginx writes it to a file. But if another module has read it, as
+/// `mirror` does, it is all there, perhaps in a file, and others need it, too.
 struct Body {
     ApiRequest &request;
     ApiAction action;
@@ -50,21 +51,37 @@ bool is_json(ngx_http_request_t *r) {
                               [](char c, char expected) { return ngx_tolower(c) == expected; });
 }
 
-/// Takes what has come of the body. Returns false if that is too much.
-bool take_bytes(Body &body) {
-    ngx_http_request_body_t *come = body.request.r->request_body;
-    for (ngx_chain_t *link = come->bufs; link != nullptr; link = link->next) {
+enum class Taken { all, too_much, unreadable };
+
+/// Copies what the buffers hold.
+Taken copy_bytes(Body &body, const ngx_chain_t *from) {
+    for (const ngx_chain_t *link = from; link != nullptr; link = link->next) {
         ngx_buf_t &buffer = *link->buf;
-        const auto size = static_cast<size_t>(buffer.last - buffer.pos);
+        const auto size = static_cast<size_t>(ngx_buf_size(&buffer));
         if (size > longest_api_body - body.size) {
-            return false;
+            return Taken::too_much;
         }
-        std::copy(buffer.pos, buffer.last, body.bytes.begin() + static_cast<ptrdiff_t>(body.size));
+        auto *to = reinterpret_cast<u_char *>(body.bytes.data()) + body.size;
+        if (ngx_buf_in_memory(&buffer)) {
+            std::copy(buffer.pos, buffer.last, to);
+        } else if (ngx_read_file(buffer.file, to, size, buffer.file_pos) !=
+                   static_cast<ssize_t>(size)) {
+            return Taken::unreadable;
+        }
         body.size += size;
-        buffer.pos = buffer.last; // nginx may use the buffer again
     }
-    come->bufs = nullptr;
-    return true;
+    return Taken::all;
+}
+
+/// Takes what has come of the body, so that nginx may use its buffers again.
+Taken take_bytes(Body &body) {
+    ngx_chain_t *&come = body.request.r->request_body->bufs;
+    const Taken taken = copy_bytes(body, come);
+    for (const ngx_chain_t *link = come; link != nullptr; link = link->next) {
+        link->buf->pos = link->buf->last;
+    }
+    come = nullptr;
+    return taken;
 }
 
 void finish(ngx_http_request_t *r, ngx_int_t result) {
@@ -72,15 +89,26 @@ void finish(ngx_http_request_t *r, ngx_int_t result) {
     ngx_http_finalize_request(r, result);
 }
 
+/// The body is there, or as much of it as is taken.
+ngx_int_t act(Body &body, Taken taken) {
+    switch (taken) {
+    case Taken::all:
+        body.request.body = {body.bytes.data(), body.size};
+        return body.action(body.request);
+    case Taken::too_much:
+        return send_error(body.request.r, too_long);
+    case Taken::unreadable:
+        break;
+    }
+    return NGX_HTTP_INTERNAL_SERVER_ERROR;
+}
+
 void on_body(ngx_http_request_t *r) noexcept {
     Body &body = *find(r);
     while (true) {
-        if (!take_bytes(body)) {
-            return finish(r, send_error(r, too_long));
-        }
-        if (!r->reading_body) {
-            body.request.body = {body.bytes.data(), body.size};
-            return finish(r, body.action(body.request));
+        const Taken taken = take_bytes(body);
+        if (taken != Taken::all || !r->reading_body) {
+            return finish(r, act(body, taken));
         }
         const ngx_int_t result = ngx_http_read_unbuffered_request_body(r);
         if (result >= NGX_HTTP_SPECIAL_RESPONSE) {
@@ -105,8 +133,14 @@ ngx_int_t read_api_body(ApiRequest &request, ApiAction action) {
     if (r->headers_in.content_length_n > static_cast<off_t>(longest_api_body)) {
         return send_error(r, too_long);
     }
-    if (pool_new<Body>(r->pool, end_of_body, request, action) == nullptr) {
+    Body *body = pool_new<Body>(r->pool, end_of_body, request, action);
+    if (body == nullptr) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    const bool is_read_or_discarded = r->request_body != nullptr || r->discard_body != 0;
+    if (is_read_or_discarded) {
+        const ngx_chain_t *shared = r->request_body != nullptr ? r->request_body->bufs : nullptr;
+        return act(*body, copy_bytes(*body, shared));
     }
     r->request_body_no_buffering = 1;
     const ngx_int_t result = ngx_http_read_client_request_body(r, on_body);
