@@ -138,11 +138,11 @@ std::optional<Record> settle(const std::optional<Record> &known, const Quota &qu
     // By another limit what was charged has come back sooner or later than its time says.
     const bool is_sure = !known || !is_to_convert(*known, quota);
     const Wide still_taken = is_sure ? std::max<Wide>(std::min(of_charge, ahead), 0) : 0;
-    const auto time_of = [&](uint64_t units) {
+    const auto to_settle = [&](uint64_t units) {
         return std::max<Wide>(Wide{units} * length - Wide{settlement.left_out} * parts, 0);
     };
-    ahead -= std::min(time_of(settlement.to_return), still_taken);
-    ahead = std::min(ahead + time_of(settlement.to_charge),
+    ahead -= std::min(to_settle(settlement.to_return), still_taken);
+    ahead = std::min(ahead + to_settle(settlement.to_charge),
                      std::max(ahead, Wide{longest_debt.count()} * parts));
     return Record{.time = now.monotonic,
                   .holds_for = to_microseconds(ahead / parts) + microseconds{1},
