@@ -20,6 +20,7 @@ redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5
 redis_rate_limit_zone \$arg_key zone=z:1m deny_cache=1h;
 redis_rate_limit_zone \$arg_key zone=hash:1m show_keys=hash;
 redis_rate_limit_zone \$arg_key zone=off:1m show_keys=off;
+redis_rate_limit_zone \$arg_key zone=slow:1m;
 map \$arg_limit \$its_limit { default \$arg_limit; '' 7; }
 server {
     listen %PORT%;
@@ -36,6 +37,7 @@ server {
     location /busy    { redis_rate_limit zone=z algorithm=sliding_log limit=100000 window=60 name=busy lease=1s; empty_gif; }
     location /flight  { redis_rate_limit zone=z algorithm=concurrency limit=2 name=flight; empty_gif; }
     location /hash    { redis_rate_limit zone=hash algorithm=sliding_log limit=3 window=60; empty_gif; }
+    location /slow    { redis_rate_limit zone=slow algorithm=token_bucket limit=1000 window=1d burst=5000 name=slow; empty_gif; }
     location /off     { redis_rate_limit zone=off algorithm=sliding_log limit=3 window=60; empty_gif; }
     location /api/    { redis_rate_limit_api write; }
 }
@@ -52,7 +54,7 @@ sub within_two_seconds ($condition, $what) {
 
 sub of ($zone, $key, @more) { return query(zone => $zone, key => $key, @more) }
 sub state_of ($host, $key, $zone = 'z') { return api($host, 'GET key' . of($zone, $key))->{json} }
-sub rule_of ($host, $key, $rule) { return state_of($host, $key)->{rules}{$rule} }
+sub rule_of ($host, $key, $rule, $zone = 'z') { return state_of($host, $key, $zone)->{rules}{$rule} }
 sub statuses ($host, $path, $key, $count) { return $host->statuses("/$path?key=$key", $count) }
 sub policies ($host, $path, $key) { return $host->get("/$path?key=$key")->{headers}{'ratelimit-policy'} }
 
@@ -60,8 +62,8 @@ subtest 'GET zones' => sub {
     my $answer = api($here, 'GET zones')->{json};
     my $zones  = $answer->{zones};
     ok($answer->{write}, 'whether the API writes');
-    is_deeply([ sort keys %$zones ], [qw(hash off z)], 'all zones');
-    is(join(' ', map { $zones->{$_}{show_keys} } sort keys %$zones), 'hash off on', 'whether they show keys');
+    is_deeply([ sort keys %$zones ], [qw(hash off slow z)], 'all zones');
+    is(join(' ', map { $zones->{$_}{show_keys} } sort keys %$zones), 'hash off on on', 'whether they show keys');
     is($zones->{z}{backend}, 'default', 'with their backends');
     my $told = $zones->{z}{rules};
     is_deeply([ sort keys %$told ], [ sort 'z/60s', qw(bucket sharded varied trial busy flight) ], 'and rules');
@@ -225,6 +227,14 @@ subtest 'PUT and DELETE rule' => sub {
     is(rule_of($there, 'anybody', 'z/60s')->{override}{note}, 'brake', 'a client is told of');
     is_deeply(api($here, 'DELETE rule' . query(zone => 'z', rule => 'z/60s'))->{json}, { deleted => 1 }, 'it is deleted');
     within_two_seconds(sub { policies($_, 'log', 'anybody') =~ /q=3;/ }, 'and the configured limit is back') for @hosts;
+};
+
+# A bucket of 5000 at one a day would take more than ten years to fill.
+subtest 'a brake that the burst does not fit' => sub {
+    is(api($here, 'PUT rule' . query(zone => 'slow', rule => 'slow'), body => { limit => 1 })->{status}, 200, 'is taken');
+    within_two_seconds(sub { policies($_, 'slow', 'anybody') =~ /"slow";q=3653;/ }, 'and holds') for @hosts;
+    is(join(' ', api($there, 'GET zones')->{json}{zones}{slow}{rules}{slow}->@{qw(limit burst capacity)}), '1 3653 3653', 'with the largest burst that does');
+    is(join(' ', rule_of($there, 'somebody', 'slow', 'slow')->@{qw(limit capacity remaining)}), '1 3653 3653', 'which is told of a client, too');
 };
 
 subtest 'GET overrides' => sub {

@@ -26,6 +26,23 @@ Hash operator^(const Hash &one, const Hash &other) {
 
 } // namespace
 
+Quota overridden(Quota quota, const Override &what, uint64_t shards) {
+    if (what.limit) {
+        set_by_operator(quota, what.burst.has_value(), shards);
+        quota.limit = std::min(*what.limit, largest_limit(quota.algorithm));
+    }
+    if (!is_bucket(quota.algorithm)) {
+        return quota;
+    }
+    if (what.burst) {
+        quota.burst = std::min(*what.burst, largest_number);
+    }
+    if (quota.refill() > longest_refill) {
+        quota.set_capacity(quota.largest_capacity());
+    }
+    return quota;
+}
+
 LiveLimits::LiveLimits(std::span<std::byte> memory, const HashSeed &seed)
     : header_(reinterpret_cast<Header *>(memory.data())), seed_(&seed) {
     constexpr size_t part_of_resets = 8;

@@ -53,6 +53,13 @@ std::chrono::microseconds Quota::refill() const {
         static_cast<int64_t>(std::min<Wide>((product + limit - 1) / limit, longest_time)));
 }
 
+uint64_t Quota::largest_capacity() const {
+    const auto us = [](std::chrono::microseconds time) {
+        return static_cast<uint64_t>(time.count());
+    };
+    return static_cast<uint64_t>(Wide{us(longest_refill)} * limit / us(window));
+}
+
 uint64_t Quota::to_charge() const {
     if (is_bucket(algorithm)) {
         return time_to_charge(*this).us;

@@ -54,6 +54,8 @@ struct Quota {
     /// The time in which the whole capacity comes back: the window, or a bucket's
     /// capacity * window / limit, rounded up; the longest time there is where that is longer.
     std::chrono::microseconds refill() const;
+    /// The largest capacity with which a bucket of this limit fills within longest_refill.
+    uint64_t largest_capacity() const;
 
     /// How much of the cost is still to be charged, in the unit of `charged`. For a bucket it is
     /// rounded down.

@@ -9,17 +9,8 @@ namespace {
 using rate_limit::Override;
 using rate_limit::Quota;
 
-/// Returns the quota with the override's numbers in place of the rule's.
-Quota overridden(const RuleConf &rule, const std::optional<Override> &override) {
-    Quota quota = rule.rule.quota;
-    if (override && override->limit) {
-        quota.limit = *override->limit;
-        rate_limit::set_by_operator(quota, override->burst.has_value(), rule.rule.shards);
-    }
-    if (override && override->burst && is_bucket(quota.algorithm)) {
-        quota.burst = override->burst;
-    }
-    return quota;
+Quota quota_with(const RuleConf &rule, const std::optional<Override> &override) {
+    return override ? rate_limit::overridden(rule.rule.quota, *override, rule.rule.shards) : rule.rule.quota;
 }
 
 bool is_limit_known(const RuleConf &rule, const std::optional<Override> &override) {
@@ -33,7 +24,7 @@ bool is_burst_known(const RuleConf &rule, const std::optional<Override> &overrid
 } // namespace
 
 RuleNumbers numbers_of(const RuleConf &rule, const std::optional<Override> &override) {
-    const Quota quota = overridden(rule, override);
+    const Quota quota = quota_with(rule, override);
     RuleNumbers numbers;
     if (is_limit_known(rule, override)) {
         numbers.limit = quota.limit;
@@ -51,10 +42,7 @@ std::optional<Quota> quota_of(const RuleConf &rule, const std::optional<Override
     if (!numbers_of(rule, override).capacity) {
         return std::nullopt;
     }
-    const Quota quota = overridden(rule, override);
-    const bool is_possible = quota.limit <= rate_limit::largest_limit(quota.algorithm) &&
-                             quota.refill() <= rate_limit::longest_refill;
-    return is_possible ? std::optional(quota) : std::nullopt;
+    return quota_with(rule, override);
 }
 
 bool is_dry_run_everywhere(const MainConf &conf, const RuleConf &rule) {

@@ -23,7 +23,7 @@ struct RuleNumbers {
 RuleNumbers numbers_of(const RuleConf &rule, const std::optional<rate_limit::Override> &override);
 
 /// Returns the quota for a request of the rule's cost, or of 1 if a variable gives that. Returns
-/// nothing if the capacity is not known, or if the rule cannot have such numbers.
+/// nothing if the capacity is not known.
 std::optional<rate_limit::Quota> quota_of(const RuleConf &rule,
                                           const std::optional<rate_limit::Override> &override);
 

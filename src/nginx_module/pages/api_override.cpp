@@ -44,17 +44,14 @@ std::optional<ApiError> check_for_rule(ngx_http_request_t *r, const OverrideDraf
                       describe(r->pool, "a whole number from 0 to ", largest, " with ",
                                to_string(quota.algorithm), ", which rule \"", rule.name, "\" has"));
     }
-    const bool is_limit_known = draft.what.limit || rule.limit == nullptr;
-    const bool is_burst_known = draft.what.burst || rule.burst == nullptr;
-    if (!is_bucket(quota.algorithm) || !is_limit_known || !is_burst_known) {
+    // A number that is too large together with one of the rule's own is clamped: see overridden().
+    if (!is_bucket(quota.algorithm) || !draft.what.limit || !draft.what.burst) {
         return std::nullopt;
     }
-    quota.limit = draft.what.limit.value_or(quota.limit);
-    if (draft.what.burst) {
-        quota.burst = draft.what.burst;
-    }
+    quota.limit = *draft.what.limit;
+    quota.burst = draft.what.burst;
     if (quota.refill() > rate_limit::longest_refill) {
-        return refuse(r, draft.what.burst ? "burst" : "limit",
+        return refuse(r, "burst",
                       describe(r->pool,
                                "a bucket that fills, by limit and window, within 10 "
                                "years at rule \"",

@@ -31,27 +31,20 @@ bool evaluate_text(ngx_http_request_t *r, const ngx_http_complex_value_t &value,
            NGX_OK;
 }
 
-/// A number of a rule that may be another one than in the configuration: by an override, or else
-/// by a variable, which is null if there is none.
+/// A number of a rule that a variable may give; the variable is null if none does.
 struct GivenNumber {
     const char *parameter;
-    std::optional<uint64_t> of_override;
     const ngx_http_complex_value_t *variable;
     uint64_t largest;
     uint64_t *number;
     ngx_str_t text{};
-
-    bool is_variable() const { return !of_override && variable != nullptr; }
 };
 
 /// Returns false if it is no such number; the log says so.
 bool read_number(ngx_http_request_t *r, const RuleConf &rule, const GivenNumber &given) {
-    rate_limit::NumberBuffer digits;
-    const std::string_view text =
-        given.of_override ? rate_limit::write_number(*given.of_override, digits) : view(given.text);
-    const auto number = rate_limit::parse_whole_number(text, given.largest);
+    const auto number = rate_limit::parse_whole_number(view(given.text), given.largest);
     if (!number) {
-        log_invalid(r, rule, given.parameter, text, given.largest);
+        log_invalid(r, rule, given.parameter, view(given.text), given.largest);
         return false;
     }
     *given.number = *number;
@@ -62,10 +55,10 @@ bool read_number(ngx_http_request_t *r, const RuleConf &rule, const GivenNumber 
 /// client wrote into another one.
 Evaluated evaluate_variables(ngx_http_request_t *r, std::span<GivenNumber> numbers) {
     for (GivenNumber &one : numbers) {
-        if (one.is_variable() && !evaluate_text(r, *one.variable, one.text)) {
+        if (one.variable != nullptr && !evaluate_text(r, *one.variable, one.text)) {
             return Evaluated::no_memory;
         }
-        if (one.is_variable() && one.text.len == 0) {
+        if (one.variable != nullptr && one.text.len == 0) {
             return Evaluated::applies_not;
         }
     }
@@ -76,31 +69,23 @@ Evaluated evaluate_variables(ngx_http_request_t *r, std::span<GivenNumber> numbe
 bool read_numbers(ngx_http_request_t *r, const RuleConf &rule,
                   std::span<const GivenNumber> numbers) {
     return std::ranges::all_of(numbers, [&](const GivenNumber &one) {
-        return (!one.of_override && one.variable == nullptr) || read_number(r, rule, one);
+        return one.variable == nullptr || read_number(r, rule, one);
     });
 }
 
-/// Returns the largest burst with which the bucket fills within longest_refill.
-uint64_t largest_burst(const rate_limit::Quota &quota, uint64_t given) {
-    __extension__ using Wide = unsigned __int128;
-    const Wide units = Wide{std::chrono::microseconds(rate_limit::longest_refill).count()} *
-                       quota.limit /
-                       static_cast<uint64_t>(std::chrono::microseconds(quota.window).count());
-    return static_cast<uint64_t>(units) - (quota.capacity() - given);
-}
-
 /// Evaluates the rule's numbers. Those of the override, if it has any, stand for the configured
-/// ones. One for all rules of a key may have a burst, and cover rules that take none. For a ban the
-/// numbers do not matter, but whether the rule applies.
+/// ones, whose variables are then not evaluated. For a ban the numbers do not matter, but whether
+/// the rule applies.
 Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule,
                          const rate_limit::Override &live, rate_limit::Quota &quota) {
     quota = rule.rule.quota;
-    const auto live_burst = rate_limit::is_bucket(quota.algorithm) ? live.burst : std::nullopt;
+    const auto *const limit_variable = live.limit ? nullptr : rule.limit;
+    const auto *const burst_variable = live.burst ? nullptr : rule.burst;
     uint64_t burst = 0;
     GivenNumber numbers[] = {
-        {"limit", live.limit, rule.limit, rate_limit::largest_limit(quota.algorithm), &quota.limit},
-        {"burst", live_burst, rule.burst, rate_limit::largest_number, &burst},
-        {"cost", {}, rule.cost, rate_limit::largest_cost(quota.algorithm), &quota.cost},
+        {"limit", limit_variable, rate_limit::largest_limit(quota.algorithm), &quota.limit},
+        {"burst", burst_variable, rate_limit::largest_number, &burst},
+        {"cost", rule.cost, rate_limit::largest_cost(quota.algorithm), &quota.cost},
     };
     const Evaluated variables = evaluate_variables(r, numbers);
     if (variables != Evaluated::applies || live.action == rate_limit::Override::Action::ban) {
@@ -110,15 +95,15 @@ Evaluated evaluate_quota(ngx_http_request_t *r, const RuleConf &rule,
         return Evaluated::invalid;
     }
     rate_limit::keep_cost_free(quota, rule.final_cost != nullptr);
-    if (live.limit) {
-        rate_limit::set_by_operator(quota, live.burst.has_value(), rule.rule.shards);
-    }
-    if (rule.burst != nullptr || live_burst) {
+    if (burst_variable != nullptr) {
         quota.burst = burst;
     }
-    if (quota.refill() > rate_limit::longest_refill) { // `nginx -t` refuses such literals
+    if (live.limit || live.burst) {
+        quota = rate_limit::overridden(quota, live, rule.rule.shards);
+    } else if (quota.refill() > rate_limit::longest_refill) { // `nginx -t` refuses such literals
         const uint64_t given = quota.burst.value_or(0);
-        log_invalid(r, rule, "burst", std::to_string(given), largest_burst(quota, given));
+        const uint64_t largest = quota.largest_capacity() - (quota.capacity() - given);
+        log_invalid(r, rule, "burst", std::to_string(given), largest);
         return Evaluated::invalid;
     }
     return Evaluated::applies;
