@@ -32,7 +32,7 @@ function buildBackends(backends) {
 }
 
 // What is wrong with a Redis, by the last two seconds; null if nothing is.
-function troubleOf(name, { state, errors }) {
+function troubleOf(name, { state, errors, live_limits_followed: isFollowed = true }) {
   if (state === 'down') return { level: 'bad', word: 'down', text: `Redis “${name}” is down` };
   const grows = (kind) => recent((grew) => grew.backends.get(name)?.errors[kind], newest(2)) > 0;
   if (grows('breaker')) {
@@ -40,9 +40,13 @@ function troubleOf(name, { state, errors }) {
     return { level: 'bad', word: 'breaker open', text };
   }
   const kinds = Object.keys(errors).filter(grows);
-  if (kinds.length === 0) return null;
-  const text = `Redis “${name}”: checks without a verdict (${kinds.join(', ')})`;
-  return { level: 'warning', word: 'errors', text };
+  if (kinds.length > 0) {
+    const text = `Redis “${name}”: checks without a verdict (${kinds.join(', ')})`;
+    return { level: 'warning', word: 'errors', text };
+  }
+  if (isFollowed) return null;
+  const text = `What operators set in Redis “${name}” does not reach this host`;
+  return { level: 'warning', word: 'live limits not followed', text };
 }
 
 // Now, or where the line in the chart is.

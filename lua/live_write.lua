@@ -32,11 +32,15 @@ end
 
 local was_there = true
 if action == 'deleted' then
-    local expires_at, was = string.match(call('HGET', data, name) or '', '^%d+ (%S+) (%a+)')
-    if not was or was == action then
+    local record = call('HGET', data, name)
+    local expires_at, was = string.match(record or '', '^%d+ (%S+) (%a+)')
+    -- What is left of one that was lost in part, or that nobody of ours wrote, is replaced by a tombstone.
+    local is_left = not was and (record or call('ZSCORE', log, name))
+    if not is_left and (not was or was == action) then
         return {now, 0, 0}
     end
-    was_there = (tonumber(expires_at) or now + 1) > now -- or it has expired, by a clock that may step back
+    -- It may have expired, by a clock that may step back.
+    was_there = was and (tonumber(expires_at) or now + 1) > now
 end
 
 local epoch, version, floor = string.match(call('GET', head) or '', '^(%x+) (%d+) (%d+)$')

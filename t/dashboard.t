@@ -145,6 +145,7 @@ sub status ($zones, %backend) {
     my %zone    = (size_bytes => 1 << 20, used_bytes => 0, entries => 0, evictions => 0, overrides => overrides(), top_rejected => [], rules => {});
     my $default = {
         mode            => 'standalone', state => 'up', checks => 0, reconnects => 0, script_reloads => 0, pending => 0,
+        live_limits_followed => JSON::PP::true,
         errors          => { map { $_ => 0 } qw(timeout connect reply breaker overload) },
         latency_seconds => { map { $_ => 0 } qw(p50 p90 p99 max) },
         %backend,
@@ -244,6 +245,9 @@ subtest 'of statuses that are made up' => sub {
         is($announced->(), "Redis \x{201c}default\x{201d} is down", 'trouble is announced');
         give(status({}), status({}, errors => { timeout => 0, connect => 0, reply => 0, breaker => 7, overload => 0 }));
         is($announced->(), "Redis \x{201c}default\x{201d} does not answer, its breaker is open", 'so is other trouble');
+        give((status({}, live_limits_followed => JSON::PP::false)) x 2);
+        is($announced->(), "What operators set in Redis \x{201c}default\x{201d} does not reach this host", 'what does not reach this host');
+        is(text('#backends .state'), 'live limits not followed', 'and the Redis says so');
         give(@traffic);
         is($announced->(),  'Redis answers',                                   'and its end');
         is(text('#health'), 'Redis answers, other rejects 50 % of its checks', 'the rule that rejects most is told, not announced');

@@ -52,6 +52,7 @@ struct BackendMetrics {
     std::string_view name;
     std::string_view mode;
     BackendCounts counts;
+    bool follows_live_limits; // what operators set there reaches this host
 };
 
 /// Names of zones, rules and backends are such that is_name() is true, or made by Rule::name().

@@ -72,7 +72,8 @@ void write(TextWriter &out, const BackendMetrics &backend) {
     for (size_t i = 0; i < counts.events.size(); ++i) {
         out << ", " << Quoted{backend_event_table[i].name} << ": " << counts.events[i];
     }
-    out << R"(, "pending": )" << counts.pending << ", ";
+    out << R"(, "pending": )" << counts.pending << R"(, "live_limits_followed": )"
+        << (backend.follows_live_limits ? "true" : "false") << ", ";
     write(out, counts.recent_latency);
     out << "}";
 }

@@ -79,6 +79,14 @@ void write_events(TextWriter &out, const Metrics &metrics) {
     }
 }
 
+void write_followed(TextWriter &out, const Metrics &metrics) {
+    const Family family(out, "live_limits_followed", "gauge",
+                        "Whether what operators set reaches this host.");
+    for (const BackendMetrics &backend : metrics.backends) {
+        family.add({{"backend", backend.name}}, uint64_t{backend.follows_live_limits});
+    }
+}
+
 /// Writes fewer buckets than there are: one for each power of two of microseconds in which checks
 /// usually end.
 void write_durations(TextWriter &out, const Metrics &metrics) {
@@ -116,6 +124,7 @@ void write_backends(TextWriter &out, const Metrics &metrics) {
     write_of_backends(out, metrics, "backend_pending", "gauge", "Checks in flight.",
                       [](const BackendCounts &counts) { return counts.pending; });
     write_events(out, metrics);
+    write_followed(out, metrics);
     write_durations(out, metrics);
 }
 

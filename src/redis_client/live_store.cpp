@@ -233,6 +233,14 @@ bool LiveStore::write_head_query(ByteQueue &out) const {
     return write_command(out, {"GET", head_});
 }
 
+bool LiveStore::write_name_count_query(ByteQueue &out) const {
+    return write_command(out, {"ZCARD", log_});
+}
+
+bool LiveStore::write_record_count_query(ByteQueue &out) const {
+    return write_command(out, {"HLEN", data_});
+}
+
 bool LiveStore::write_changes_query(ByteQueue &out, uint64_t since, std::string_view zone) const {
     const std::string arguments[] = {std::to_string(since), std::to_string(records_of_page),
                                      std::string(zone)};
@@ -330,27 +338,33 @@ std::optional<LiveHead> read_head(ReplyView reply) {
 }
 
 std::optional<LivePage> read_changes(ReplyView reply) {
-    constexpr size_t before_changes = 3;
+    constexpr size_t before_changes = 4;
     const size_t size = reply.size();
     const auto time = size >= before_changes ? time_of(reply[0]) : std::nullopt;
     if (!time || (size - before_changes) % 2 != 0) {
         return std::nullopt;
     }
-    LivePage page{.time = *time, .head = read_head(reply[1]), .next = {}, .changes = {}};
+    LivePage page{.time = *time,
+                  .head = read_head(reply[1]),
+                  .next = {},
+                  .is_complete = reply[3].number() == 1,
+                  .changes = {}};
     if (const auto next = reply[2].text()) {
         page.next = rate_limit::parse_whole_number(*next, largest_number);
     }
     page.changes.reserve((size - before_changes) / 2);
     for (size_t i = before_changes; i < size; i += 2) {
         const auto name = parse_name(reply[i].text().value_or(std::string_view()));
-        const auto record = reply[i + 1].text();
-        if (!name || !record) {
+        if (!name) {
             continue;
         }
         LiveChange change;
         change.name = *name;
-        if (parse_record(*record, change)) {
+        const auto record = reply[i + 1].text();
+        if (record && parse_record(*record, change)) {
             page.changes.push_back(std::move(change));
+        } else {
+            page.is_readable = false;
         }
     }
     return page;

@@ -90,6 +90,8 @@ struct LivePage {
     std::chrono::microseconds time;  // of Redis
     std::optional<LiveHead> head;    // none: there is no store
     std::optional<uint64_t> next;    // the version to go on from; none: there are no more
+    bool is_complete = false;        // false: Redis has lost a part of the store, or its head
+    bool is_readable = true;         // false: a record of the page is lost, or is none of ours
     std::vector<LiveChange> changes; // by ascending versions
 };
 
@@ -124,6 +126,9 @@ class LiveStore {
     /// Asks for the records of some names.
     bool write_lookup(ByteQueue &out, std::span<const LiveName> names) const;
     bool write_head_query(ByteQueue &out) const;
+    /// Ask how many names the store has, and how many records. There are as many of both.
+    bool write_name_count_query(ByteQueue &out) const;
+    bool write_record_count_query(ByteQueue &out) const;
     /// Asks for what has changed since the version, in one zone if one is named. Beginning with
     /// version 0 and going on from each page's `next` gives all records.
     bool write_changes_query(ByteQueue &out, uint64_t since, std::string_view zone = {}) const;
@@ -154,7 +159,7 @@ std::optional<LiveWritten> read_written(ReplyView reply);
 std::optional<LiveLookup> read_lookup(ReplyView reply);
 /// Reads a head. There is none if the reply is nil, or if somebody else has written it.
 std::optional<LiveHead> read_head(ReplyView reply);
-/// Reads a page. Records that nobody of ours wrote are left out.
+/// Reads a page. Records that nobody of ours wrote are left out, and so are those that are lost.
 std::optional<LivePage> read_changes(ReplyView reply);
 std::vector<RegisteredCounter> read_counters(ReplyView reply);
 

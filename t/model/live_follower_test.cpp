@@ -20,6 +20,7 @@ using rate_limit::Override;
 using redis_client::ByteQueue;
 using redis_client::LiveChange;
 using redis_client::LiveFollower;
+using redis_client::LiveHead;
 using redis_client::LiveKnown;
 using redis_client::LiveName;
 using redis_client::LiveStore;
@@ -102,9 +103,12 @@ class LiveFollowerTest : public testing::Test {
                 since_ = follower_.take_page(*page);
             });
         } else {
+            const auto names = redis_.command({"ZCARD", "rl:{live}:log"}).number;
+            const auto records = redis_.command({"HLEN", "rl:{live}:data"}).number;
             ASSERT_TRUE(store_.write_head_query(queue));
             redis_.ask(queue, [&](ReplyView reply) {
-                since_ = follower_.take_head(redis_client::read_head(reply));
+                const auto head = redis_client::read_head(reply);
+                since_ = follower_.take_head(head, names == records && (names > 0) == !!head);
             });
         }
     }
@@ -246,6 +250,117 @@ TEST_F(LiveFollowerTest, ReadsAllAgainIfSomethingWasPurgedMeanwhile) {
     const int changes = host_.changes;
     poll();
     EXPECT_EQ(host_.changes, changes);
+}
+
+TEST_F(LiveFollowerTest, KeepsWhatItKnowsWhenAPartOfTheStoreIsLost) {
+    for (const char *part : {"rl:{live}:head", "rl:{live}:log", "rl:{live}:data"}) {
+        flush();
+        poll();
+        for (const char *key : {"a", "b", "c"}) {
+            put(key);
+        }
+        poll();
+        poll();
+        EXPECT_TRUE(follower_.is_whole());
+        const int missed = host_.missed;
+        redis_.command({"DEL", part});
+        begin_anew(follower_.known());
+        poll();
+        poll();
+        EXPECT_FALSE(follower_.is_whole()) << part;
+        EXPECT_EQ(learned(), expected()) << part;
+        EXPECT_GT(host_.missed, missed) << part;
+        put("d");
+        poll();
+        EXPECT_EQ(learned(), expected()) << part;
+        remove("a");
+        put("b");
+        put("c");
+        poll();
+        poll();
+        EXPECT_TRUE(follower_.is_whole()) << part;
+        EXPECT_EQ(learned(), expected()) << part;
+    }
+}
+
+// On the connection that it has, and though the head says that nothing has changed.
+TEST_F(LiveFollowerTest, SeesALossWithoutAChange) {
+    put("a");
+    poll();
+    EXPECT_TRUE(follower_.is_whole());
+    const int changes = host_.changes;
+    redis_.command({"DEL", "rl:{live}:log"});
+    poll();
+    EXPECT_FALSE(follower_.is_whole());
+    EXPECT_EQ(learned(), expected());
+    poll();
+    EXPECT_FALSE(since_);
+    EXPECT_EQ(host_.changes, changes);
+    put("a");
+    poll();
+    EXPECT_TRUE(follower_.is_whole());
+    EXPECT_EQ(learned(), expected());
+}
+
+// A count that came before a write, and one that came after it, look like a loss.
+TEST_F(LiveFollowerTest, MakesSureThatSomethingIsLost) {
+    put("a");
+    poll();
+    const LiveKnown known = follower_.known();
+    since_ = follower_.take_head(
+        LiveHead{.epoch = known.epoch, .version = known.version, .floor = 0}, false);
+    EXPECT_TRUE(since_);
+    poll();
+    EXPECT_TRUE(follower_.is_whole());
+}
+
+// The rest of a store that was lost in part is gone as one that was whole.
+TEST_F(LiveFollowerTest, SeesThatADamagedStoreIsGone) {
+    put("a");
+    poll();
+    redis_.command({"DEL", "rl:{live}:head", "rl:{live}:log"});
+    poll();
+    EXPECT_EQ(learned(), expected());
+    EXPECT_FALSE(follower_.is_whole());
+    flush();
+    poll();
+    EXPECT_TRUE(follower_.is_whole());
+    EXPECT_TRUE(host_.overrides.empty());
+    EXPECT_EQ(host_.lost, 1);
+}
+
+TEST_F(LiveFollowerTest, KeepsWhatItKnowsOfARecordThatNobodyOfOursWrote) {
+    for (const std::string &foreign : {std::string("1 - ban"), std::string(2'000'000, 'x')}) {
+        put("a");
+        put("b");
+        poll();
+        redis_.command({"HSET", "rl:{live}:data", "K z b", foreign});
+        put("c");
+        begin_anew(follower_.known());
+        poll();
+        EXPECT_FALSE(follower_.is_whole());
+        EXPECT_EQ(learned(), expected());
+        put("d");
+        poll();
+        EXPECT_FALSE(follower_.is_whole());
+        EXPECT_EQ(learned(), expected());
+        remove("b");
+        poll();
+        EXPECT_TRUE(follower_.is_whole());
+        EXPECT_EQ(learned(), expected());
+    }
+}
+
+// Names that are none of ours are about nobody.
+TEST_F(LiveFollowerTest, PassesOverForeignNames) {
+    put("a");
+    const std::string name(2'000'000, 'n');
+    redis_.command({"ZADD", "rl:{live}:log", "1", name});
+    redis_.command({"HSET", "rl:{live}:data", name, "1"});
+    put("b");
+    poll();
+    EXPECT_TRUE(follower_.is_whole());
+    EXPECT_EQ(learned(), expected());
 }
 
 TEST_F(LiveFollowerTest, KnowsAllInTheEndWhateverHappens) {

@@ -70,7 +70,8 @@ struct Example {
                                     .overrides = {.count = 31, .rejections = 32, .dropped = 33},
                                     .top_rejected = top_rejected,
                                     .rules = rules}};
-    std::vector<BackendMetrics> backends{{.name = "default", .mode = "standalone", .counts = {}}};
+    std::vector<BackendMetrics> backends{
+        {.name = "default", .mode = "standalone", .counts = {}, .follows_live_limits = true}};
     Metrics metrics{.server_version = "1.22.1",
                     .workers = 2,
                     .uptime = 90s,
@@ -85,7 +86,7 @@ TEST(MetricsTest, Json) {
         R"({"version": "", "nginx_version": "1.22.1", "workers": 2, "uptime_seconds": 90, )"
         R"("backends": {"default": {"mode": "standalone", "state": "up", "checks": 21, )"
         R"("errors": {"timeout": 1, "connect": 2, "reply": 3, "breaker": 4, "overload": 5}, )"
-        R"("reconnects": 6, "script_reloads": 7, "pending": 8, )"
+        R"("reconnects": 6, "script_reloads": 7, "pending": 8, "live_limits_followed": true, )"
         R"("latency_seconds": {"p50": 0.0004, "p90": 0.0004, "p99": 0.0004, "max": 0.0004}}}, )"
         R"("zones": {"per_ip": {"size_bytes": 1048576, "used_bytes": 20000, "entries": 12, )"
         R"("evictions": 3, "overrides": {"count": 31, "rejections": 32, "dropped": 33, )"
@@ -139,6 +140,7 @@ TEST(MetricsTest, Prometheus) {
             R"(nginx_redis_rate_limit_backend_up{backend="default"} 1)",
             R"(nginx_redis_rate_limit_backend_pending{backend="default"} 8)",
             R"(nginx_redis_rate_limit_backend_reconnects_total{backend="default"} 6)",
+            R"(nginx_redis_rate_limit_live_limits_followed{backend="default"} 1)",
             "# TYPE nginx_redis_rate_limit_check_duration_seconds histogram",
             R"(nginx_redis_rate_limit_check_duration_seconds_bucket{backend="default",le="0.000256"} 0)",
             R"(nginx_redis_rate_limit_check_duration_seconds_bucket{backend="default",le="0.000512"} 1)",

@@ -24,6 +24,10 @@ constexpr milliseconds between_polls{900};
 /// A Redis that has lost the registered rules knows them again soon.
 constexpr milliseconds between_registrations{60'000};
 
+/// A host that has not learned all for so long does not follow. It takes a few seconds to learn
+/// many overrides.
+constexpr milliseconds late_after{10'000};
+
 /// After a refusal, as where the user may not do this.
 constexpr milliseconds wait_after_refusal{10'000};
 
@@ -78,15 +82,23 @@ void LiveSync::Question::on_reply(ReplyView reply) {
     is_asked_ = false;
     if (!reply.is_error()) {
         (sync_.*take_)(reply);
-    } else if (const auto error = *reply.text(); is_refusal(error)) {
+        return;
+    }
+    const std::string_view error = *reply.text();
+    sync_.last_failure_ = error;
+    if (is_refusal(error)) {
         sync_.on_refusal(*this, error);
     }
 }
 
 /// Checks tell of a Redis that cannot be reached. The next poll tries again.
-void LiveSync::Question::on_failure(bool /*was_sent*/, std::string_view /*what*/,
-                                    std::string_view /*detail*/) {
+void LiveSync::Question::on_failure(bool /*was_sent*/, std::string_view what,
+                                    std::string_view detail) {
     is_asked_ = false;
+    sync_.last_failure_ = what;
+    if (!detail.empty()) {
+        sync_.last_failure_.append(": ").append(detail);
+    }
 }
 
 LiveSync::LiveSync(const MainConf &conf, const BackendConf &backend, ngx_log_t *log)
@@ -97,6 +109,8 @@ LiveSync::LiveSync(const MainConf &conf, const BackendConf &backend, ngx_log_t *
       follower_(zones_),
       time_(*this, &LiveSync::write_time, &LiveSync::take_time),
       registration_(*this, &LiveSync::write_registration, &LiveSync::take_registration),
+      name_count_query_(*this, &LiveSync::write_name_count, &LiveSync::take_name_count),
+      record_count_query_(*this, &LiveSync::write_record_count, &LiveSync::take_record_count),
       head_(*this, &LiveSync::write_head, &LiveSync::take_head),
       page_(*this, &LiveSync::write_page, &LiveSync::take_page) {
     set_up_timer(timer_, this, log, [](ngx_event_t *event) noexcept {
@@ -121,9 +135,13 @@ void LiveSync::on_tick() {
     }
     if (!has_claim_) {
         has_claim_ = true;
-        has_clock_ = false;
+        has_clock_ = is_registered_ = false;
         connection_ = 0;
         next_poll_ = next_registration_ = now();
+        late_from_ = now() + late_after;
+    }
+    if (now() >= late_from_ && backend_.memory.live_trouble() == LiveTrouble::none) {
+        set_trouble(LiveTrouble::late, last_failure_);
     }
     if (now() >= next_poll_ && !is_asking()) {
         poll();
@@ -142,18 +160,24 @@ bool LiveSync::keep_claim() {
 
 void LiveSync::lose_claim() {
     has_claim_ = false;
-    for (Question *question : {&time_, &registration_, &head_, &page_}) {
+    for (Question *question :
+         {&time_, &registration_, &name_count_query_, &record_count_query_, &head_, &page_}) {
         question->cancel();
     }
     backend_.memory.release_sync_claim();
 }
 
 bool LiveSync::is_asking() const {
-    return time_.is_asked() || registration_.is_asked() || head_.is_asked() || page_.is_asked();
+    return time_.is_asked() || registration_.is_asked() || name_count_query_.is_asked() ||
+           record_count_query_.is_asked() || head_.is_asked() || page_.is_asked();
 }
 
 void LiveSync::poll() {
     next_poll_ = now() + between_polls;
+    name_count_.reset();
+    record_count_.reset();
+    name_count_query_.ask();
+    record_count_query_.ask();
     time_.ask();
     head_.ask();
 }
@@ -182,7 +206,25 @@ bool LiveSync::write_registration(ByteQueue &out) const {
     return backend_.live_store->write_registration(out, rules_, backend_.memory.redis_now());
 }
 
-void LiveSync::take_registration(ReplyView /*reply*/) {}
+void LiveSync::take_registration(ReplyView /*reply*/) {
+    is_registered_ = true;
+}
+
+bool LiveSync::write_name_count(ByteQueue &out) const {
+    return backend_.live_store->write_name_count_query(out);
+}
+
+void LiveSync::take_name_count(ReplyView reply) {
+    name_count_ = reply.number();
+}
+
+bool LiveSync::write_record_count(ByteQueue &out) const {
+    return backend_.live_store->write_record_count_query(out);
+}
+
+void LiveSync::take_record_count(ReplyView reply) {
+    record_count_ = reply.number();
+}
 
 bool LiveSync::write_head(ByteQueue &out) const {
     return backend_.live_store->write_head_query(out);
@@ -197,7 +239,10 @@ void LiveSync::take_head(ReplyView reply) {
         next_registration_ = std::min(next_registration_, now());
         follower_.begin_anew(backend_.memory.known());
     }
-    go_on(follower_.take_head(redis_client::read_head(reply)));
+    const auto head = redis_client::read_head(reply);
+    const bool looks_complete =
+        name_count_ && name_count_ == record_count_ && (*name_count_ > 0) == head.has_value();
+    go_on(follower_.take_head(head, looks_complete));
 }
 
 bool LiveSync::write_page(ByteQueue &out) const {
@@ -225,20 +270,63 @@ void LiveSync::go_on(std::optional<uint64_t> since) {
     }
     backend_.memory.set_known(follower_.known());
     zones_.remove_expired();
+    on_caught_up();
+}
+
+/// What this host knows is all that the store has.
+void LiveSync::on_caught_up() {
+    late_from_ = now() + late_after;
+    if (!follower_.is_whole()) {
+        set_trouble(LiveTrouble::damaged, {});
+    } else if (has_clock_ && is_registered_) {
+        set_trouble(LiveTrouble::none, {});
+    }
 }
 
 void LiveSync::on_refusal(const Question &question, std::string_view error) {
-    (&question == &registration_ ? next_registration_ : next_poll_) = now() + wait_after_refusal;
-    if (is_refused_) {
+    if (&question == &registration_) {
+        is_registered_ = false;
+        next_registration_ = now() + wait_after_refusal;
+    } else {
+        has_clock_ = has_clock_ && &question != &time_;
+        next_poll_ = now() + wait_after_refusal;
+    }
+    set_trouble(LiveTrouble::refused, error);
+}
+
+/// The log says so once when this host ceases to follow, and once when it follows again.
+void LiveSync::set_trouble(LiveTrouble trouble, std::string_view why) {
+    if (!backend_.memory.set_live_trouble(trouble)) {
         return;
     }
-    is_refused_ = true;
     ngx_str_t name = to_ngx(backend_.name);
-    LogText<160> said(error);
-    ngx_log_error(NGX_LOG_WARN, log_, 0,
-                  "redis_rate_limit: backend \"%V\" refuses what live limits need: %V, "
-                  "what operators set does not reach this host",
-                  &name, said.shown());
+    LogText<160> said(why);
+    switch (trouble) {
+    case LiveTrouble::none:
+        ngx_log_error(
+            NGX_LOG_WARN, log_, 0,
+            "redis_rate_limit: what operators set in backend \"%V\" reaches this host again",
+            &name);
+        break;
+    case LiveTrouble::refused:
+        ngx_log_error(NGX_LOG_WARN, log_, 0,
+                      "redis_rate_limit: backend \"%V\" refuses what live limits need: %V, "
+                      "what operators set does not reach this host",
+                      &name, said.shown());
+        break;
+    case LiveTrouble::damaged:
+        ngx_log_error(NGX_LOG_WARN, log_, 0,
+                      "redis_rate_limit: backend \"%V\" has lost a part of what operators had set, "
+                      "what this host knows of it holds on",
+                      &name);
+        break;
+    case LiveTrouble::late:
+        ngx_log_error(NGX_LOG_WARN, log_, 0,
+                      "redis_rate_limit: backend \"%V\" does not tell what operators set: %V, "
+                      "what this host knows of it holds on",
+                      &name, said.shown());
+        break;
+    }
 }
 
 namespace {

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -53,15 +54,21 @@ class LiveSync {
 
     bool write_time(redis_client::ByteQueue &out) const;
     bool write_registration(redis_client::ByteQueue &out) const;
+    bool write_name_count(redis_client::ByteQueue &out) const;
+    bool write_record_count(redis_client::ByteQueue &out) const;
     bool write_head(redis_client::ByteQueue &out) const;
     bool write_page(redis_client::ByteQueue &out) const;
     void take_time(redis_client::ReplyView reply);
     void take_registration(redis_client::ReplyView reply);
+    void take_name_count(redis_client::ReplyView reply);
+    void take_record_count(redis_client::ReplyView reply);
     void take_head(redis_client::ReplyView reply);
     void take_page(redis_client::ReplyView reply);
 
     void on_tick();
     void on_refusal(const Question &question, std::string_view error);
+    void on_caught_up();
+    void set_trouble(LiveTrouble trouble, std::string_view why);
     bool keep_claim();
     void lose_claim();
     void poll();
@@ -75,15 +82,21 @@ class LiveSync {
     redis_client::LiveFollower follower_;
 
     bool has_claim_ = false;
-    bool has_clock_ = false; // Redis has told its time since the claim
+    bool has_clock_ = false;     // Redis has told its time since the claim
+    bool is_registered_ = false; // it has taken the rules since then
     std::chrono::milliseconds next_poll_{0};
     std::chrono::milliseconds next_registration_{0};
-    bool is_refused_ = false; // Redis has refused a command, and the log says so
-    uint64_t connection_ = 0; // the one that answered last
-    uint64_t since_ = 0;      // what the page is asked for
+    std::chrono::milliseconds late_from_{0}; // if nothing is learned until then
+    std::string last_failure_ = "no answer"; // of a question
+    uint64_t connection_ = 0;                // the one that answered last
+    std::optional<long long> name_count_;    // of the store, at the last poll
+    std::optional<long long> record_count_;
+    uint64_t since_ = 0; // what the page is asked for
 
     Question time_;
     Question registration_;
+    Question name_count_query_;
+    Question record_count_query_;
     Question head_;
     Question page_;
     ngx_event_t timer_{};

@@ -41,6 +41,7 @@ ngx_int_t BackendMemory::attach(ngx_shm_zone_t *shared, const BackendMemory *old
                                   .sync_claim = {},
                                   .known_epoch = 0,
                                   .known_version = 0,
+                                  .live_trouble = LiveTrouble::none,
                                   .counters = {}};
     return NGX_OK;
 }

@@ -15,6 +15,14 @@
 
 namespace nginx_module {
 
+/// Why what operators set does not reach this host.
+enum class LiveTrouble : uint8_t {
+    none,
+    refused, // Redis refuses a command
+    damaged, // a part of what they set is lost in Redis, or cannot be read
+    late,    // for a while nobody of this host has learned all of it
+};
+
 class BackendMemory {
   public:
     /// Takes over memory that nginx has mapped. `old` is the same backend's memory in the
@@ -49,6 +57,13 @@ class BackendMemory {
     redis_client::LiveKnown known() const;
     void set_known(const redis_client::LiveKnown &known) const;
 
+    /// Whether this host follows the live limits.
+    LiveTrouble live_trouble() const { return layout_->live_trouble.load(relaxed); }
+    /// Returns false if it was the same before. Only the worker that has the claim sets it.
+    bool set_live_trouble(LiveTrouble trouble) const {
+        return layout_->live_trouble.exchange(trouble, relaxed) != trouble;
+    }
+
   private:
     friend class WorkerCounters;
 
@@ -60,6 +75,7 @@ class BackendMemory {
         rate_limit::ProcessClaim sync_claim;
         std::atomic<uint64_t> known_epoch;
         std::atomic<uint64_t> known_version;
+        std::atomic<LiveTrouble> live_trouble;
         rate_limit::BackendCounters counters;
     };
 

@@ -164,6 +164,9 @@ class ResetKey final : public ApiOperation {
 
     Step succeed() {
         log_write(request_, "reset", describe(pool(), ", ", deleted_, " counters deleted"));
+        if (const auto error = error_if_not_followed("counters deleted")) {
+            return Step::answered(send_error(request_.r, *error));
+        }
         JsonWriter json(pool());
         json.begin_object();
         json.member("deleted", deleted_);

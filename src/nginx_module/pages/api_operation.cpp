@@ -71,6 +71,16 @@ void ApiOperation::run(ApiCommand &command) {
     control_link_of(request_.backend()).run(command);
 }
 
+std::optional<ApiError> ApiOperation::error_if_not_followed(std::string_view done) const {
+    if (request_.backend().memory.live_trouble() == LiveTrouble::none) {
+        return std::nullopt;
+    }
+    return ApiError{NGX_HTTP_BAD_GATEWAY, "not_followed",
+                    describe(pool(), done,
+                             ", but this host does not follow what operators set: see its "
+                             "error log")};
+}
+
 void ApiOperation::on_end_of_command() {
     if (--running_ == 0) {
         ngx_event_t *event = &resume_;

@@ -81,6 +81,8 @@ class ApiOperation {
     /// Runs a command of the zone's backend.
     void run(ApiCommand &command);
     ngx_pool_t *pool() const { return request_.r->pool; }
+    /// What to answer to a change that is `done`, but does not reach this host; nothing if it does.
+    std::optional<ApiError> error_if_not_followed(std::string_view done) const;
 
     ApiRequest &request_;
 

@@ -151,6 +151,9 @@ class WriteOverride : public ApiOperation {
             return Step::answered(send_error(request_.r, error));
         }
         log_write(request_, what_, {});
+        if (const auto error = error_if_not_followed("written")) {
+            return Step::answered(send_error(request_.r, *error));
+        }
         JsonWriter json(pool());
         write_answer(json);
         return Step::answered(send_json(request_.r, json.finish()));

@@ -94,7 +94,8 @@ bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, Detail detail,
 rate_limit::BackendMetrics read_backend(const BackendConf &backend, microseconds now) {
     return {.name = backend.name,
             .mode = mode_names[static_cast<size_t>(backend.mode)],
-            .counts = backend.memory.read(now)};
+            .counts = backend.memory.read(now),
+            .follows_live_limits = backend.memory.live_trouble() == LiveTrouble::none};
 }
 
 /// Returns the time since the first of the counters began.
