@@ -48,7 +48,7 @@ Window window_begun(bool aligned, const Now &now, microseconds length) {
 LocalDecision decide(const std::optional<Record> &known, const Quota &quota, bool aligned,
                      const Now &now) {
     Window window = known ? window_of(*known) : Window{};
-    if (window.end <= now.monotonic) {
+    if (window.end <= now.monotonic || window.taken == 0) { // the first unit begins a window
         window = window_begun(aligned, now, quota.window);
     }
     const Wide left = Wide{quota.limit} - quota.to_keep_free() - quota.to_charge() - window.taken;
@@ -63,10 +63,9 @@ LocalDecision decide(const std::optional<Record> &known, const Quota &quota, boo
 std::optional<Record> settle(const std::optional<Record> &known, const Quota &quota,
                              const LocalSettlement &settlement, bool aligned, const Now &now) {
     Window window = known ? window_of(*known) : Window{};
-    const bool is_current = window.end > now.monotonic;
+    const bool is_current = window.end > now.monotonic && window.taken > 0;
     if (settlement.to_return > 0) {
-        const microseconds end_when_charged = settlement.decided + settlement.verdict.reset;
-        if (!is_current || window.end != end_when_charged) {
+        if (!is_current || window.end != microseconds(settlement.receipt)) {
             return std::nullopt;
         }
         window.taken -= std::min(window.taken, settlement.to_return);

@@ -3,6 +3,7 @@
 // A record's values[0]  the time at which all units are there again, microseconds
 //                   [1]  its fraction, in so many parts of a microsecond as values[2] says
 //                   [2]  the parts: the limit that led to it
+//                   [3]  how far returns ever moved the time back, as in the script's state
 
 #include "algorithm_helpers.hpp"
 #include "embed.hpp"
@@ -95,10 +96,32 @@ Wide ahead_of(const Record &known, microseconds now, const Quota &quota) {
 }
 
 /// The time that lies so far ahead, as a record has it.
-Values values_of(Wide ahead, microseconds now, const Quota &quota) {
+Values values_of(Wide ahead, microseconds now, const Quota &quota, uint64_t moved_back) {
     const uint64_t parts = Interval(quota).parts;
     return {word_of(now + to_microseconds(ahead / parts)), static_cast<uint64_t>(ahead % parts),
-            parts, 0};
+            parts, moved_back};
+}
+
+/// The number of which the script keeps the remainder of how far refunds have moved its time back.
+constexpr uint64_t turn = uint64_t{1} << 51;
+
+/// How far returns have moved the time back. Where nothing is taken it begins anywhere, as the
+/// script's does without a key, so that returns to a record that has gone do not fit to a new one.
+/// A conversion that brings the time nearer counts as if returns had done it: a receipt gives back
+/// no more than lies ahead of it then.
+uint64_t moved_back_of(const std::optional<Record> &known, microseconds now, const Quota &quota) {
+    const bool is_taken = known && time_of(known->values[0]) >= now;
+    if (!is_taken) {
+        return (word_of(now) << 31) % turn;
+    }
+    if (!is_to_convert(*known, quota)) {
+        return known->values[3];
+    }
+    const uint64_t before = known->values[0];
+    const Wide ahead = ahead_of(*known, now, quota) / Interval(quota).parts;
+    const uint64_t converted = word_of(now + to_microseconds(ahead));
+    return converted < before ? (known->values[3] + before - converted + 1) % turn
+                              : known->values[3];
 }
 
 LocalDecision decide(const std::optional<Record> &known, const Quota &quota, bool /*aligned*/,
@@ -114,8 +137,10 @@ LocalDecision decide(const std::optional<Record> &known, const Quota &quota, boo
     }
     const auto whole = static_cast<int64_t>(ahead / parts);
     const auto fraction = static_cast<int64_t>(ahead % parts);
-    const std::array<int64_t, 3> reply = {fits ? whole : -1 - whole, fraction, 0};
-    const Values values = values_of(ahead, now.monotonic, quota);
+    const uint64_t moved_back = moved_back_of(known, now.monotonic, quota);
+    const std::array<int64_t, 3> reply = {fits ? whole : -1 - whole, fraction,
+                                          static_cast<int64_t>(moved_back)};
+    const Values values = values_of(ahead, now.monotonic, quota, moved_back);
     LocalDecision decision = decision_of_reply(quota, reply, now.monotonic, values);
     if (known && is_to_convert(*known, quota) && !decision.after) {
         decision.converted = {.time = now.monotonic,
@@ -125,28 +150,51 @@ LocalDecision decide(const std::optional<Record> &known, const Quota &quota, boo
     return decision;
 }
 
+/// How much of what was taken up to a charge is still taken, by the charge's receipt. It is not
+/// positive if that has come back, or if the receipt is of a record that has gone.
+int64_t still_taken(int64_t receipt, uint64_t moved_back, microseconds now) {
+    const int64_t taken = receipt - static_cast<int64_t>(moved_back) - now.count();
+    constexpr auto whole_turn = static_cast<int64_t>(turn);
+    return taken >= whole_turn / 2 ? taken - whole_turn : taken;
+}
+
 std::optional<Record> settle(const std::optional<Record> &known, const Quota &quota,
                              const LocalSettlement &settlement, bool /*aligned*/, const Now &now) {
     const Interval interval(quota);
     const Wide parts = interval.parts;
-    const Wide length = interval.length;
     Wide ahead = known ? ahead_of(*known, now.monotonic, quota) : 0;
-    // The verdict is rounded up to whole microseconds.
-    const Wide rounded = interval.is_whole() ? 0 : parts;
-    const microseconds charged_to = settlement.decided + settlement.verdict.reset;
-    const Wide of_charge = Wide{(charged_to - now.monotonic).count()} * parts - rounded;
-    // By another limit what was charged has come back sooner or later than its time says.
-    const bool is_sure = !known || !is_to_convert(*known, quota);
-    const Wide still_taken = is_sure ? std::max<Wide>(std::min(of_charge, ahead), 0) : 0;
+    uint64_t moved_back = moved_back_of(known, now.monotonic, quota);
     const auto to_settle = [&](uint64_t units) {
-        return std::max<Wide>(Wide{units} * length - Wide{settlement.left_out} * parts, 0);
+        const BucketTime time = time_of_units(interval, units);
+        return time.us < settlement.left_out
+                   ? BucketTime{0, 0}
+                   : BucketTime{time.us - settlement.left_out, time.fraction};
     };
-    ahead -= std::min(to_settle(settlement.to_return), still_taken);
-    ahead = std::min(ahead + to_settle(settlement.to_charge),
+    if (settlement.to_return > 0) {
+        // By another limit what was charged has come back sooner or later than its receipt says.
+        if (known && is_to_convert(*known, quota)) {
+            return std::nullopt;
+        }
+        const int64_t taken = still_taken(settlement.receipt, moved_back, now.monotonic);
+        if (taken <= 0 || taken > ahead / parts) {
+            return std::nullopt;
+        }
+        const BucketTime time = to_settle(settlement.to_return);
+        const uint64_t back = std::min(static_cast<uint64_t>(taken), time.us);
+        ahead -= Wide{back} * parts;
+        moved_back += back;
+        if (time.fraction > 0 && static_cast<uint64_t>(taken) > back) {
+            ahead -= time.fraction;
+            ++moved_back; // rounded, against the client
+        }
+        moved_back %= turn;
+    }
+    const BucketTime debt = to_settle(settlement.to_charge);
+    ahead = std::min(ahead + Wide{debt.us} * parts + debt.fraction,
                      std::max(ahead, Wide{longest_debt.count()} * parts));
     return Record{.time = now.monotonic,
                   .holds_for = to_microseconds(ahead / parts) + microseconds{1},
-                  .values = values_of(ahead, now.monotonic, quota)};
+                  .values = values_of(ahead, now.monotonic, quota, moved_back)};
 }
 
 std::optional<Record> record(const std::optional<Record> &known, const RedisVerdict &redis) {
@@ -156,7 +204,8 @@ std::optional<Record> record(const std::optional<Record> &known, const RedisVerd
     }
     return Record{.time = redis.asked,
                   .holds_for = redis.verdict.reset,
-                  .values = values_of(ahead, redis.asked, redis.part)};
+                  .values = values_of(ahead, redis.asked, redis.part,
+                                      moved_back_of(known, redis.asked, redis.part))};
 }
 
 /// The limit, and what the check makes of a state of another one: lua/gcra.lua.

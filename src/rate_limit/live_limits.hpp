@@ -40,9 +40,9 @@ struct Override {
 };
 
 /// Returns the quota of a rule that has so many shards with the override's numbers in place of its
-/// own. A number that the rule cannot have becomes the largest that it can have, so that the rule is
-/// never skipped for it. The host that took the override may not have known, because this one has
-/// another burst, or because a variable gives it.
+/// own. A number that the rule cannot have becomes the largest that it can have, so that the rule
+/// is never skipped for it. The host that took the override may not have known, because this one
+/// has another burst, or because a variable gives it.
 Quota overridden(Quota quota, const Override &what, uint64_t shards = 1);
 
 /// Whom an override is about. Either the key or the rule may be empty, but not both.

@@ -33,6 +33,7 @@ LocalDecision decision_of_reply(const Quota &quota, RuleReply reply, microsecond
     LocalDecision decision{.verdict = *verdict, .after = std::nullopt};
     if (granted && quota.charges()) {
         decision.after = {.time = now, .holds_for = decision.verdict.reset, .values = values};
+        decision.receipt = receipt_of_reply(quota, reply, now.count());
     }
     return decision;
 }

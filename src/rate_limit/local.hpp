@@ -34,6 +34,7 @@ struct Now {
 struct LocalDecision {
     Verdict verdict;             // assumes that no other rule denies
     std::optional<Record> after; // there is one if the rule grants and takes something
+    int64_t receipt = 0;         // what a settlement of that charge refers to
     /// What was known, as this quota has it, for the limit of the bucket has changed. It is to be
     /// kept if nothing is charged, so that from now on units come back at the new pace.
     std::optional<Record> converted{};
@@ -52,18 +53,17 @@ LocalDecision decide_locally(const std::optional<Record> &known, const Quota &qu
 
 /// What a request turned out to cost that this host has charged.
 struct LocalSettlement {
-    Verdict verdict;                   // by which the request was charged
-    std::chrono::microseconds decided; // when
-    uint64_t to_return = 0;            // units that it took too much, or
-    uint64_t to_charge = 0;            // too little
+    int64_t receipt = 0;    // of the charge
+    uint64_t to_return = 0; // units that it took too much, or
+    uint64_t to_charge = 0; // too little
     // What of these units of a bucket is left out, because it is settled otherwise: microseconds.
     uint64_t left_out = 0;
 };
 
 /// Returns the record to keep after the settlement; nothing if it changes nothing. As in Redis, a
 /// charge counts now, above the limit, too, and a return only where the request was charged and
-/// what it took has not come back of itself. But a sliding_log forgets a debt after a window, and
-/// of its units it returns those first that come back first.
+/// what it took has not come back, of itself or by other returns. But a sliding_log forgets a debt
+/// after a window.
 std::optional<Record> settle_locally(const std::optional<Record> &known, const Quota &quota,
                                      const LocalSettlement &settlement, bool aligned,
                                      const Now &now);

@@ -105,6 +105,15 @@ class Log {
         return taken;
     }
 
+    /// Removes up to so many of the units that come back at that very time.
+    void take_out_at(uint64_t units, microseconds time) {
+        for (size_t i = 0; i < units_.size(); ++i) {
+            if (time_of_counter(i) == time) {
+                units_[i] -= std::min(units_[i], units);
+            }
+        }
+    }
+
     /// Adds units that come back at that time, but not before the last of the others. Of those that
     /// are more than a window earlier, the time of return is put off.
     void add(uint64_t units, microseconds time) {
@@ -170,7 +179,7 @@ LocalDecision decide(const std::optional<Record> &known, const Quota &quota, boo
 std::optional<Record> settle(const std::optional<Record> &known, const Quota &quota,
                              const LocalSettlement &settlement, bool /*aligned*/, const Now &now) {
     Log log(known, quota, now.monotonic);
-    log.take_out(settlement.to_return, settlement.decided + quota.window + log.step());
+    log.take_out_at(settlement.to_return, microseconds(settlement.receipt) + quota.window);
     if (settlement.to_charge > 0) {
         log.add(settlement.to_charge, now.monotonic + quota.window);
     }

@@ -144,10 +144,12 @@ std::optional<Record> settle(const std::optional<Record> &known, const Quota &qu
                              const LocalSettlement &settlement, bool /*aligned*/, const Now &now) {
     const microseconds length = quota.window;
     Windows windows = windows_at(known, now, length);
+    // Verdicts of Redis may have moved the windows by less than half of their length: record().
+    const microseconds charged = microseconds(settlement.receipt) + length / 2;
     const microseconds begin = windows.end - length;
-    if (settlement.decided >= begin) {
+    if (charged >= begin) {
         windows.current -= std::min(windows.current, settlement.to_return);
-    } else if (settlement.decided >= begin - length) {
+    } else if (charged >= begin - length) {
         windows.previous -= std::min(windows.previous, settlement.to_return);
     }
     windows.current += settlement.to_charge;

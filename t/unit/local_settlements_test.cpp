@@ -25,25 +25,23 @@ class LocalSettlementTest : public testing::TestWithParam<Algorithm> {
 
     uint64_t remaining(int64_t time) { return host_.ask(quota(0), time).remaining; }
 
-    struct Charged {
-        Verdict verdict;
-        int64_t time;
-    };
-    Charged charge(uint64_t cost, int64_t time) { return {host_.ask(quota(cost), time), time}; }
+    /// Returns the receipt.
+    int64_t charge(uint64_t cost, int64_t time) { return charge_on(host_, cost, time); }
+    static int64_t charge_on(Host &host, uint64_t cost, int64_t time) {
+        const LocalDecision decision =
+            decide_locally(host.known(time), quota(cost), false, host.at(time));
+        host.keep(decision.after);
+        return decision.receipt;
+    }
 
-    void settle(const Charged &charged, uint64_t to_return, uint64_t to_charge, int64_t time) {
-        host_.keep(settle_locally(host_.known(time), quota(1),
-                                  {.verdict = charged.verdict,
-                                   .decided = host_.at(charged.time).monotonic,
-                                   .to_return = to_return,
-                                   .to_charge = to_charge},
-                                  false, host_.at(time)));
+    void settle(const LocalSettlement &settlement, int64_t time) {
+        host_.keep(settle_locally(host_.known(time), quota(1), settlement, false, host_.at(time)));
     }
-    void give_back(const Charged &charged, uint64_t units, int64_t time) {
-        settle(charged, units, 0, time);
+    void give_back(int64_t receipt, uint64_t units, int64_t time) {
+        settle({.receipt = receipt, .to_return = units}, time);
     }
-    void charge_more(const Charged &charged, uint64_t units, int64_t time) {
-        settle(charged, 0, units, time);
+    void charge_more(int64_t receipt, uint64_t units, int64_t time) {
+        settle({.receipt = receipt, .to_charge = units}, time);
     }
 
     bool is_window() const {
@@ -54,7 +52,7 @@ class LocalSettlementTest : public testing::TestWithParam<Algorithm> {
 };
 
 TEST_P(LocalSettlementTest, GivesBackWhatWasReservedTooMuch) {
-    const Charged charged = charge(50, begin);
+    const int64_t charged = charge(50, begin);
     charge(20, begin);
     give_back(charged, 40, begin);
     EXPECT_EQ(remaining(begin), 70u);
@@ -63,7 +61,7 @@ TEST_P(LocalSettlementTest, GivesBackWhatWasReservedTooMuch) {
 }
 
 TEST_P(LocalSettlementTest, ChargesMoreAboveTheLimitToo) {
-    const Charged charged = charge(50, begin);
+    const int64_t charged = charge(50, begin);
     charge_more(charged, 10, begin);
     EXPECT_EQ(remaining(begin), 40u);
     charge_more(charged, 100, begin);
@@ -76,7 +74,7 @@ TEST_P(LocalSettlementTest, ChargesMoreAboveTheLimitToo) {
 }
 
 TEST_P(LocalSettlementTest, DoesNotGiveBackTwiceWhatHasComeBack) {
-    const Charged charged = charge(100, begin);
+    const int64_t charged = charge(100, begin);
     const int64_t later =
         begin + 250 * second; // all of it has come back, and no window is the same
     charge(100, later);
@@ -87,7 +85,7 @@ TEST_P(LocalSettlementTest, DoesNotGiveBackTwiceWhatHasComeBack) {
 
 TEST_P(LocalSettlementTest, DoesNotNeedToKnowTheKey) {
     Host other(begin);
-    const Charged charged{other.ask(quota(50), begin), begin};
+    const int64_t charged = charge_on(other, 50, begin);
     give_back(charged, 40, begin);
     EXPECT_EQ(remaining(begin), 100u);
     charge_more(charged, 30, begin);
@@ -118,10 +116,8 @@ TEST(LocalDebt, IsBoundedAtTenYears) {
     bucket.limit = 1;
     Host host(begin);
     for (int i = 0; i < 3; ++i) {
-        host.keep(settle_locally(
-            host.known(begin), bucket,
-            {.verdict = {}, .decided = std::chrono::microseconds{0}, .to_charge = largest_number},
-            false, host.at(begin)));
+        host.keep(settle_locally(host.known(begin), bucket, {.to_charge = largest_number}, false,
+                                 host.at(begin)));
     }
     EXPECT_EQ(host.ask(bucket, begin).reset, longest_debt);
 }

@@ -120,6 +120,7 @@ LocalRule decide(AppliedRule &applied, const rate_limit::Now &now) {
     const auto decision =
         rate_limit::decide_locally(local.known, charge.quota, rule.rule.aligned, now);
     charge.verdict = decision.verdict;
+    charge.receipt = decision.receipt;
     local.after = decision.after;
     if (decision.converted) {
         store_local(rule.zone->memory, local.hash, *decision.converted);

@@ -46,7 +46,7 @@ bool was_reset(const AppliedRule &applied) {
 
 void settle_here(const AppliedRule &applied, const rate_limit::Quota &units,
                  uint64_t LocalSettlement::*as) {
-    LocalSettlement settlement{.verdict = applied.charge->verdict, .decided = applied.decided};
+    LocalSettlement settlement{.receipt = applied.charge->receipt};
     const bool is_time = rate_limit::is_bucket(units.algorithm);
     settlement.*as = is_time ? units.cost : units.to_charge();
     settlement.left_out = is_time ? units.charged : 0;
