@@ -109,7 +109,7 @@ test-tsan:
 	tools/install-packages test
 	cmake -S . -B build/tsan -D SANITIZE_THREADS=ON
 	cmake --build build/tsan --parallel $$(nproc) --target unit_tests
-	build/tsan/unit_tests --gtest_filter='LeaseBook*:LiveLimits*:SharedTable*:TopKeys*:RuleCounters*'
+	build/tsan/unit_tests --gtest_filter='LeaseBook*:LiveLimits*:ProcessClaim*:SharedTable*:TopKeys*:RuleCounters*'
 
 # Without a sanitizer, which qemu does not run.
 test-arm64:

@@ -86,7 +86,7 @@ Override LiveLimits::to_override(const Record &record) {
 }
 
 std::optional<Override> LiveLimits::find(const Hash &identity) const {
-    const auto record = overrides_.find(identity, to_time(header_->valid_generation.load(relaxed)));
+    const auto record = overrides_.find(identity, valid_generation());
     return record ? std::optional(to_override(*record)) : std::nullopt;
 }
 
@@ -105,14 +105,12 @@ bool LiveLimits::was_reset_since(std::string_view encoded_key, microseconds sinc
 }
 
 bool LiveLimits::has_room(const OverrideTarget &target) const {
-    return overrides_.has_place(identity_of(target),
-                                to_time(header_->valid_generation.load(relaxed)));
+    return overrides_.has_place(identity_of(target), valid_generation());
 }
 
 size_t LiveLimits::entries() const {
-    const microseconds valid = to_time(header_->valid_generation.load(relaxed));
     const microseconds after_all = to_time(header_->all_reset.load(relaxed) + 1);
-    return overrides_.count(valid) + resets_.count(after_all);
+    return overrides_.count(valid_generation()) + resets_.count(after_all);
 }
 
 } // namespace rate_limit

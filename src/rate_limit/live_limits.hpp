@@ -99,6 +99,11 @@ class LiveLimits {
     friend class LiveLimitsWriter;
     static constexpr auto relaxed = std::memory_order_relaxed;
 
+    /// Who sees a generation sees all that was set before it became valid.
+    std::chrono::microseconds valid_generation() const {
+        return to_time(header_->valid_generation.load(std::memory_order_acquire));
+    }
+
     struct Header {
         // What requests look at. Other words are in other lines of the cache.
         alignas(64) std::atomic<uint64_t> overridden_by; // a generation; 0: there is no override

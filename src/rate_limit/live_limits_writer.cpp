@@ -11,9 +11,11 @@ using std::chrono::microseconds;
 constexpr auto relaxed = std::memory_order_relaxed;
 constexpr auto acquire_release = std::memory_order_acq_rel;
 
+/// Who sees the value with acquire sees all that this process has written before.
 void raise(std::atomic<uint64_t> &largest, uint64_t value) {
     uint64_t known = largest.load(relaxed);
-    while (known < value && !largest.compare_exchange_weak(known, value, relaxed)) {
+    while (known < value &&
+           !largest.compare_exchange_weak(known, value, std::memory_order_release, relaxed)) {
     }
 }
 

@@ -211,5 +211,22 @@ TEST_F(LiveLimitsStoppedTest, IsReadWhileItIsWritten) {
     EXPECT_EQ(faults, 0U);
 }
 
+// The plain number stands for all that the writer has written before. ThreadSanitizer, by `make
+// test-tsan`, finds a race here if seeing the generation does not mean to see that.
+TEST_F(LiveLimitsStoppedTest, WhoSeesAGenerationSeesWhatWasWrittenBefore) {
+    LiveLimitsWriter writer(limits());
+    synchronise(writer, 0);
+    uint64_t written = 0;
+    std::thread reader([&] {
+        while (find_in(limits(), 0)) {
+        }
+        EXPECT_EQ(written, 1U);
+    });
+    writer.begin_generation();
+    written = 1;
+    writer.end_generation();
+    reader.join();
+}
+
 } // namespace
 } // namespace rate_limit

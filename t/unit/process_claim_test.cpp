@@ -95,5 +95,26 @@ TEST(ProcessClaim, NeverTwoHaveIt) {
     EXPECT_FALSE(were_two);
 }
 
+// What the holder before has written is there for the next one. ThreadSanitizer finds a race if
+// not.
+TEST(ProcessClaim, PassesOnWhatItsHoldersHaveWritten) {
+    ProcessClaim claim{};
+    int written = 0;
+    const auto work = [&](pid_t process) {
+        for (int i = 0; i < 1'000;) {
+            if (claim.take(process, begin, always)) {
+                ++written;
+                ++i;
+                claim.release(process);
+            }
+        }
+    };
+    std::thread others[] = {std::thread(work, 1), std::thread(work, 2)};
+    for (std::thread &other : others) {
+        other.join();
+    }
+    EXPECT_EQ(written, 2'000);
+}
+
 } // namespace
 } // namespace rate_limit
