@@ -3,7 +3,9 @@
 #include <glob.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 
 namespace replay {
@@ -87,10 +89,60 @@ class Reader {
             if (directive.words.empty()) {
                 return fail(token == Token::opening ? "unexpected \"{\"" : "unexpected \";\"");
             }
-            if (directive.has_block && !read_block(directive.block, depth + 1)) {
+            if (directive.has_block && !(directive.name().ends_with("_by_lua_block")
+                                             ? skip_lua()
+                                             : read_block(directive.block, depth + 1))) {
                 return false;
             }
             directives.push_back(std::move(directive));
+        }
+    }
+
+    /// Goes behind the `}` that ends a block of Lua: not one in a string or a comment.
+    bool skip_lua() {
+        for (int depth = 1; depth > 0;) {
+            if (at_end()) {
+                return fail("unexpected end of file in a block of Lua");
+            }
+            const std::string_view rest = text_.substr(at_);
+            const char c = rest.front();
+            if (rest.starts_with("--") && size_of_long_bracket(rest.substr(2)) == 0) {
+                skip(rest.find('\n'));
+            } else if (const size_t size = size_of_long_bracket(rest)) {
+                skip(size);
+            } else if (c == '"' || c == '\'') {
+                skip(size_of_lua_string(rest));
+            } else {
+                depth += c == '{' ? 1 : c == '}' ? -1 : 0;
+                advance();
+            }
+        }
+        return true;
+    }
+
+    /// Returns the size of a text such as `[[...]]` or `[=[...]=]`, or 0 if none begins here.
+    static size_t size_of_long_bracket(std::string_view text) {
+        const size_t second = text.find_first_not_of('=', 1);
+        if (!text.starts_with('[') || second == std::string_view::npos || text[second] != '[') {
+            return 0;
+        }
+        const std::string end = "]" + std::string(second - 1, '=') + "]";
+        const size_t at = text.find(end, second + 1);
+        return at == std::string_view::npos ? text.size() : at + end.size();
+    }
+
+    static size_t size_of_lua_string(std::string_view text) {
+        size_t at = 1;
+        while (at < text.size() && text[at] != text.front()) {
+            at += text[at] == '\\' ? 2 : 1;
+        }
+        return std::min(at + 1, text.size());
+    }
+
+    void skip(size_t size) {
+        const size_t end = at_ + std::min(size, text_.size() - at_);
+        while (at_ < end) {
+            advance();
         }
     }
 
@@ -161,12 +213,7 @@ class Reader {
         return Token::word;
     }
 
-    void take() {
-        const size_t end = at_ + take_character(text_.substr(at_), word_);
-        while (at_ < end) {
-            advance();
-        }
-    }
+    void take() { skip(take_character(text_.substr(at_), word_)); }
 
     std::string_view text_;
     std::string_view name_;
@@ -176,20 +223,20 @@ class Reader {
     std::string error_;
 };
 
-std::optional<std::string> read_whole(const std::string &path) {
+/// Returns the number of an error, or 0.
+int read_whole(const std::string &path, std::string &text) {
     struct Close {
         void operator()(std::FILE *file) const { std::fclose(file); }
     };
     const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "re"));
     if (!file) {
-        return std::nullopt;
+        return errno;
     }
-    std::string text;
     std::array<char, 16384> part;
     while (const size_t size = std::fread(part.data(), 1, part.size(), file.get())) {
         text.append(part.data(), size);
     }
-    return std::ferror(file.get()) != 0 ? std::nullopt : std::optional(text);
+    return std::ferror(file.get()) != 0 ? errno : 0;
 }
 
 std::vector<std::string> files_of(const std::string &pattern) {
@@ -227,7 +274,9 @@ std::optional<Error> follow_includes(const std::string &folder, int depth,
         const std::vector<std::string> files = files_of(pattern);
         const bool has_wildcard = pattern.find_first_of("*?[") != std::string::npos;
         if ((files.empty() && !has_wildcard) || depth == deepest_include) {
-            return directive.place + ": include: cannot read \"" + pattern + "\"";
+            return directive.place + ": include: cannot read \"" + pattern + "\": " +
+                   (files.empty() ? "No such file or directory"
+                                  : "too many files include each other");
         }
         for (const std::string &file : files) {
             if (auto error = read_into(file, folder, depth + 1, all)) {
@@ -241,11 +290,11 @@ std::optional<Error> follow_includes(const std::string &folder, int depth,
 
 std::optional<Error> read_into(const std::string &path, const std::string &folder, int depth,
                                std::vector<Directive> &directives) {
-    const auto text = read_whole(path);
-    if (!text) {
-        return "cannot read " + path;
+    std::string text;
+    if (const int error = read_whole(path, text)) {
+        return "cannot read " + path + ": " + std::strerror(error);
     }
-    auto read = read_config_text(*text, path);
+    auto read = read_config_text(text, path);
     if (auto *error = std::get_if<Error>(&read)) {
         return *error;
     }

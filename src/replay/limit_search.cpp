@@ -172,10 +172,6 @@ FoundLimits find_limits(const Quota &quota, bool aligned, RuleTally &tally) {
     const uint64_t largest = rate_limit::largest_limit(quota.algorithm);
     const auto requests = static_cast<double>(tally.requests());
     FoundLimits found;
-    if (tally.requests() == 0) {
-        found.fill(0);
-        return found;
-    }
     for (size_t i = 0; i < searched_parts.size(); ++i) {
         const auto allowed = static_cast<uint64_t>(searched_parts[i] * requests);
         uint64_t enough = std::min(largest, std::max<uint64_t>(1, 2 * tally.highest_peak()));

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace replay {
 
@@ -35,6 +36,7 @@ std::unique_ptr<LogFile> LogFile::open(const std::string &path) {
     }
     auto log = std::make_unique<LogFile>();
     log->path_ = path;
+    log->is_regular_ = S_ISREG(status.st_mode) && path != "-";
     log->size_ = S_ISREG(status.st_mode) ? static_cast<uint64_t>(status.st_size) : 0;
     log->file_.reset(gzdopen(file, "rb"));
     if (!log->file_) {
@@ -57,14 +59,47 @@ bool LogFile::fill() {
     begin_ = 0;
     const int size = gzread(file_.get(), buffer_.data() + end_,
                             std::min(read_at_once, static_cast<unsigned>(buffer_.size() - end_)));
+    const int error = errno;
     int code = Z_OK;
-    const char *text = gzerror(file_.get(), &code);
+    gzerror(file_.get(), &code);
     if (size < 0 || (size == 0 && code == Z_BUF_ERROR)) {
-        error_ = path_ + ": " + (code == Z_ERRNO ? std::strerror(errno) : text);
+        error_ = path_ + ": " +
+                 (code == Z_ERRNO       ? std::strerror(error)
+                  : code == Z_BUF_ERROR ? "the compressed file is cut off"
+                                        : "the compressed file is damaged");
     }
     is_at_end_ = size <= 0;
     end_ += static_cast<size_t>(std::max(size, 0));
+    if (std::exchange(is_at_begin_, false)) {
+        find_other_compression();
+    }
     return !is_at_end_;
+}
+
+/// zlib reads what it does not know as it is.
+void LogFile::find_other_compression() {
+    using namespace std::string_view_literals;
+    constexpr struct {
+        std::string_view begin;
+        std::string_view program;
+    } compressions[] = {
+        {"\xfd"
+         "7zXZ\0"sv,
+         "xz"},
+        {"\x28\xb5\x2f\xfd"sv, "zstd"},
+        {"BZh"sv, "bzip2"},
+        {"\x04\x22\x4d\x18"sv, "lz4"},
+    };
+    const std::string_view text(buffer_.data(), end_);
+    for (const auto &[begin, program] : compressions) {
+        if (text.starts_with(begin)) {
+            const std::string name(program);
+            error_ = path_ + ": is compressed by " + name + ", which is not read here; " + name +
+                     " -dc FILE | redis-rate-limit-replay ... - reads it";
+            end_ = 0;
+            is_at_end_ = true;
+        }
+    }
 }
 
 std::optional<std::string_view> LogFile::next() {

@@ -26,8 +26,9 @@ class LogFile {
     /// end, or if the file cannot be read further: then error() has a text.
     std::optional<std::string_view> next();
 
-    const std::string &path() const { return path_; }
     const std::string &error() const { return error_; }
+    /// Whether it can be opened again and read from its beginning.
+    bool is_regular() const { return is_regular_; }
     uint64_t size() const { return size_; } // in bytes, as it is stored; 0: nobody knows
     uint64_t read_so_far() const;           // of these bytes
 
@@ -37,8 +38,11 @@ class LogFile {
     };
 
     bool fill();
+    void find_other_compression();
 
     std::string path_;
+    bool is_regular_ = false;
+    bool is_at_begin_ = true;
     std::unique_ptr<gzFile_s, Close> file_;
     uint64_t size_ = 0;
     std::string error_;

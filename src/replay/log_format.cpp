@@ -51,23 +51,80 @@ void take_escape(std::string_view &text, std::string &out) {
     text = digits;
 }
 
+/// Finds the text of a format: what stands between the quotes, also where these, or all of the
+/// directive `log_format`, were given, as they are copied from nginx.conf.
+std::optional<Error> find_text(std::string_view given, std::string &text) {
+    constexpr std::string_view name = "log_format";
+    constexpr const char *spaces = " \t\r\n";
+    const std::string_view trimmed =
+        given.substr(std::min(given.find_first_not_of(spaces), given.size()));
+    const bool is_directive =
+        trimmed.starts_with(name) && trimmed.find_first_of(spaces) == name.size();
+    if (!is_directive && !trimmed.starts_with('\'')) {
+        text = text_in_quotes(given);
+        return std::nullopt;
+    }
+    const std::string directive(trimmed.substr(0, trimmed.find_last_not_of(" \t\r\n;") + 1));
+    auto read = read_config_text(directive + ";", name);
+    if (auto *error = std::get_if<Error>(&read)) {
+        return *error;
+    }
+    const auto &directives = std::get<std::vector<Directive>>(read);
+    if (directives.size() != 1 || directives[0].has_block) {
+        return "expected one log_format";
+    }
+    constexpr size_t behind_name = 2;
+    const auto &words = directives[0].words;
+    for (size_t i = is_directive ? behind_name : 0; i < words.size(); ++i) {
+        text += words[i];
+        const bool is_escape = is_directive && i == behind_name && text.starts_with("escape=");
+        text += is_escape ? " " : "";
+    }
+    return std::nullopt;
+}
+
+bool is_without_spaces(FieldKind kind) {
+    switch (kind) {
+    case FieldKind::word:
+    case FieldKind::method:
+    case FieldKind::address:
+    case FieldKind::whole_number:
+    case FieldKind::decimal:
+    case FieldKind::decided:
+    case FieldKind::status:
+    case FieldKind::time_iso8601:
+        return true;
+    default:
+        return false;
+    }
+}
+
 } // namespace
 
 std::variant<LogFormat, Error> LogFormat::read(std::string_view text) {
+    std::string found;
+    if (const auto error = find_text(text, found)) {
+        return "--format: " + *error;
+    }
+    std::string_view meant = found;
     LogFormat format;
-    constexpr std::string_view json = "escape=json ";
-    constexpr std::string_view none = "escape=none ";
-    constexpr std::string_view usual = "escape=default ";
-    for (const std::string_view prefix : {json, none, usual}) {
-        if (text.starts_with(prefix)) {
-            text.remove_prefix(prefix.size());
-            format.escapes_ = prefix == json   ? Escapes::json
-                              : prefix == none ? Escapes::none
-                                               : Escapes::usual;
+    constexpr std::pair<std::string_view, Escapes> prefixes[] = {
+        {"escape=json ", Escapes::json},
+        {"escape=none ", Escapes::none},
+        {"escape=default ", Escapes::usual},
+    };
+    for (const auto &[prefix, escapes] : prefixes) {
+        if (meant.starts_with(prefix)) {
+            meant.remove_prefix(prefix.size());
+            format.escapes_ = escapes;
             break;
         }
     }
-    const std::string meant = text_in_quotes(text);
+    if (meant.find('\n') != std::string_view::npos) {
+        return "--format: it has a line break, so that a request takes several lines of the log, "
+               "which "
+               "cannot be read";
+    }
     auto parts = split_at_variables(meant);
     if (auto *error = std::get_if<Error>(&parts)) {
         return "--format: " + *error;
@@ -80,66 +137,32 @@ std::variant<LogFormat, Error> LogFormat::read(std::string_view text) {
             is_behind_variable = false;
             continue;
         }
+        const FieldKind kind = kind_of(part.text);
         if (is_behind_variable) { // nobody knows where the second one begins, nor asks for both
-            format.names_.back() += '$' + part.text;
+            Part &both = format.parts_.back();
+            both.name += '$' + part.text;
+            both.kind = is_without_spaces(both.kind) && is_without_spaces(kind) ? FieldKind::word
+                                                                                : FieldKind::text;
             continue;
         }
-        format.names_.push_back(part.text);
-        literal = &format.parts_.emplace_back().text_behind;
+        literal =
+            &format.parts_.emplace_back(Part{.name = part.text, .kind = kind, .text_behind = {}})
+                 .text_behind;
         is_behind_variable = true;
     }
-    if (format.names_.empty()) {
+    if (format.parts_.empty()) {
         return "--format: there is no variable in it";
     }
     return format;
 }
 
 std::optional<size_t> LogFormat::field_of(std::string_view variable) const {
-    const auto found = std::ranges::find(names_, variable);
-    return found != names_.end() ? std::optional<size_t>(found - names_.begin()) : std::nullopt;
-}
-
-/// Returns npos if the text behind the field is not there. In JSON a quote that belongs to the
-/// value has a backslash before it.
-size_t LogFormat::end_of_field(std::string_view line, size_t begin, std::string_view text_behind,
-                               bool is_last) const {
-    if (is_last) {
-        const size_t end = line.size() - std::min(line.size(), text_behind.size());
-        return end >= begin && line.substr(end) == text_behind ? end : std::string_view::npos;
-    }
-    if (escapes_ == Escapes::json && text_behind.starts_with('"')) {
-        for (size_t at = begin; at < line.size(); ++at) {
-            if (line[at] == '\\') {
-                ++at;
-            } else if (line.substr(at).starts_with(text_behind)) {
-                return at;
-            }
-        }
-        return std::string_view::npos;
-    }
-    return text_behind.size() == 1 ? line.find(text_behind.front(), begin)
-                                   : line.find(text_behind, begin);
-}
-
-bool LogFormat::split(std::string_view line, std::span<Field> out) const {
-    if (!line.starts_with(text_before_)) {
-        return false;
-    }
-    size_t at = text_before_.size();
-    for (size_t i = 0; i < parts_.size(); ++i) {
-        const std::string_view text_behind = parts_[i].text_behind;
-        const size_t end = end_of_field(line, at, text_behind, i + 1 == parts_.size());
-        if (end == std::string_view::npos) {
-            return false;
-        }
-        out[i] = {.begin = static_cast<uint32_t>(at), .size = static_cast<uint32_t>(end - at)};
-        at = end + text_behind.size();
-    }
-    return true;
+    const auto found = std::ranges::find(parts_, variable, &Part::name);
+    return found != parts_.end() ? std::optional<size_t>(found - parts_.begin()) : std::nullopt;
 }
 
 std::string_view LogFormat::decode(std::string_view written, std::string &buffer) const {
-    if (written == "-" && escapes_ != Escapes::json) {
+    if (written == "-" && escapes_ == Escapes::usual) {
         return {};
     }
     if (escapes_ == Escapes::none || written.find('\\') == std::string_view::npos) {

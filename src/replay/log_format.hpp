@@ -2,10 +2,10 @@
 #pragma once
 
 #include "config_file.hpp"
+#include "field_kind.hpp"
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -17,6 +17,8 @@ namespace replay {
 struct Field {
     uint32_t begin = 0;
     uint32_t size = 0;
+
+    bool operator==(const Field &) const = default;
 };
 
 class LogFormat {
@@ -26,37 +28,34 @@ class LogFormat {
         "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent "
         "\"$http_referer\" \"$http_user_agent\"";
 
-    /// Reads the text of a format, as it stands between quotes in nginx.conf. `escape=json ` or
-    /// `escape=none ` may stand before it. Of variables without a text between them neither is a
-    /// field.
+    /// A variable, and the text up to the next one, or to the end.
+    struct Part {
+        std::string name;
+        FieldKind kind;
+        std::string text_behind;
+    };
+
+    /// Reads the text of a format, as it stands between quotes in nginx.conf, or with the quotes,
+    /// or all of the directive `log_format`. `escape=json ` or `escape=none ` may stand before it.
+    /// Variables without a text between them are one field, which neither of them can be taken
+    /// from.
     static std::variant<LogFormat, Error> read(std::string_view text);
 
-    size_t fields() const { return names_.size(); }
+    const std::string &text_before() const { return text_before_; }
+    const std::vector<Part> &parts() const { return parts_; }
+    Escapes escapes() const { return escapes_; }
+
+    size_t fields() const { return parts_.size(); }
     /// Returns the index of the field that has the variable's value, if there is one.
     std::optional<size_t> field_of(std::string_view variable) const;
-
-    /// Finds the fields of a line, of which there are fields(). Returns false if the line was not
-    /// written by this format.
-    bool split(std::string_view line, std::span<Field> out) const;
 
     /// Returns the value that nginx wrote so: without its escapes, and empty for a variable that
     /// had none, which is written as `-`. It may be in `buffer`.
     std::string_view decode(std::string_view written, std::string &buffer) const;
 
   private:
-    enum class Escapes { usual, json, none };
-
-    /// A variable, and the text up to the next one, or to the end.
-    struct Part {
-        std::string text_behind;
-    };
-
-    size_t end_of_field(std::string_view line, size_t begin, std::string_view text_behind,
-                        bool is_last) const;
-
     Escapes escapes_ = Escapes::usual;
     std::string text_before_;
-    std::vector<std::string> names_;
     std::vector<Part> parts_;
 };
 

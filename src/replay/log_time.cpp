@@ -136,35 +136,44 @@ std::optional<LogTime::Time> LogTime::of(const Request &request, std::string &bu
     return time && time->decided_us >= 0 && time->ended_us <= latest_us ? time : std::nullopt;
 }
 
-std::optional<LogTime::Time> LogTime::read(const Request &request, std::string &buffer) const {
-    int64_t duration = 0;
-    if (request_time_) {
-        duration = read_seconds(request.value(*request_time_, buffer)).value_or(0);
-    }
-    if (decided_) {
-        if (const auto decided = read_seconds(request.value(*decided_, buffer))) {
-            // $request_time begins before the decision, so $msec tells the end better.
-            const auto ended = clock_ == Clock::msec
-                                   ? read_seconds(request.value(clock_field_, buffer))
-                                   : std::nullopt;
-            return Time{.decided_us = *decided,
-                        .ended_us = std::max(*decided, ended.value_or(*decided + duration))};
-        }
-    }
-    std::optional<int64_t> ended;
+bool LogTime::is_undecided(const Request &request, std::string &buffer) const {
+    return decided_ && request.is_empty(*decided_, buffer);
+}
+
+std::optional<int64_t> LogTime::read_clock(const Request &request, std::string &buffer) const {
     switch (clock_) {
     case Clock::msec:
-        ended = read_seconds(request.value(clock_field_, buffer));
-        break;
+        return read_seconds(request.value(clock_field_, buffer));
     case Clock::iso8601:
-        ended = read_time_iso8601(request.value(clock_field_, buffer));
-        break;
+        return read_time_iso8601(request.value(clock_field_, buffer));
     case Clock::local:
-        ended = read_time_local(request.value(clock_field_, buffer));
-        break;
+        return read_time_local(request.value(clock_field_, buffer));
     case Clock::none:
         break;
     }
+    return std::nullopt;
+}
+
+std::optional<LogTime::Time> LogTime::read(const Request &request, std::string &buffer) const {
+    int64_t duration = 0;
+    if (request_time_) {
+        const auto logged = read_seconds(request.value(*request_time_, buffer));
+        if (!logged) {
+            return std::nullopt;
+        }
+        duration = *logged;
+    }
+    if (decided_ && !is_undecided(request, buffer)) {
+        const auto decided = read_seconds(request.value(*decided_, buffer));
+        if (!decided) {
+            return std::nullopt;
+        }
+        // $request_time begins before the decision, so $msec tells the end better.
+        const auto ended = clock_ == Clock::msec ? read_clock(request, buffer) : std::nullopt;
+        return Time{.decided_us = *decided,
+                    .ended_us = std::max(*decided, ended.value_or(*decided + duration))};
+    }
+    const auto ended = read_clock(request, buffer);
     if (!ended) {
         return std::nullopt;
     }

@@ -22,6 +22,7 @@ class LogTime {
 
     /// Whether the format has any time.
     bool is_known() const { return decided_ || clock_ != Clock::none; }
+    bool has_decided() const { return decided_.has_value(); }
     bool has_request_time() const { return request_time_.has_value(); }
 
     struct Time {
@@ -29,15 +30,24 @@ class LogTime {
         int64_t ended_us = 0;     // when the request ended, or as `decided_us` where nothing tells
         bool is_estimate = false; // nginx did not say when it decided
     };
-    /// Returns nothing if the line has no valid time. A request on which nothing was decided has no
-    /// $redis_rate_limit_decided: then other times are taken, if there are any.
+    /// Returns nothing if the line has no valid time. Where nothing was decided on the request, it
+    /// is the time of which the rest of the line tells.
     std::optional<Time> of(const Request &request, std::string &buffer) const;
 
-    /// Whether the line may be without a time, because nothing was decided on its request.
-    bool may_be_missing() const { return decided_ && clock_ == Clock::none; }
+    /// Whether the log tells when nginx decided, and on this request nothing was decided.
+    bool is_undecided(const Request &request, std::string &buffer) const;
+    /// Whether the format tells when nginx decided, and another time.
+    bool can_estimate_undecided() const { return decided_ && clock_ != Clock::none; }
+
+    /// Whether a time is taken from this field.
+    bool uses(size_t field) const {
+        return decided_ == field || request_time_ == field ||
+               (clock_ != Clock::none && clock_field_ == field);
+    }
 
   private:
     std::optional<Time> read(const Request &request, std::string &buffer) const;
+    std::optional<int64_t> read_clock(const Request &request, std::string &buffer) const;
 
     enum class Clock { none, msec, iso8601, local };
 

@@ -2,10 +2,12 @@
 #include "../rate_limit/metrics.hpp"
 #include "embedded_redis.hpp"
 #include "ordered_log.hpp"
+#include "readable.hpp"
 #include "real_redis.hpp"
 #include "report.hpp"
 
 #include <getopt.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -32,6 +34,7 @@ What would these rules have done to the requests in nginx's access logs? No Redi
 
   --rules FILE          redis_rate_limit_zone and redis_rate_limit as in nginx.conf
   --format FORMAT       the text of the log_format; else it is combined
+  --undecided=estimate  replays by $msec, too, on what $redis_rate_limit_decided is -
   --zone-key Z=TEXT     the key of zone Z instead of the one in FILE
   --json FILE           writes the result as JSON, too; - is the standard output, without the table
   --html FILE           writes a page with charts, too
@@ -56,6 +59,7 @@ The exit status is 0, or 1 on errors, or 2 on wrong usage.
 struct Options {
     std::string rules;
     std::string format = std::string(LogFormat::combined);
+    Undecided undecided = Undecided::left_out;
     ZoneKeys zone_keys;
     std::optional<std::string> json;
     std::optional<std::string> html;
@@ -76,9 +80,10 @@ int complain_of_usage(const std::string &text) {
 
 /// Reads the options. Returns nothing if the program is to go on, or else the exit status.
 std::optional<int> read_options(int count, char **words, Options &options) {
-    enum Option { rules = 1, format, zone_key, json, html, redis, help, version };
+    enum Option { rules = 1, format, undecided, zone_key, json, html, redis, help, version };
     const option known[] = {{"rules", required_argument, nullptr, rules},
                             {"format", required_argument, nullptr, format},
+                            {"undecided", required_argument, nullptr, undecided},
                             {"zone-key", required_argument, nullptr, zone_key},
                             {"json", required_argument, nullptr, json},
                             {"html", required_argument, nullptr, html},
@@ -95,6 +100,12 @@ std::optional<int> read_options(int count, char **words, Options &options) {
             break;
         case format:
             options.format = value;
+            break;
+        case undecided:
+            if (value != "estimate") {
+                return complain_of_usage("--undecided: expected estimate");
+            }
+            options.undecided = Undecided::estimated;
             break;
         case zone_key:
             if (equals == std::string::npos || equals == 0) {
@@ -201,21 +212,6 @@ bool write_file(const std::string &path, const std::string &text) {
     return std::fclose(file) == 0 && is_written;
 }
 
-/// Returns why the log is not to be trusted, or nothing.
-std::optional<Error> fault_of(const OrderedLog &log) {
-    if (!log.error().empty()) {
-        return log.error();
-    }
-    constexpr uint64_t most = 10; // one of so many lines may be skipped
-    constexpr size_t most_shown = 200;
-    if (log.skipped() * most > log.lines()) {
-        return std::to_string(log.skipped()) + " of " + std::to_string(log.lines()) +
-               " lines are not of the format, the first of them:\n" +
-               readable(log.first_skipped(), most_shown);
-    }
-    return std::nullopt;
-}
-
 int write_results(const Options &options, const Report &report) {
     const std::pair<const std::optional<std::string> &, std::string (*)(const Report &)> files[] = {
         {options.json, json_of}, {options.html, page_of}};
@@ -232,12 +228,12 @@ int write_results(const Options &options, const Report &report) {
 }
 
 /// Returns who runs the scripts, or null if it cannot be reached: then the user knows why.
-std::unique_ptr<Redis> make_redis(const Options &options) {
+std::unique_ptr<Redis> make_redis(const Options &options, std::string_view prefix) {
     if (!options.redis) {
         return std::make_unique<EmbeddedRedis>();
     }
     std::string error;
-    std::unique_ptr<Redis> redis = RealRedis::connect(*options.redis, error);
+    std::unique_ptr<Redis> redis = RealRedis::connect(*options.redis, prefix, error);
     if (!redis) {
         complain("--redis: " + *options.redis + ": " + error);
     }
@@ -265,22 +261,21 @@ std::optional<Error> missing_in(const LogFormat &format, const RulesFile &rules)
     return std::nullopt;
 }
 
-/// Returns the files, or why one cannot be read.
-std::variant<std::vector<std::unique_ptr<LogFile>>, Error>
-open_logs(const std::vector<std::string> &paths) {
-    std::vector<std::unique_ptr<LogFile>> files;
-    for (const std::string &path : paths) {
-        files.push_back(LogFile::open(path));
-        if (files.back() == nullptr) {
-            return "cannot read " + path + ": " + std::strerror(errno);
-        }
+/// A log of a busy host may be of a thousand files.
+void allow_many_files() {
+    rlimit files{};
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
     }
-    return files;
 }
 
 /// What the lines of the log have shown of themselves.
 struct Course {
-    bool is_undated = false; // of some request nginx did not say when it decided
+    bool is_undated = false; // nginx did not say when it decided
+    uint64_t undecided = 0;  // of so many requests, of others it did
+    uint64_t replayed = 0;
+    uint64_t without_request = 0;
     bool is_of_both_phases = false;
     int64_t begin_us = 0; // the first and the last decision
     int64_t end_us = 0;
@@ -290,6 +285,7 @@ struct Course {
 std::optional<Course> replay_all(OrderedLog &log, const LogFormat &format,
                                  const Variables &variables, Replay &replay, Progress &progress) {
     Course course;
+    const bool has_decided = LogTime(format).has_decided();
     while (const auto line = log.next()) {
         progress.show(log);
         Request request(format, line->text, line->fields);
@@ -298,12 +294,51 @@ std::optional<Course> replay_all(OrderedLog &log, const LogFormat &format,
         if (!decision) {
             return std::nullopt;
         }
-        course.is_undated = course.is_undated || (decision->has_rules && line->time.is_estimate);
+        if (decision->is_no_request) {
+            ++course.without_request;
+            continue;
+        }
+        ++course.replayed;
+        if (line->time.is_estimate && has_decided) {
+            ++course.undecided;
+        } else if (line->time.is_estimate && decision->has_rules) {
+            course.is_undated = true;
+        }
         course.is_of_both_phases = course.is_of_both_phases || decision->is_of_both_phases;
         course.begin_us = course.begin_us == 0 ? line->time.decided_us : course.begin_us;
         course.end_us = line->time.decided_us;
     }
+    course.without_request += log.undecided_without_request();
     return course;
+}
+
+/// Returns why the log is not to be trusted, or nothing.
+std::optional<Error> fault_of(OrderedLog &log, const Course &course, const LogFormat &format) {
+    if (!log.error().empty()) {
+        return log.error();
+    }
+    constexpr uint64_t most = 10; // one of so many lines may be skipped
+    constexpr size_t most_shown = 200;
+    const OrderedLog::Skipped &skipped = log.skipped();
+    if (skipped.lines * most > log.lines()) {
+        return std::to_string(skipped.lines) + " of " + std::to_string(log.lines()) +
+               " lines are not of the format, the first of them:\n" +
+               readable(skipped.first, most_shown) + "\n" + log.why_skipped() +
+               "\n--format takes the log_format of this log. What no rule needs may have any name "
+               "there.";
+    }
+    if (course.replayed > 0 || log.lines() == 0) {
+        return std::nullopt;
+    }
+    if (log.undecided() > 0) {
+        return "no rule decided on any of the requests: $redis_rate_limit_decided is - in all "
+               "lines. " +
+               (LogTime(format).can_estimate_undecided()
+                    ? std::string("--undecided=estimate replays them by their other time.")
+                    : std::string("With $msec in the log_format, too, --undecided=estimate could "
+                                  "replay them."));
+    }
+    return "none of " + std::to_string(log.lines()) + " lines holds a request";
 }
 
 /// Returns why verdicts may not be nginx's own.
@@ -312,6 +347,11 @@ std::vector<std::string> estimates_of(const OrderedLog &log, const Course &cours
     if (course.is_undated) {
         estimates.emplace_back("the log does not say when nginx decided. "
                                "$redis_rate_limit_decided in its format does.");
+    }
+    if (course.undecided > 0) {
+        estimates.emplace_back(
+            "on " + std::to_string(course.undecided) +
+            " requests nginx did not decide. They are replayed by another time.");
     }
     if (course.is_of_both_phases) {
         estimates.emplace_back("rules of both phases apply to a request, for which the log has one "
@@ -334,9 +374,14 @@ int run(const Options &options) {
         return complain_of_usage("--format: it has no $redis_rate_limit_decided, $msec, "
                                  "$time_iso8601 or $time_local");
     }
+    if (options.undecided == Undecided::estimated && !LogTime(format).can_estimate_undecided()) {
+        return complain_of_usage(
+            "--undecided: expected a format with $redis_rate_limit_decided and "
+            "$msec, $time_iso8601 or $time_local");
+    }
     Variables variables(format);
-    auto read_rules =
-        read_rules_file(options.rules, options.zone_keys, prefix_of(options), variables);
+    const std::string prefix = prefix_of(options);
+    auto read_rules = read_rules_file(options.rules, options.zone_keys, prefix, variables);
     if (const auto *error = std::get_if<Error>(&read_rules)) {
         return complain(*error);
     }
@@ -344,12 +389,12 @@ int run(const Options &options) {
     if (const auto missing = missing_in(format, rules)) {
         return complain(*missing);
     }
-    auto files = open_logs(options.logs);
-    if (const auto *error = std::get_if<Error>(&files)) {
-        return complain(*error);
+    allow_many_files();
+    OrderedLog log(options.logs, format, variables, options.undecided);
+    if (!log.error().empty()) {
+        return complain(log.error());
     }
-    OrderedLog log(std::get<0>(std::move(files)), format);
-    const std::unique_ptr<Redis> redis = make_redis(options);
+    const std::unique_ptr<Redis> redis = make_redis(options, prefix);
     if (!redis) {
         return failure;
     }
@@ -361,14 +406,17 @@ int run(const Options &options) {
     if (!course) {
         return complain(replay.error());
     }
-    if (const auto fault = fault_of(log)) {
+    if (const auto fault = fault_of(log, *course, format)) {
         return complain(*fault);
     }
     progress.say("searching limits");
     Report report = make_report(rules, replay);
     progress.clear();
     report.lines = log.lines();
-    report.skipped = log.skipped();
+    report.skipped = log.skipped().lines;
+    report.ambiguous = log.skipped().ambiguous;
+    report.without_request = course->without_request;
+    report.undecided = log.undecided();
     report.late = log.late();
     report.estimates = estimates_of(log, *course);
     report.begin_us = course->begin_us;

@@ -1,7 +1,7 @@
 // Runs the scripts in a real Redis, with the time of the log in the place of Redis's own.
 //
-// Redis still expires keys by its own clock. Scripts do not depend on that, but a log that is
-// replayed more slowly than it was written would lose state.
+// Keys last longer than the replay, and are removed at its end: a server that lets them expire by
+// its own clock would forget what still counts by the log's.
 #pragma once
 
 #include "redis.hpp"
@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 struct redisContext;
 struct redisReply;
@@ -18,8 +19,14 @@ namespace replay {
 
 class RealRedis : public Redis {
   public:
-    /// Connects to `host:port`. Returns null, and says why in `error`.
-    static std::unique_ptr<RealRedis> connect(std::string_view address, std::string &error);
+    /// Connects to `host:port`. All keys begin with the prefix. Returns null, and says why in
+    /// `error`.
+    static std::unique_ptr<RealRedis> connect(std::string_view address, std::string_view prefix,
+                                              std::string &error);
+    RealRedis() = default;
+    RealRedis(const RealRedis &) = delete;
+    RealRedis &operator=(const RealRedis &) = delete;
+    ~RealRedis() override;
 
     Answer run(std::string_view command, int64_t now_us) override;
 
@@ -29,10 +36,15 @@ class RealRedis : public Redis {
         void operator()(redisReply *reply) const;
     };
 
-    const std::string &with_time_of_caller(std::string_view command, std::string_view script);
+    using Reply = std::unique_ptr<redisReply, Close>;
 
+    const std::string &script(std::string_view command, std::string_view text_or_name);
+    const redisReply *send(const std::vector<std::string_view> &words);
+    void remove_keys();
+
+    std::string prefix_;
     std::unique_ptr<redisContext, Close> connection_;
-    std::unique_ptr<redisReply, Close> reply_;             // of the last command
+    Reply reply_;                                          // of the last command
     std::unordered_map<std::string, std::string> scripts_; // the text that is sent, by SHA-1
 };
 

@@ -15,6 +15,28 @@ using rate_limit::Phase;
 using rate_limit::Quota;
 using std::chrono::microseconds;
 
+/// Whether a leaky bucket alone would have held back a request that it grants: nothing was charged,
+/// because another rule rejects the request.
+bool would_delay(const redis_client::Charge &charge) {
+    __extension__ using Wide = __int128;
+    const Quota &quota = charge.quota;
+    if (charge.is_charged || !traits_of(quota.algorithm).takes_delay || quota.cost == 0) {
+        return false;
+    }
+    const rate_limit::Interval interval(quota);
+    const Wide ahead = Wide{charge.verdict.reset.count()} * interval.parts;
+    const Wide units = Wide{quota.cost} + quota.to_keep_free() - 1 - quota.delay;
+    return ahead + units * static_cast<Wide>(interval.length) > 0;
+}
+
+Outcome outcome_of(const redis_client::Charge &charge) {
+    if (charge.verdict.decision != rate_limit::Decision::granted) {
+        return Outcome::rejected;
+    }
+    return charge.verdict.delay.count() > 0 || would_delay(charge) ? Outcome::delayed
+                                                                   : Outcome::passed;
+}
+
 } // namespace
 
 Replay::Replay(const RulesFile &rules, const Variables &variables, Redis &redis)
@@ -33,8 +55,8 @@ std::optional<Replay::Decision> Replay::decide(const Request &request, int64_t d
     if (!end_requests(decided_us)) {
         return std::nullopt;
     }
-    const bool is_no_request = variables_.request_fields().has_path() && !request.path();
-    if (rules_.server.answers_at_once || is_no_request) {
+    decision.is_no_request = variables_.request_fields().has_path() && !request.path();
+    if (rules_.server.answers_at_once || decision.is_no_request) {
         return decision;
     }
     const Level &level = request.path() ? rules_.server.serving(*request.path()) : rules_.server;
@@ -66,7 +88,7 @@ bool Replay::decide_phase(const Request &request, const Level &level, Phase phas
     decision.is_of_both_phases = earlier > 0;
     const uint64_t chance = random_();
     for (size_t i = open; i < charges_.size(); ++i) {
-        make_charge(i, chance, ended_us - decided_us);
+        make_charge(i, chance);
     }
     if (!ask(std::span(charges_).subspan(open), decided_us)) {
         return false;
@@ -74,7 +96,7 @@ bool Replay::decide_phase(const Request &request, const Level &level, Phase phas
     for (size_t i = open; i < charges_.size(); ++i) {
         const Applied &applied = *applied_[i];
         const rate_limit::Verdict &verdict = charges_[i].verdict;
-        count(applied, verdict, decided_us, ended_us);
+        count(applied, outcome_of(charges_[i]), decided_us, ended_us);
         if (!applied.dry_run) {
             decision.is_rejected =
                 decision.is_rejected || verdict.decision != rate_limit::Decision::granted;
@@ -94,8 +116,8 @@ size_t Replay::decide_without_counters(size_t first, int64_t decided_us, int64_t
     size_t open = first;
     for (size_t i = first; i < charges_.size(); ++i) {
         const Applied &applied = *applied_[i];
-        if (const auto verdict = rate_limit::verdict_without_counter(applied.quota)) {
-            count(applied, *verdict, decided_us, ended_us);
+        if (rate_limit::verdict_without_counter(applied.quota)) { // a denial
+            count(applied, Outcome::rejected, decided_us, ended_us);
             decision.is_rejected = decision.is_rejected || !applied.dry_run;
             std::rotate(at(open), at(i), at(i + 1));
             ++open;
@@ -177,9 +199,7 @@ Replay::Evaluated Replay::evaluate_numbers(const Request &request, Applied &appl
                                                                     : Evaluated::invalid;
 }
 
-/// A request that takes longer than the window of its `concurrency` rule has its permit renewed, so
-/// it asks for one that lasts as long.
-void Replay::make_charge(size_t index, uint64_t chance, int64_t duration_us) {
+void Replay::make_charge(size_t index, uint64_t chance) {
     Applied &applied = *applied_[index];
     Charge &charge = charges_[index];
     const Rule &rule = *applied.rule;
@@ -195,22 +215,15 @@ void Replay::make_charge(size_t index, uint64_t chance, int64_t duration_us) {
     } else {
         charge.redis_key = rule.key_format->write(applied.key, applied.redis_key_buffer);
     }
-    bool has_own_arguments = rule.has_variables();
     if (applied.quota.algorithm == rate_limit::Algorithm::concurrency) {
-        const auto longest =
-            std::chrono::ceil<std::chrono::milliseconds>(microseconds(duration_us)) +
-            std::chrono::milliseconds{1};
-        if (charge.quota.window < longest) {
-            charge.quota.window = longest;
-            has_own_arguments = true;
-        }
+        charge.quota.window = lasting_permit;
         rate_limit::TextWriter name(applied.permit.name_bytes);
         name << permits_made_++ << " " << charge.quota.cost;
         applied.permit.name = {applied.permit.name_bytes.data(), name.size()};
         applied.permit.redis_key = charge.redis_key;
         charge.permit = &applied.permit;
     }
-    if (has_own_arguments) {
+    if (rule.has_variables()) {
         applied.own_arguments = redis_client::check_arguments(charge.quota, rule.rule.aligned);
         charge.arguments = &applied.own_arguments;
     } else {
@@ -254,15 +267,15 @@ bool Replay::ask(std::span<Charge> charges, int64_t now_us) {
     return true;
 }
 
-void Replay::count(const Applied &applied, const rate_limit::Verdict &verdict, int64_t decided_us,
-                   int64_t ended_us) {
-    const Outcome outcome = verdict.decision != rate_limit::Decision::granted ? Outcome::rejected
-                            : verdict.delay.count() > 0                       ? Outcome::delayed
-                                                                              : Outcome::passed;
-    tallies_[applied.rule->counted_as]->count(applied.key, {.time_us = decided_us,
-                                                            .outcome = outcome,
-                                                            .cost = applied.quota.cost,
-                                                            .duration_us = ended_us - decided_us});
+void Replay::count(const Applied &applied, Outcome outcome, int64_t decided_us, int64_t ended_us) {
+    RuleTally &tally = *tallies_[applied.rule->counted_as];
+    if (outcome == Outcome::rejected && !applied.dry_run) {
+        tally.note_enforced();
+    }
+    tally.count(applied.key, {.time_us = decided_us,
+                              .outcome = outcome,
+                              .cost = applied.quota.cost,
+                              .duration_us = ended_us - decided_us});
 }
 
 std::optional<uint64_t> Replay::final_cost_of(const Request &request, const Applied &applied) {

@@ -30,7 +30,8 @@ class Replay {
 
     /// What became of a request.
     struct Decision {
-        bool has_rules = false; // a rule applied to it
+        bool is_no_request = false; // the client sent nothing that is one
+        bool has_rules = false;     // a rule applied to it
         bool is_rejected = false;
         // Rules of both phases were asked: the log has one time for both, so it is an estimate.
         bool is_of_both_phases = false;
@@ -81,10 +82,9 @@ class Replay {
     Evaluated evaluate_numbers(const Request &request, Applied &applied);
     size_t decide_without_counters(size_t first, int64_t decided_us, int64_t ended_us,
                                    Decision &decision);
-    void make_charge(size_t index, uint64_t chance, int64_t duration_us);
+    void make_charge(size_t index, uint64_t chance);
     bool ask(std::span<Charge> charges, int64_t now_us);
-    void count(const Applied &applied, const rate_limit::Verdict &verdict, int64_t decided_us,
-               int64_t ended_us);
+    void count(const Applied &applied, Outcome outcome, int64_t decided_us, int64_t ended_us);
     bool end_requests(int64_t until_us);
     bool end_request(const AtEnd &end);
     void plan_ends(const Request &request, const Decision &decision, int64_t ended_us);

@@ -1,7 +1,7 @@
 #include "report.hpp"
 
 #include "../rate_limit/client_network.hpp"
-#include "../rate_limit/url_text.hpp"
+#include "readable.hpp"
 
 #include <algorithm>
 #include <array>
@@ -80,14 +80,6 @@ void add_notes(const Rule &rule, std::vector<std::string> &notes) {
 
 } // namespace
 
-std::string readable(std::string_view bytes, size_t most) {
-    std::string text(most, '\0');
-    rate_limit::TextWriter writer(text);
-    writer << rate_limit::Readable{.bytes = bytes, .most = most};
-    text.resize(std::min(writer.size(), most));
-    return text;
-}
-
 Report make_report(const RulesFile &file, Replay &replay) {
     Report report;
     report.notes = file.warnings;
@@ -114,7 +106,7 @@ Report make_report(const RulesFile &file, Replay &replay) {
                                                   "could not be written into TMPDIR");
         } else {
             find_series(tally, top, of_rule.top_rejected);
-            if (has_searchable_limit(file, *rule)) {
+            if (tally.requests() > 0 && has_searchable_limit(file, *rule)) {
                 of_rule.limits = find_limits(rule->quota(), rule->rule.aligned, tally);
             }
         }

@@ -32,6 +32,9 @@ struct ReportOfRule {
 struct Report {
     uint64_t lines = 0;
     uint64_t skipped = 0;
+    uint64_t ambiguous = 0;             // of the skipped lines: they can be read in several ways
+    uint64_t without_request = 0;       // lines of connections that sent no valid one
+    uint64_t undecided = 0;             // lines that are left out: nginx decided nothing
     uint64_t late = 0;                  // lines that were out of order by more than a minute
     std::vector<std::string> estimates; // why verdicts may not be nginx's own; empty: they are
     int64_t begin_us = 0;               // the first and the last decision
@@ -43,10 +46,6 @@ struct Report {
 /// Makes the report of a replay that has come to its end: searches the limits, too. Of the numbers
 /// of lines it knows nothing.
 Report make_report(const RulesFile &file, Replay &replay);
-
-/// Returns bytes as a person can read them, at most so many: those that cannot be shown, or that a
-/// terminal would obey, as `\x1b`.
-std::string readable(std::string_view bytes, size_t most);
 
 /// Writes a table for a person.
 std::string table_of(const Report &report, bool has_colours);

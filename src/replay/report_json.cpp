@@ -73,6 +73,8 @@ std::string json_of(const Report &report) {
     json.EndObject();
     write_number(json, "lines", report.lines);
     write_number(json, "skipped", report.skipped);
+    write_number(json, "no_request", report.without_request);
+    write_number(json, "undecided", report.undecided);
     json.Key("estimate");
     json.Bool(!report.estimates.empty());
     json.EndObject();

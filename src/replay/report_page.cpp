@@ -117,6 +117,8 @@ void write_rule(Writer &json, const ReportOfRule &of_rule) {
     write(json, "keys", tally.keys());
     json.Key("keys_are_estimated");
     json.Bool(tally.keys_are_estimated());
+    json.Key("holds_back");
+    json.Bool(tally.holds_back());
     write_numbers(json, "peaks", tally.peaks()); // see RuleTally::peaks()
     write_limits(json, of_rule.limits);
     write_series(json, tally.series());
@@ -139,6 +141,9 @@ std::string data_of(const Report &report) {
     json.StartObject();
     write(json, "lines", report.lines);
     write(json, "skipped", report.skipped);
+    write(json, "ambiguous", report.ambiguous);
+    write(json, "without_request", report.without_request);
+    write(json, "undecided", report.undecided);
     write(json, "late", report.late);
     write(json, "begin", static_cast<uint64_t>(report.begin_us / 1'000'000));
     write(json, "end", static_cast<uint64_t>(report.end_us / 1'000'000));

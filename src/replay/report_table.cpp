@@ -127,9 +127,13 @@ std::string table_of(const Report &report, bool has_colours) {
             ? Colours{.bold = "\x1b[1m", .red = "\x1b[31m", .dim = "\x1b[2m", .usual = "\x1b[0m"}
             : Colours{};
     std::string text = std::to_string(report.lines) + " lines";
-    if (report.skipped > 0) {
-        text += ", " + std::to_string(report.skipped) + " of another format skipped";
-    }
+    const auto add = [&text](uint64_t lines, const char *what) {
+        text += lines > 0 ? ", " + std::to_string(lines) + what : std::string();
+    };
+    add(report.skipped - report.ambiguous, " of another format skipped");
+    add(report.ambiguous, " skipped that can be read in several ways");
+    add(report.without_request, " without a request");
+    add(report.undecided, " of requests on which no rule decided");
     if (report.late > 0) {
         text += ", " + std::to_string(report.late) + " out of order by more than a minute";
     }
@@ -138,6 +142,11 @@ std::string table_of(const Report &report, bool has_colours) {
                 time_text(report.end_us / 1'000'000) + " UTC";
     }
     text += "\n";
+    if (report.undecided > 0) {
+        text +=
+            "Requests on which no rule decided are left out. --undecided=estimate replays them by "
+            "$msec.\n";
+    }
     for (const std::string &reason : report.estimates) {
         text += "An estimate: " + reason + "\n";
     }

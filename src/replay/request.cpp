@@ -13,7 +13,8 @@ void Request::read_line(const Fields &of) {
         request_line_.uri = value(*of.request_uri, line_buffer_);
         path_ = normalised_path(request_line_.uri, path_buffer_);
     } else if (of.uri) {
-        path_ = value(*of.uri, path_buffer_);
+        const std::string_view path = value(*of.uri, path_buffer_);
+        path_ = path.empty() ? std::nullopt : std::optional(path);
     }
 }
 

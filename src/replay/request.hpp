@@ -23,6 +23,12 @@ class Request {
         return format_.decode(line_.substr(fields_[field].begin, fields_[field].size), buffer);
     }
 
+    /// Whether the variable had no value. nginx writes `-`, but not with escapes of another kind.
+    bool is_empty(size_t field, std::string &buffer) const {
+        const std::string_view text = value(field, buffer);
+        return text.empty() || text == "-";
+    }
+
     /// Finds the method, the URI and the path. `request` is the field of $request, or else
     /// `request_uri` that of $request_uri, or else `uri` that of $uri.
     struct Fields {

@@ -33,10 +33,14 @@ class RuleTally {
     };
     void count(std::string_view key, const Decision &decision);
     void count_invalid() { ++invalid_; }
+    void note_enforced() { holds_back_ = true; }
 
     uint64_t requests() const { return counts_[0] + counts_[1] + counts_[2]; }
     uint64_t count_of(Outcome outcome) const { return counts_[static_cast<size_t>(outcome)]; }
     uint64_t invalid() const { return invalid_; } // requests whose variables were no numbers
+    bool holds_back() const {
+        return holds_back_;
+    } // some request was rejected, and not by a dry run
     const TimeSeries &series() const { return series_; }
     Spool &spool() { return spool_; }
 
@@ -84,6 +88,7 @@ class RuleTally {
     int64_t state_us_;
     TimeSeries::Counts counts_{};
     uint64_t invalid_ = 0;
+    bool holds_back_ = false;
     TimeSeries series_;
     Spool spool_;
     std::unordered_map<uint64_t, Key> known_; // by the keys' hashes

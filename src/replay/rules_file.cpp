@@ -92,7 +92,7 @@ class Reader {
         const auto given = std::ranges::find(zone_keys_, zone->name, &ZoneKeys::value_type::first);
         key_texts_[zone->name] =
             given != zone_keys_.end()
-                ? KeyText{.text = given->second, .place = "--zone-key"}
+                ? KeyText{.text = given->second, .place = "--zone-key: "}
                 : KeyText{.text = std::string(values.front()), .place = at(directive, "")};
         file_.zones.push_back(std::move(zone));
         return std::nullopt;
@@ -302,7 +302,11 @@ class Reader {
         }
         rate_limit::decide_other_limits(rules);
         for (const auto &rule : file_.rules) {
-            rule->arguments = redis_client::arguments_of_shards(rule->rule);
+            rate_limit::Rule asked = rule->rule;
+            if (asked.quota.algorithm == rate_limit::Algorithm::concurrency) {
+                asked.quota.window = lasting_permit;
+            }
+            rule->arguments = redis_client::arguments_of_shards(asked);
         }
     }
 

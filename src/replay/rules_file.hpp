@@ -22,6 +22,11 @@ struct Zone : rate_limit::ZoneParameters {
     bool key_is_binary_address = false; // it is $binary_remote_addr, and is shown as text
 };
 
+/// How long a permit of `concurrency`, and its key, are asked for. nginx asks for the rule's
+/// window, and renews it until the request ends. The replay gives each permit back when its request
+/// ends, and need not renew what lasts longer than any request.
+inline constexpr std::chrono::milliseconds lasting_permit = std::chrono::hours{24 * 3652};
+
 struct Rule : rate_limit::RuleParameters {
     // The compiled texts of RuleParameters; nothing: there is none.
     std::optional<CompiledText> limit, burst, cost, final_cost;

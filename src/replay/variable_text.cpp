@@ -1,5 +1,7 @@
 #include "variable_text.hpp"
 
+#include "request_uri.hpp"
+
 #include <algorithm>
 
 namespace replay {
@@ -30,6 +32,12 @@ std::string_view take_name(std::string_view &text) {
 
 } // namespace
 
+std::string in_small_letters(std::string_view text) {
+    std::string small(text);
+    std::ranges::transform(small, small.begin(), small_letter);
+    return small;
+}
+
 std::variant<std::vector<TextPart>, Error> split_at_variables(std::string_view text) {
     std::vector<TextPart> parts;
     const std::string_view whole = text;
@@ -45,7 +53,7 @@ std::variant<std::vector<TextPart>, Error> split_at_variables(std::string_view t
         if (name.empty()) {
             return "invalid variable name in \"" + std::string(whole) + "\"";
         }
-        parts.push_back({.text = std::string(name), .is_variable = true});
+        parts.push_back({.text = in_small_letters(name), .is_variable = true});
     }
     return parts;
 }

@@ -16,7 +16,11 @@ struct TextPart {
     bool is_variable = false;
 };
 
-/// Takes a text apart. Two literal parts never stand beside each other.
+/// Takes a text apart. Two literal parts never stand beside each other. The names of variables are
+/// in small letters: nginx ignores their case.
 std::variant<std::vector<TextPart>, Error> split_at_variables(std::string_view text);
+
+/// Returns the text with the small letters of A to Z.
+std::string in_small_letters(std::string_view text);
 
 } // namespace replay

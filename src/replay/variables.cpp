@@ -10,12 +10,6 @@ namespace replay {
 
 namespace {
 
-std::string in_small_letters(std::string_view text) {
-    std::string small(text);
-    std::ranges::transform(small, small.begin(), small_letter);
-    return small;
-}
-
 /// Writes the bytes of an address, or returns the text as it is if it is none.
 std::string_view bytes_of_address(std::string_view text, std::string &buffer) {
     const std::string address(text);
@@ -65,7 +59,16 @@ Variables::Variables(const LogFormat &format)
     : format_(format),
       request_fields_{.request = format.field_of("request"),
                       .request_uri = format.field_of("request_uri"),
-                      .uri = format.field_of("uri")} {}
+                      .uri = format.field_of("uri")},
+      is_used_(format.fields()) {
+    for (const auto &field :
+         {request_fields_.request, request_fields_.request_uri, request_fields_.uri}) {
+        if (field) { // the first of them tells whether there is a request
+            is_used_[*field] = true;
+            break;
+        }
+    }
+}
 
 std::optional<Error> Variables::add_map(const Directive &map) {
     if (map.words.size() != 3 || !map.words[2].starts_with('$') || !map.has_block) {
@@ -73,7 +76,7 @@ std::optional<Error> Variables::add_map(const Directive &map) {
     }
     maps_.push_back(std::make_unique<Map>());
     maps_.back()->directive = &map;
-    maps_.back()->variable = map.words[2].substr(1);
+    maps_.back()->variable = in_small_letters(std::string_view(map.words[2]).substr(1));
     return std::nullopt;
 }
 
@@ -114,6 +117,15 @@ std::variant<size_t, Error> Variables::find(std::string_view name) {
     if (!variable) {
         return "the log has no $" + std::string(name);
     }
+    switch (variable->kind) {
+    case Kind::field:
+    case Kind::binary_address:
+    case Kind::network:
+        is_used_[variable->index] = true;
+        break;
+    default:
+        break;
+    }
     variables_.push_back(*variable);
     const size_t index = variables_.size() - 1;
     if (variable->kind == Kind::map) {
@@ -128,16 +140,17 @@ std::variant<size_t, Error> Variables::find(std::string_view name) {
     return index;
 }
 
+/// A value that the log has is the one that nginx worked out, also of a map.
 std::optional<Variables::Variable> Variables::known(std::string_view name) const {
     Variable variable{.name = std::string(name), .kind = Kind::field};
+    if (const auto field = format_.field_of(name)) {
+        variable.index = *field;
+        return variable;
+    }
     const auto is_its_map = [&](const auto &map) { return map->variable == name; };
     if (const auto map = std::ranges::find_if(maps_, is_its_map); map != maps_.end()) {
         variable.kind = Kind::map;
         variable.index = static_cast<size_t>(map - maps_.begin());
-        return variable;
-    }
-    if (const auto field = format_.field_of(name)) {
-        variable.index = *field;
         return variable;
     }
     const auto network = rate_limit::network_bits_of(name);

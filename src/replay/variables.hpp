@@ -46,6 +46,9 @@ class Variables {
     std::variant<CompiledText, Error> compile(std::string_view text);
 
     const Request::Fields &request_fields() const { return request_fields_; }
+    /// Whether a text that was compiled takes something from this field of the log, or it tells
+    /// whether a line holds a request.
+    bool uses(size_t field) const { return is_used_[field]; }
 
   private:
     friend class CompiledText;
@@ -89,6 +92,7 @@ class Variables {
 
     const LogFormat &format_;
     Request::Fields request_fields_;
+    std::vector<bool> is_used_; // by the fields' indexes
     std::vector<Variable> variables_;
     std::vector<std::unique_ptr<Map>> maps_;
 };

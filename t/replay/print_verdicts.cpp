@@ -1,5 +1,5 @@
 // Prints what the replay decides on each line of a log, in the order of the decisions: `200`,
-// `429`, or `-` if no rule applied, and then the line.
+// `429`, or `-` if no rule applied, and then the line. Lines that are left out, it does not print.
 //
 //   print_verdicts RULES FORMAT LOG
 
@@ -24,9 +24,7 @@ int main(int count, char **words) {
         return 1;
     }
     const RulesFile rules = std::get<RulesFile>(std::move(read_rules));
-    std::vector<std::unique_ptr<LogFile>> files;
-    files.push_back(LogFile::open(words[3]));
-    OrderedLog log(std::move(files), format);
+    OrderedLog log({words[3]}, format, variables);
     EmbeddedRedis redis;
     Replay replay(rules, variables, redis);
     while (const auto line = log.next()) {
@@ -40,5 +38,5 @@ int main(int count, char **words) {
         const char *verdict = !decision->has_rules ? "-" : decision->is_rejected ? "429" : "200";
         std::printf("%s %.*s\n", verdict, static_cast<int>(line->text.size()), line->text.data());
     }
-    return log.skipped() == 0 ? 0 : 1;
+    return log.skipped().lines == 0 ? 0 : 1;
 }

@@ -1,6 +1,7 @@
 // What the replay reads: nginx's configuration, log formats, times, request lines and log files.
 
 #include "replay/config_file.hpp"
+#include "replay/line_splitter.hpp"
 #include "replay/log_files.hpp"
 #include "replay/log_format.hpp"
 #include "replay/log_time.hpp"
@@ -103,8 +104,14 @@ std::string values_of(std::string_view format_text, std::string_view line) {
     }
     const auto &format = std::get<LogFormat>(read);
     std::vector<Field> fields(format.fields());
-    if (!format.split(line, fields)) {
+    LineSplitter splitter(format, [](size_t) { return true; });
+    switch (splitter.split(line, fields)) {
+    case LineSplitter::Result::other_format:
         return "not of the format";
+    case LineSplitter::Result::ambiguous:
+        return "ambiguous";
+    case LineSplitter::Result::split:
+        break;
     }
     std::string values;
     std::string buffer;
@@ -123,6 +130,7 @@ TEST(LogFormat, TakesLinesApart) {
     EXPECT_EQ(values_of("$a:${b}c", "1:2c"), "1|2|");
     EXPECT_EQ(values_of("x$a", "x"), "|");
     EXPECT_EQ(values_of("$a $b", "1"), "not of the format");
+    EXPECT_EQ(values_of("$a $b", "1 2 3"), "ambiguous");
     EXPECT_EQ(values_of("$a]", "1"), "not of the format");
     EXPECT_EQ(values_of("$a$b $c", "1 2"), "1|2|"); // $a and $b are one field
     EXPECT_EQ(values_of("$a\\t\\\"$b\\\"", "1\t\"2\""), "1|2|");
@@ -193,18 +201,18 @@ std::string ordered(const std::vector<std::string> &texts) {
     const auto read = LogFormat::read("$msec $name");
     const auto &format = std::get<LogFormat>(read);
     std::vector<std::unique_ptr<TemporaryFile>> temporary;
-    std::vector<std::unique_ptr<LogFile>> files;
+    std::vector<std::string> paths;
     for (const std::string &text : texts) {
         temporary.push_back(std::make_unique<TemporaryFile>(text));
-        files.push_back(LogFile::open(temporary.back()->path()));
+        paths.push_back(temporary.back()->path());
     }
-    OrderedLog log(std::move(files), format);
+    OrderedLog log(paths, format, Variables(format));
     std::string names;
     while (const auto line = log.next()) {
         names += line->text.substr(line->fields[1].begin, line->fields[1].size);
     }
-    return names + " " + std::to_string(log.lines()) + "/" + std::to_string(log.skipped()) + "/" +
-           std::to_string(log.late());
+    return names + " " + std::to_string(log.lines()) + "/" + std::to_string(log.skipped().lines) +
+           "/" + std::to_string(log.late());
 }
 
 TEST(OrderedLog, PutsLinesIntoOrder) {
@@ -221,6 +229,8 @@ TEST(OrderedLog, GivesLateLinesJustInTime) {
 TEST(OrderedLog, IsNotLedAstrayByAWrongClock) {
     EXPECT_EQ(ordered({"10.000 a\n30.000 d\n9000.000 g\n20.000 b\n25.000 c\n50.000 f\n40.000 e\n"}),
               "abcdefg 7/0/0");
+    EXPECT_EQ(ordered({"9000.000 f\n10.000 a\n12.000 c\n11.000 b\n100.000 d\n101.000 e\n"}),
+              "abcdef 6/0/0"); // also if it is that of the first line
     EXPECT_EQ(ordered({"10.000 a\n7258118401.000 b\n11.000 c\n"}), "ac 3/1/0"); // the year 2200
 }
 
