@@ -17,9 +17,12 @@ function headline(rules) {
     : `${worst.name} would have rejected none of ${requests}${delayed}`];
 }
 
-function linesText({ lines, skipped, late }) {
+function linesText({ lines, skipped, ambiguous, without_request: withoutRequest, undecided, late }) {
   return [`${count(lines)} ${lines === 1 ? 'line' : 'lines'}`,
-    ...(skipped > 0 ? [`${count(skipped)} of another format skipped`] : []),
+    ...(skipped > ambiguous ? [`${count(skipped - ambiguous)} of another format skipped`] : []),
+    ...(ambiguous > 0 ? [`${count(ambiguous)} skipped that can be read in several ways`] : []),
+    ...(withoutRequest > 0 ? [`${count(withoutRequest)} without a request`] : []),
+    ...(undecided > 0 ? [`${count(undecided)} of requests on which no rule decided, left out`] : []),
     ...(late > 0 ? [`${count(late)} out of order by more than a minute`] : [])].join(', ');
 }
 
@@ -77,7 +80,7 @@ function section(rule, at) {
   made.append(
     element('div', { class: 'tiles' }, tile('requests', count(rule.requests), ''), ...byOutcome, tile('keys', about(rule), '')),
     timesPanel(rule),
-    element('div', { class: 'both' }, ...peaks, limitsPanel(rule, replay.rules.length === 1)),
+    element('div', { class: 'both' }, ...peaks, limitsPanel(rule, replay.rules.filter((other) => other !== rule))),
     keysPanel(rule));
   return made;
 }

@@ -30,7 +30,7 @@ function keysPanel({ name, top_rejected: keys, keys_are_estimated: isEstimate })
   const heads = [['Key', ''], ['Its requests over time, rejected ones in front', ''], ['Rejected', 'number'], ['Of its requests', 'number']];
   panel.append(
     element('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': `Keys that ${name} rejects most` },
-      element('table', { class: 'stacked keys' },
+      element('table', { class: 'stacked keys', 'aria-label': `Keys that ${name} rejects most` },
         element('thead', {}, element('tr', {}, ...heads.map(([text, kind]) => element('th', { scope: 'col', class: kind }, text)))),
         element('tbody', {}, ...keys.map(keyRow)))));
   if (isEstimate) {

@@ -98,7 +98,7 @@ function peaksPanel(rule) {
       ? 'Variables give the limit, so it is not drawn.' : 'What is beyond the limit is red.'}`));
 }
 
-function limitsPanel(rule, isAlone) {
+function limitsPanel(rule, others) {
   const rows = (rule.limits ?? []).map((limit, i) => [searched[i], limit === null ? 'no limit does' : count(limit)]);
   const panel = element('div', { class: 'panel' }, element('h3', {}, 'Limits that would have been enough'));
   if (rows.length === 0) {
@@ -108,11 +108,11 @@ function limitsPanel(rule, isAlone) {
   }
   const row = (part, limit, name) => element('tr', { class: name }, element('th', { scope: 'row' }, part), cell(limit));
   panel.append(
-    element('table', { class: 'limits' },
+    element('table', { class: 'limits', 'aria-label': `Limits of ${rule.name} that would have been enough` },
       element('thead', {}, element('tr', {}, element('th', { scope: 'col' }, 'Rejects'), element('th', { scope: 'col', class: 'number' }, 'Limit'))),
       element('tbody', {}, row(`${percent(rule.rejected, rule.requests)}, in this replay`, count(rule.limit), 'present'),
         ...rows.map((each) => row(...each, 'found')))),
     element('p', { class: 'note' }, 'The smallest limits by which this rule alone would have rejected no more. Its other '
-      + `numbers stay as they are.${isAlone ? '' : ' In this replay other rules have held requests back, too.'}`));
+      + `numbers stay as they are.${others.some(({ holds_back: holdsBack }) => holdsBack) ? ' In this replay other rules have held requests back, too.' : ''}`));
   return panel;
 }

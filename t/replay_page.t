@@ -142,6 +142,19 @@ subtest 'nothing is rejected' => sub {
     is_quiet();
 };
 
+subtest 'long names, on a phone' => sub {
+    my @names = map { $_ x 64 } qw(a b);
+    page($zone . join('', map { "redis_rate_limit zone=per_ip algorithm=sliding_log limit=1 window=60s name=$_ dry_run;\n" } @names), (line(0)) x 3);
+    $browser->look(400, 800, 'light');
+    is($browser->value('document.documentElement.scrollWidth'), 400, 'fit');
+    $browser->look(1200, 800, 'light');
+    is($browser->value('[...document.querySelectorAll("table")].filter((each) => !each.ariaLabel && !each.getAttribute("aria-labelledby")).length'), 0, 'all tables have names');
+    unlike(text('#rule-1 .both'), qr/have held requests back/, 'rules that run dry hold nothing back');
+    page($zone . join('', map { "redis_rate_limit zone=per_ip algorithm=sliding_log limit=$_ window=60s name=of_$_;\n" } 1, 2), (line(0)) x 3);
+    like(text('#rule-2 .both'), qr/other rules have held requests back, too/, 'others do');
+    is_quiet();
+};
+
 subtest 'hostile keys' => sub {
     my @agents = (
         '<script>attacked = 1</script>', '</script><script>attacked = 2</script>', '<!--<script>', '\x22><img src=x onerror=attacked=3>',

@@ -1,5 +1,7 @@
 #include "url_text.hpp"
 
+#include <algorithm>
+
 namespace rate_limit {
 
 namespace {
@@ -49,12 +51,30 @@ size_t size_of_character(std::string_view text) {
     return 0;
 }
 
+/// Whether a character of UTF-8 is seen only in how it orders others, as U+202E, which writes them
+/// backwards: Unicode's Bidi_Control, and the separators of lines and paragraphs.
+bool orders(std::string_view character) {
+    constexpr struct {
+        std::string_view first;
+        std::string_view last;
+    } ranges[] = {
+        {"\u061c", "\u061c"},
+        {"\u200e", "\u200f"},
+        {"\u2028", "\u202e"},
+        {"\u2066", "\u2069"},
+    };
+    return std::ranges::any_of(ranges, [character](const auto &range) {
+        return character.size() == range.first.size() && character >= range.first &&
+               character <= range.last;
+    });
+}
+
 /// Whether a character of UTF-8 is written as it is. C1 controls, which some terminals obey, have
 /// two bytes.
 bool is_shown(std::string_view character) {
     const auto first = static_cast<unsigned char>(character[0]);
     const bool is_c1_control = first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;
-    return first >= ' ' && first != 0x7F && first != '\\' && !is_c1_control;
+    return first >= ' ' && first != 0x7F && first != '\\' && !is_c1_control && !orders(character);
 }
 
 } // namespace

@@ -24,8 +24,9 @@ struct UrlEncoded {
 };
 TextWriter &operator<<(TextWriter &out, UrlEncoded encoded);
 
-/// Is written as UTF-8 that can be shown, with at most `most` bytes. Control characters,
-/// backslashes, and bytes that are no part of UTF-8 are written in the form `\x1b`. What would be
+/// Is written as UTF-8 that can be shown, with at most `most` bytes. Control characters, those that
+/// turn the order of others round, backslashes, and bytes that are no part of UTF-8 are written in
+/// the form `\x1b`. What would be
 /// more than `most` bytes is cut between two characters.
 struct Readable {
     std::string_view bytes;
