@@ -13,6 +13,7 @@ void cluster_maps(Input input);  // as nodes tell them
 void clusters(Input input);      // keys that move from node to node
 void keys(Input input);          // of Redis, for clients' keys
 void local(Input input);         // verdicts of this host alone
+void log_lines(Input input);     // of any format, taken apart
 void numbers(Input input);       // what users write, and what scripts are sent
 void operators(Input input);     // what they send to the API
 void replies(Input input);       // cut out of a stream
@@ -31,6 +32,7 @@ inline constexpr Target targets[] = {
     {"clusters", clusters},
     {"keys", keys},
     {"local", local},
+    {"log_lines", log_lines},
     {"numbers", numbers},
     {"operators", operators},
     {"replies", replies},
