@@ -96,6 +96,19 @@ bool link_rule(ngx_conf_t *cf, const MainConf &conf, RuleConf &rule) {
     return true;
 }
 
+/// What the rules of one name may do instead, where it is no other name with a counter of its own.
+/// A zone of limit_req that is used with and without `nodelay` becomes two such rules.
+const char *other_way_out(rate_limit::Algorithm one, rate_limit::Algorithm other) {
+    using rate_limit::Algorithm;
+    const auto is_gcra = [](Algorithm algorithm) {
+        return algorithm == Algorithm::gcra || algorithm == Algorithm::leaky_bucket;
+    };
+    return is_gcra(one) && is_gcra(other)
+               ? ", or algorithm=leaky_bucket for all of them, with delay= as large as burst= "
+                 "where no request is to be held back"
+               : "";
+}
+
 /// Joins rules of a zone that have the same name, because metrics and headers show them as one
 /// rule. Returns false if their algorithms differ; the log says so.
 bool join_names(ngx_conf_t *cf, const MainConf &conf) {
@@ -112,8 +125,9 @@ bool join_names(ngx_conf_t *cf, const MainConf &conf) {
             ngx_str_t first = to_ngx(to_string(algorithm));
             ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
                           "redis_rate_limit: invalid name \"%V\", expected algorithm=%V as its "
-                          "other rules of the zone have, or another name= in %V:%ui",
-                          &name, &first, &rule->position.file, rule->position.line);
+                          "other rules of the zone have%s, or another name= in %V:%ui",
+                          &name, &first, other_way_out(algorithm, rule->rule.quota.algorithm),
+                          &rule->position.file, rule->position.line);
             return false;
         }
     }
