@@ -20,8 +20,8 @@
 -- ARGV[3..4]  capacity times the interval: microseconds, fraction
 -- ARGV[5]     the mark: N and 2^32, if the states of other limits count in time; N and 2^33, if what
 --             they have taken stays so many units; N and 3 * 2^32, if so and nothing is written.
---             Version 0.1 wrote less than 2^32, of which no limit follows: it counts in time. To that
---             version our marks are unknown, which costs the client less than a microsecond
+--             Versions to 0.2.0 wrote less than 2^32, of which no limit follows: it counts in time. To
+--             them our marks are unknown, which costs the client less than a microsecond
 -- ARGV[6]     time to live of the key, milliseconds
 --
 -- REPLY[1]  how far the state then lies ahead; where the rule denies, that much below -1

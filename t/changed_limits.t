@@ -104,4 +104,5 @@ subtest 'rules of different limits' => sub {
     cmp_ok($nginx->get("/shared/?key=k")->{headers}{'retry-after'}, '>=', 14, 'a unit comes 15 s later');
 };
 
+$nginx->stop;
 done_testing;

@@ -286,8 +286,8 @@ TEST_P(OtherLimitsTest, NeverGiveMoreBackThanWasTaken) {
     EXPECT_GT(used, 100);
 }
 
-// Version 0.1 kept a fraction's divisor where the mark is now: its states count in time.
-TEST_P(OtherLimitsTest, AreNotKnownOfAStateOfTheFirstVersion) {
+// Versions to 0.2.0 kept a fraction's divisor where the mark is now: their states count in time.
+TEST_P(OtherLimitsTest, AreNotKnownOfAStateOfAnEarlierVersion) {
     const double state[] = {static_cast<double>(clock_.now() + minute), 1, 7, 0,
                             static_cast<double>(clock_.now() + minute)};
     redis_.command(
