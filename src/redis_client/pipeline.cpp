@@ -3,9 +3,21 @@
 #include "commands.hpp"
 #include "script.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace redis_client {
+
+namespace {
+
+/// Whether the login has loaded the script of the settlement. It may not have that of a refund that
+/// is due because another rule denies.
+bool is_loaded(const Settlement &settlement, const SessionSettings &settings) {
+    return settlement.counters != nullptr ||
+           std::ranges::find(settings.settled, settlement.algorithm) != settings.settled.end();
+}
+
+} // namespace
 
 void Pipeline::open() {
     is_open_ = true;
@@ -44,6 +56,10 @@ void Pipeline::take_over(Command &command) {
 }
 
 bool Pipeline::send(Command &first, Time now) {
+    if (first.kind == Command::Kind::settlement &&
+        !is_loaded(*first.settlements.front(), group_.settings)) {
+        first.sent_in_full = true; // a check of the key must not overtake it
+    }
     const Sending sending = first.sent_in_full ? Sending::in_full : Sending::by_name;
     bool written = false;
     if (first.needs_asking && !send_asking(now)) {

@@ -129,7 +129,7 @@ TEST_F(SessionPermitsTest, AreGivenBackByARefund) {
     ASSERT_EQ(commands.size(), 2u);
     EXPECT_EQ(commands[0], release_of(name));
     EXPECT_EQ(commands[1][1],
-              settlement_script(Algorithm::sliding_log, SettlementKind::refund).sha1);
+              settlement_script(Algorithm::sliding_log, SettlementKind::refund).source);
     EXPECT_EQ(a_.charges()[0].permit, nullptr);
     EXPECT_FALSE(a_.charges()[0].is_charged);
     receive(done);
