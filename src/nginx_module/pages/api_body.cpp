@@ -62,6 +62,9 @@ Taken copy_bytes(Body &body, const ngx_chain_t *from) {
             return Taken::too_much;
         }
         auto *to = reinterpret_cast<u_char *>(body.bytes.data()) + body.size;
+        if (size == 0) {
+            continue; // the last one may be a mark of the end, and have neither memory nor a file
+        }
         if (ngx_buf_in_memory(&buffer)) {
             std::copy(buffer.pos, buffer.last, to);
         } else if (ngx_read_file(buffer.file, to, size, buffer.file_pos) !=
