@@ -112,5 +112,27 @@ subtest 'how keys are shown' => sub {
     isnt($shown->($key)->{key_encoded}, '%12' . '0' x 61, 'no key looks like another one');
 };
 
+subtest 'IPv4 on a socket of both families' => sub {
+    my $both = RateLimit::Nginx->start_new(<<"END");
+redis_rate_limit_backend default { server ${\$redis->address}; }
+redis_rate_limit_zone \$remote_addr zone=plain:1m;
+redis_rate_limit_zone \$redis_rate_limit_addr zone=network:1m;
+server {
+    listen [::]:%PORT% ipv6only=off;
+    location /plain { redis_rate_limit zone=plain algorithm=sliding_log limit=100 window=60; empty_gif; }
+    location /network { redis_rate_limit zone=network algorithm=sliding_log limit=100 window=60; empty_gif; }
+    location /api/ { redis_rate_limit_api write; }
+}
+END
+    my %key_of = (network => '127.0.0.1', plain => '::ffff:127.0.0.1');
+    api($both, 'PUT override' . query(zone => 'plain', key => '127.0.0.1'), body => { ban => \1 });
+    for my $zone (sort keys %key_of) {
+        is($both->get("/$zone")->{status}, 200, "$zone: a client");
+        api($both, 'PUT override' . query(zone => $zone, key => $key_of{$zone}), body => { ban => \1 });
+        ok(wait_until(sub { $both->get("/$zone")->{status} == 429 }), "is banned as $key_of{$zone}");
+    }
+    $both->stop;
+};
+
 $nginx->stop;
 done_testing;

@@ -20,6 +20,7 @@ constexpr std::array<std::string_view, 6> names = {"limit",  "burst",      "ban"
 constexpr std::string_view expected_number = "a whole number from 0 to 1000000000";
 constexpr std::string_view expected_time = "a whole number of seconds from 1 to 31622400";
 constexpr std::string_view expected_note = "at most 128 bytes of text";
+constexpr std::string_view expected_text = "a JSON object in UTF-8";
 
 /// Takes what the reader of RapidJSON finds in one flat object. Returning false stops the reader.
 class Handler {
@@ -59,7 +60,7 @@ class Handler {
     bool StartArray() { return refuse(); }
     bool EndArray(unsigned /*elements*/) { return true; }
     bool Key(const char *text, unsigned size, bool /*copy*/) {
-        return begin_member(std::string_view(text, size));
+        return take_text(text, size) && begin_member(std::string_view(text, size));
     }
     bool Null() { return depth_ > 0 || refuse(); }
     bool Bool(bool value) { return set_flag(value); }
@@ -74,11 +75,20 @@ class Handler {
     }
     bool RawNumber(const char * /*text*/, unsigned /*size*/, bool /*copy*/) { return refuse(); }
     bool String(const char *text, unsigned size, bool /*copy*/) {
-        return set_text(std::string_view(text, size));
+        return take_text(text, size) && set_text(std::string_view(text, size));
     }
     // NOLINTEND(readability-identifier-naming,readability-convert-member-functions-to-static)
 
   private:
+    /// The reader takes the escape of a low surrogate that stands alone for a character.
+    bool take_text(const char *text, unsigned size) {
+        if (!is_utf8(std::string_view(text, size))) {
+            error_ = {{}, expected_text};
+            return false;
+        }
+        return true;
+    }
+
     bool begin_member(std::string_view name) {
         for (size_t i = 0; i < names.size(); ++i) {
             const bool is_taken = of_ == OverrideOf::client || (i != ban && i != exempt);
@@ -173,11 +183,10 @@ class Handler {
 } // namespace
 
 std::variant<OverrideDraft, OverrideError> parse_override(std::span<char> text, OverrideOf of) {
-    constexpr std::string_view expected = "a JSON object in UTF-8";
     const std::string_view whole(text.data(), text.size());
     // The reader takes a null byte for the end of the text.
     if (whole.find('\0') != std::string_view::npos || !is_utf8(whole)) {
-        return OverrideError{{}, expected};
+        return OverrideError{{}, expected_text};
     }
     text.data()[text.size()] = '\0';
     Handler handler(of);
@@ -192,7 +201,7 @@ std::variant<OverrideDraft, OverrideError> parse_override(std::span<char> text, 
         return handler.error();
     }
     if (parsed.IsError()) {
-        return OverrideError{{}, expected};
+        return OverrideError{{}, expected_text};
     }
     return handler.result();
 }

@@ -163,6 +163,8 @@ TEST(OverrideJson, RefusesWhatIsNoObject) {
          {"{\"limit\": 5", "{\"limit\": 5}}", "{\"limit\": 5} x", "{'limit': 5}", "{limit: 5}",
           "{\"limit\": 5,}", "{\"limit\" 5}", "\xef\xbb\xbf{\"limit\": 5}",
           "{\"note\": \"\n\", \"ban\": true}", "{\"note\": \"\\ud800\", \"ban\": true}",
+          "{\"note\": \"\\ude00\", \"ban\": true}", "{\"note\": \"\\ude00\\ud83d\", \"ban\": true}",
+          "{\"note\": \"\\ud83d\\u0041\", \"ban\": true}", "{\"\\udc00\": 1, \"ban\": true}",
           "{\"note\": \"\xff\", \"ban\": true}"}) {
         EXPECT_EQ(error_of(text), ": a JSON object in UTF-8") << text;
     }
