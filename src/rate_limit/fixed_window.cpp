@@ -57,7 +57,10 @@ LocalDecision decide(const std::optional<Record> &known, const Quota &quota, boo
     }
     const std::array<int64_t, 2> reply = {static_cast<int64_t>(left),
                                           (window.end - now.monotonic).count()};
-    return decision_of_reply(quota, reply, now.monotonic, window.values());
+    LocalDecision decision = decision_of_reply(quota, reply, now.monotonic, window.values());
+    decision.receipt =
+        window.end.count(); // verdicts of Redis may move the window, but not its count
+    return decision;
 }
 
 std::optional<Record> settle(const std::optional<Record> &known, const Quota &quota,

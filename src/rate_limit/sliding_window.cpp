@@ -137,7 +137,9 @@ LocalDecision decide(const std::optional<Record> &known, const Quota &quota, boo
     const std::array<int64_t, 3> reply = {fits ? previous : -1 - previous,
                                           static_cast<int64_t>(windows.current),
                                           (now.monotonic - (windows.end - length)).count()};
-    return decision_of_reply(quota, reply, now.monotonic, windows.values());
+    LocalDecision decision = decision_of_reply(quota, reply, now.monotonic, windows.values());
+    decision.receipt = (windows.end - length).count(); // the window that is charged
+    return decision;
 }
 
 std::optional<Record> settle(const std::optional<Record> &known, const Quota &quota,

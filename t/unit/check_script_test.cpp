@@ -49,7 +49,7 @@ TEST(CheckScript, GivesEachRuleTheArgumentsBehindThoseOfTheRulesBefore) {
              "string.format('%d', now + ARGV[9]), ARGV[11])",
              "call('PEXPIRE', KEYS[2], ARGV[10])",
              "local left = ARGV[12] - ARGV[13] - taken",
-             "call('SET', KEYS[3], pack('<dd', window_end, ARGV[13]), 'PX', ARGV[15])",
+             "call('SET', KEYS[3], pack('<dd', marked_end, ARGV[13]), 'PX', ARGV[15])",
              "if ARGV[16] == 'aligned' then",
              "reply_1, reply_2, reply_3 = fits and",
              "reply_4 = left",

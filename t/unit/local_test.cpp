@@ -178,12 +178,13 @@ TEST(Local, BucketGivesNothingBackByALimitThatHasChangedSince) {
     Quota fast = slow;
     fast.limit = 400;
     Host host;
-    const Verdict charged = host.ask(asking(slow, 50), 0);
+    const LocalDecision charged = decide_locally(std::nullopt, asking(slow, 50), false, host.at(0));
+    host.keep(charged.after);
     host.ask(asking(fast, 0), 0);
     host.ask(asking(fast, 50), 10 * second); // the others have come back by then
     host.keep(settle_locally(host.known(10 * second), slow,
-                             {.verdict = charged, .decided = host.at(0).monotonic, .to_return = 50},
-                             false, host.at(10 * second)));
+                             {.receipt = charged.receipt, .to_return = 50}, false,
+                             host.at(10 * second)));
     EXPECT_EQ(host.ask(asking(fast, 0), 10 * second).remaining, 50U);
 }
 

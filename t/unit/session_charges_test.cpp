@@ -236,13 +236,13 @@ const std::vector<Refunded> of_all_algorithms = {
      {"3", "60000000", "1700000000000000"}},
     {quota_of(Algorithm::token_bucket, 3),
      {1'800'000, 0, 0},
-     {"1800000", "0", "1", "1700000001800000"}},
+     {"1800000", "0", "4294967396", "1700000001800000"}},
     {{.algorithm = Algorithm::gcra, .window = 1s, .limit = 3, .burst = 2, .cost = 2},
      {666'666, 2, 0},
-     {"666666", "2", "3", "1700000000666666"}},
+     {"666666", "2", "4294967299", "1700000000666666"}},
     {{.algorithm = Algorithm::leaky_bucket, .window = 1s, .limit = 3, .burst = 2, .cost = 2},
      {666'666, 2, 0},
-     {"666666", "2", "3", "1700000000666666"}},
+     {"666666", "2", "4294967299", "1700000000666666"}},
 };
 
 TEST_F(SessionChargesTest, AreRefundedByTheScriptOfTheirAlgorithm) {

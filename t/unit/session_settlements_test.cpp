@@ -28,7 +28,8 @@ class SessionSettlementsTest : public SessionTest {
         charge.quota = quota_of(algorithm, units);
         charge.redis_key = key;
         charge.receipt = 7;
-        session_->settle({.kind = kind, .charge = charge, .aligned = false, .counters = &counters_});
+        session_->settle(
+            {.kind = kind, .charge = charge, .aligned = false, .counters = &counters_});
     }
     /// Gives back what a lease has left.
     void return_leased(uint64_t units) {
@@ -38,7 +39,7 @@ class SessionSettlementsTest : public SessionTest {
         session_->settle({.kind = SettlementKind::refund,
                           .charge = charge,
                           .aligned = false,
-                          .counters = counters_,
+                          .counters = &counters_,
                           .is_of_lease = true});
     }
     /// Charges a key of this hash slot.
@@ -50,7 +51,7 @@ class SessionSettlementsTest : public SessionTest {
         session_->settle({.kind = SettlementKind::debt,
                           .charge = charge,
                           .aligned = false,
-                          .counters = counters_});
+                          .counters = &counters_});
     }
     /// The time that it takes to send settlements of so many hash slots.
     double seconds_to_send(uint16_t slots) {
