@@ -72,7 +72,8 @@ ok(wait_until(sub { ($nginx->get('/long?key=other')->{status} // 0) == 200 }), '
 sleep 1;
 is($nginx->get('/long?key=dead')->{status}, 200, 'is taken back');
 
-# What the API does: an override that is deleted and purged, a lost head, a look-up and a list of rules.
+# What the API does: an override that is deleted and purged, a lost head, a look-up, a list of rules and a
+# reset of a client.
 my $limiter = $redis{a}->client;
 $limiter->auth('limiter', 'secret');
 my $store = RateLimit::LiveStore->new($limiter);
@@ -85,6 +86,7 @@ $store->put(zone => 'a', key => 'm', ban => 1);
 ok($store->run('records', 1, 'rl:{live}:data', 'K a m')->[1], 'an override is found');
 $client{a}->hset('rl:{live}:rules', 'a fixed_window:1 1', 0);
 ok(scalar $store->run('rules', 1, 'rl:{live}:rules', 'a', 0)->@*, 'rules are registered');
+ok($limiter->unlink('rl:{a:s5}:gcra:60000:gcra'), 'a counter is deleted');
 ok(wait_until(sub { $nginx->get('/gcra?key=m')->{status} == 429 && $client{a}->exists('rl:{live}:head') }), 'nginx follows');
 $nginx->stop(expect => qr/exited on signal 9/);
 
