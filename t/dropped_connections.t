@@ -40,7 +40,7 @@ sub drop_connection ($redis) {
 sub start_nginx ($backend, %options) {
     return RateLimit::Nginx->start_new(<<"END", %options);
 log_format source '\$redis_rate_limit_source';
-redis_rate_limit_backend default { $backend }
+redis_rate_limit_backend default { $backend connect_timeout 5s; }
 redis_rate_limit_zone \$arg_key zone=z:1m on_error=open;
 server {
     listen %PORT%;
