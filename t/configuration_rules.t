@@ -263,7 +263,7 @@ refuses_line(
 my $other_algorithm = invalid('redis_rate_limit', 'name', 'z/60s', 'algorithm=sliding_log as its other rules of the zone have, or another name=');
 refuses_line(around(location => "$log;\n location /a {\n $gcra window=60;\n }\n"), 'gcra', $other_algorithm);
 # limit_req has one zone for a location with nodelay and one without.
-my $leaky_for_all = sub ($first) { invalid('redis_rate_limit', 'name', 'z/1s', "algorithm=$first as its other rules of the zone have, or algorithm=leaky_bucket for all of them, with delay= as large as burst=") };
+my $leaky_for_all = sub ($first) { invalid('redis_rate_limit', 'name', 'z/1s', "algorithm=$first as its other rules of the zone have, or algorithm=leaky_bucket for all of them, with delay= as large as burst= where no request is to be held back, or another name=") };
 for my $pair ([qw(gcra leaky_bucket)], [qw(leaky_bucket gcra)]) {
     my ($first, $second) = map { "redis_rate_limit zone=z algorithm=$_ limit=10 window=1 burst=5;" } @$pair;
     refuses_line(around(location => "$first\n location /a {\n $second\n }\n"), "algorithm=$pair->[1]", $leaky_for_all->($pair->[0]));

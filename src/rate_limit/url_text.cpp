@@ -53,7 +53,7 @@ size_t size_of_character(std::string_view text) {
 
 /// Whether a character of UTF-8 is seen only in how it orders others, as U+202E, which writes them
 /// backwards: Unicode's Bidi_Control, and the separators of lines and paragraphs.
-bool orders(std::string_view character) {
+bool is_order_mark(std::string_view character) {
     constexpr struct {
         std::string_view first;
         std::string_view last;
@@ -74,7 +74,7 @@ bool orders(std::string_view character) {
 bool is_shown(std::string_view character) {
     const auto first = static_cast<unsigned char>(character[0]);
     const bool is_c1_control = first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;
-    return first >= ' ' && first != 0x7F && first != '\\' && !is_c1_control && !orders(character);
+    return first >= ' ' && first != 0x7F && first != '\\' && !is_c1_control;
 }
 
 } // namespace
@@ -126,7 +126,8 @@ TextWriter &operator<<(TextWriter &out, Readable readable) {
     while (!left.empty()) {
         const size_t size = size_of_character(left);
         const std::string_view character = left.substr(0, size > 0 ? size : 1);
-        const bool is_as_it_is = size > 0 && is_shown(character);
+        const bool is_as_it_is = size > 0 && is_shown(character) &&
+                                 (readable.keeps_order_marks || !is_order_mark(character));
         const size_t written = is_as_it_is ? size : character.size() * size_of_escape;
         if (written > room) {
             break;

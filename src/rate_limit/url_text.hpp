@@ -24,13 +24,15 @@ struct UrlEncoded {
 };
 TextWriter &operator<<(TextWriter &out, UrlEncoded encoded);
 
-/// Is written as UTF-8 that can be shown, with at most `most` bytes. Control characters, those that
-/// turn the order of others round, backslashes, and bytes that are no part of UTF-8 are written in
-/// the form `\x1b`. What would be
-/// more than `most` bytes is cut between two characters.
+/// Is written as UTF-8 that can be shown, with at most `most` bytes. Control characters,
+/// backslashes, and bytes that are no part of UTF-8 are written in the form `\x1b`, and so are
+/// characters that turn the order of others round, unless they are to be kept: a text that is
+/// edited where it is shown would change by that. What would be more than `most` bytes is cut
+/// between two characters.
 struct Readable {
     std::string_view bytes;
     size_t most;
+    bool keeps_order_marks = false;
 };
 TextWriter &operator<<(TextWriter &out, Readable readable);
 

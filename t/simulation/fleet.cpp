@@ -164,7 +164,7 @@ void Fleet::request(size_t index) {
         if (step.taken) {
             ++outcome_.granted;
             ++outcome_.by_lease;
-            count_granted(1, step.taken->receipt);
+            count_granted(1, window_ends_[step.taken->receipt]);
             if (step.wanted == 0) {
                 return;
             }
@@ -215,6 +215,10 @@ void Fleet::run_at_redis(size_t index) {
     }
     require_none(redis_.check({&call.charge, 1}));
     outcome_.leased += call.charge.leased.units;
+    if (call.charge.leased.units > 0) {
+        window_ends_[call.charge.leased.receipt] =
+            redis_now() + call.charge.of_counter.reset.count();
+    }
     if (call.kind == Call::Kind::check && call.charge.is_charged) {
         count_granted(1, redis_now() + call.charge.verdict.reset.count());
     }

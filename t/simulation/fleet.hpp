@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <queue>
 #include <random>
@@ -107,6 +108,7 @@ class Fleet {
     std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
     uint64_t last_event_ = 0;
 
+    std::map<int64_t, int64_t> window_ends_; // of a fixed window, by the receipts of its leases
     model::Granted promise_;
     Outcome outcome_;
 };

@@ -10,7 +10,8 @@ using rate_limit::Override;
 using rate_limit::Quota;
 
 Quota quota_with(const RuleConf &rule, const std::optional<Override> &override) {
-    return override ? rate_limit::overridden(rule.rule.quota, *override, rule.rule.shards) : rule.rule.quota;
+    return override ? rate_limit::overridden(rule.rule.quota, *override, rule.rule.shards)
+                    : rule.rule.quota;
 }
 
 bool is_limit_known(const RuleConf &rule, const std::optional<Override> &override) {

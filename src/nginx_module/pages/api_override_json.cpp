@@ -17,7 +17,7 @@ using std::chrono::microseconds;
 void write_text(JsonWriter &json, std::string_view name, std::string_view text) {
     std::array<char, 4 * redis_client::longest_live_text> shown;
     rate_limit::TextWriter writer(shown);
-    writer << rate_limit::Readable{text, shown.size()};
+    writer << rate_limit::Readable{.bytes = text, .most = shown.size(), .keeps_order_marks = true};
     json.member(name, std::string_view(shown.data(), writer.size()));
 }
 
