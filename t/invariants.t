@@ -61,7 +61,7 @@ for my $name (qw(first aligned)) {
     my %most; # by the window's end
     for my $state (@states) {
         my ($end, $units) = @$state;
-        $end -= $end % $window + 0.5 if $end != int $end; # with the mark of when its count began
+        $end = sprintf '%d', $end - $end % $window if $end != int $end; # with the mark of when its count began
         $most{$end} = max($most{$end} // 0, $units);
     }
     my @ends = sort { $a <=> $b } keys %most;
@@ -80,7 +80,8 @@ for my $name (qw(first aligned)) {
 }
 
 {
-    my @states = $redis->states(key('sliding'));
+    # The fractions of units are marks of when their count began.
+    my @states = map { my ($start, @units) = @$_; [ $start, map { int } @units ] } $redis->states(key('sliding'));
     is(scalar @states, $passed{sliding}, 'sliding: as many grants in Redis as 200s at the clients');
     cmp_ok(max(map { $_->[1] + $_->[2] } @states), '<=', 2 * $limit - 1, 'sliding: never twice the limit in two windows');
     my %most;

@@ -91,7 +91,7 @@ sub states ($self, $key) {
         substr $state, $offset // 0, $size, substr $written, pos $written, $size;
         push @states, $state;
     }
-    return map { [ map { sprintf '%d', $_ } unpack 'd*', $_ ] } @states;
+    return map { [ map { $_ == int ? sprintf '%d', $_ : $_ } unpack 'd*', $_ ] } @states;
 }
 
 # Lines of CLIENT LIST as hashes, of connections whose last command was such a one.
