@@ -1,17 +1,21 @@
--- Lists the counters of rules that hosts have configured for a zone, and forgets those that no host
--- has registered for so long that nothing of them counts any more.
+-- Lists the counters of rules that hosts have configured for a zone, page by page, and forgets those that
+-- no host has registered for so long that nothing of them counts any more.
 --
 -- KEYS[1]  hash: `<zone> <algorithm>:<window, milliseconds>[:<name>] <shards>`, and the time when a
 --          host has registered it last, microseconds
--- ARGV[1]  the zone
+-- ARGV[1]  the zone; empty: no field is wanted, and this only forgets
 -- ARGV[2]  how long a registration counts beyond the window, microseconds
+-- ARGV[3]  where to go on, 0 at first
+-- ARGV[4]  how many fields to look at, roughly: so many that Redis is not held up
 --
--- Returns the fields of the zone.
+-- Returns where to go on, 0 if there is no more, and the fields of the zone. Over all pages each field that
+-- was there all the time is named once at least.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local fields = redis.call('HGETALL', KEYS[1])
-local reply = {}
+local page = redis.call('HSCAN', KEYS[1], ARGV[3], 'COUNT', ARGV[4])
+local fields = page[2]
+local reply = {page[1]}
 for i = 1, #fields, 2 do
     local zone, window = string.match(fields[i], '^(%S+) [^:]+:(%d+)')
     local registered = tonumber(fields[i + 1])

@@ -85,7 +85,7 @@ sleep 0.01;
 $store->put(zone => 'a', key => 'm', ban => 1);
 ok($store->run('records', 1, 'rl:{live}:data', 'K a m')->[1], 'an override is found');
 $client{a}->hset('rl:{live}:rules', 'a fixed_window:1 1', 0);
-ok(scalar $store->run('rules', 1, 'rl:{live}:rules', 'a', 0)->@*, 'rules are registered');
+ok(scalar $store->run('rules', 1, 'rl:{live}:rules', 'a', 0, 0, 100)->@*, 'rules are registered');
 ok($limiter->unlink('rl:{a:s5}:gcra:60000:gcra'), 'a counter is deleted');
 ok(wait_until(sub { $nginx->get('/gcra?key=m')->{status} == 429 && $client{a}->exists('rl:{live}:head') }), 'nginx follows');
 $nginx->stop(expect => qr/exited on signal 9/);

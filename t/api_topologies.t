@@ -79,6 +79,21 @@ subtest 'a cluster' => sub {
     $cluster->end_move($move);
     is(api($nginx, 'GET key' . of('kept'))->{json}{rules}{'z/60s'}{limit}, 4, 'and when it has moved (MOVED)');
 
+    # Most keys that DELETE names do not exist, and of those that do some have moved.
+    my $half = $cluster->slot_of('rl:{z:half}:');
+    my $keys = sub ($node) { $node->client->cluster('countkeysinslot', $half) };
+    for my $count (0 .. 2) {
+        my $from = $cluster->master_of_slot($half);
+        ok(wait_until(sub { limit_of($nginx, 'half') == 3 && $keys->($from) == 2 }), 'a client of two counters');
+        my ($to) = grep { $_ != $from } $cluster->masters;
+        $move = $cluster->begin_move($half, $to);
+        my @moved = $from->client->cluster('getkeysinslot', $half, $count)->@*;
+        $cluster->move_keys($move, @moved) if @moved;
+        is_deeply(api($nginx, 'DELETE key' . of('half'))->{json}, { deleted => 2 }, "DELETE key while its hash slot moves: $count of 2 have moved");
+        is($keys->($_), 0, 'nothing is left') for $from, $to;
+        $cluster->end_move($move);
+    }
+
     my ($down) = grep { $_ != $target } $cluster->masters;
     my $id     = $cluster->id_of($down);
     limit_of($nginx, $_) for values %key_of;

@@ -96,9 +96,9 @@ void LiveLimitsWriter::reset_all(microseconds now) {
     }
 }
 
-void LiveLimitsWriter::remove_expired(microseconds redis_now) {
+size_t LiveLimitsWriter::remove_expired(microseconds redis_now) {
     if (is_superseded()) {
-        return;
+        return 0;
     }
     constexpr size_t most_looks = 1024;
     SharedTable &overrides = limits_.overrides_;
@@ -109,12 +109,14 @@ void LiveLimitsWriter::remove_expired(microseconds redis_now) {
         count_ -= has_expired && generation == generation_ ? 1 : 0;
         return has_expired || generation < valid;
     };
-    for (size_t looks = std::min(most_looks, overrides.bucket_count()); looks > 0; --looks) {
+    const size_t looks = std::min(most_looks, overrides.bucket_count());
+    for (size_t i = 0; i < looks; ++i) {
         overrides.erase_if(next_bucket_, is_dead);
         next_bucket_ = (next_bucket_ + 1) % overrides.bucket_count();
     }
     publish_count();
     look_for_damage();
+    return looks;
 }
 
 bool LiveLimitsWriter::is_superseded() const {

@@ -43,8 +43,8 @@ class LiveLimitsWriter {
     /// All clients count as reset, because resets may have been missed.
     void reset_all(std::chrono::microseconds now);
     /// Removes overrides that have expired, so that they take no room and are not counted. It does
-    /// a bounded part of that, and the next call goes on.
-    void remove_expired(std::chrono::microseconds redis_now);
+    /// a bounded part of that, and the next call goes on. Returns how many buckets it looked at.
+    size_t remove_expired(std::chrono::microseconds redis_now);
 
   private:
     LiveLimits::Header &header() const { return *limits_.header_; }

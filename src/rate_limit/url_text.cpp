@@ -58,10 +58,10 @@ bool is_order_mark(std::string_view character) {
         std::string_view first;
         std::string_view last;
     } ranges[] = {
-        {"\u061c", "\u061c"},
-        {"\u200e", "\u200f"},
-        {"\u2028", "\u202e"},
-        {"\u2066", "\u2069"},
+        {"\xD8\x9C", "\xD8\x9C"},         // U+061C
+        {"\xE2\x80\x8E", "\xE2\x80\x8F"}, // U+200E and U+200F
+        {"\xE2\x80\xA8", "\xE2\x80\xAE"}, // U+2028 to U+202E
+        {"\xE2\x81\xA6", "\xE2\x81\xA9"}, // U+2066 to U+2069
     };
     return std::ranges::any_of(ranges, [character](const auto &range) {
         return character.size() == range.first.size() && character >= range.first &&

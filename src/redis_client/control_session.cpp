@@ -48,6 +48,8 @@ void ControlSession::take_over(ControlCommand &command, Redirect::Kind kind) {
 
 /// Without memory the command waits for its deadline.
 void ControlSession::run(ControlCommand &command) {
+    earliest_ = is_idle() ? command.deadline_
+                          : std::min(earliest_.value_or(command.deadline_), command.deadline_);
     const bool is_written =
         is_ready_ && (!command.needs_asking_ || write_command(output_, {"ASKING"}));
     if (is_written && command.needs_asking_) {
@@ -206,10 +208,15 @@ bool ControlSession::expire(Time now) {
         failing_.pop_front();
         command.on_failure(false, is_ready_ ? "out of memory" : "no connection in time", detail_);
     }
+    earliest_ = first_deadline();
     return std::ranges::any_of(sent_, [&](const Sent &sent) { return sent.deadline <= now; });
 }
 
 std::optional<Time> ControlSession::next_expiry() const {
+    return is_idle() ? std::nullopt : earliest_;
+}
+
+std::optional<Time> ControlSession::first_deadline() const {
     std::optional<Time> next;
     const auto add = [&](Time deadline) { next = std::min(next.value_or(deadline), deadline); };
     for (const Sent &sent : sent_) {

@@ -110,7 +110,8 @@ class ControlSession {
     /// Fails the commands that wait and whose deadline has come. Returns true if one that was sent
     /// has had no answer for so long that the connection has to be given up.
     bool expire(Time now);
-    /// When expire() is to be called next, if ever.
+    /// When expire() is to be called next, if ever. It may be earlier than the first deadline, so
+    /// that it costs nothing to find out.
     std::optional<Time> next_expiry() const;
 
     bool is_ready() const { return is_ready_; }
@@ -128,6 +129,7 @@ class ControlSession {
         Time deadline;
     };
 
+    std::optional<Time> first_deadline() const;
     void become_ready();
     Progress take_login_reply(ReplyView reply);
     Progress take_reply(ReplyView reply);
@@ -143,6 +145,7 @@ class ControlSession {
     std::deque<ControlCommand *> waiting_; // for a connection
     std::deque<Sent> sent_;                // in the order in which the replies come
     std::deque<ControlCommand *> failing_; // while they are told
+    std::optional<Time> earliest_;         // no deadline of a command comes before it
     std::string_view what_;
     std::string detail_;
 };

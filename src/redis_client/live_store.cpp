@@ -13,6 +13,7 @@
 #include <array>
 #include <charconv>
 #include <initializer_list>
+#include <limits>
 
 namespace redis_client {
 
@@ -271,9 +272,10 @@ bool LiveStore::write_registration(ByteQueue &out, std::span<const rate_limit::R
     return true;
 }
 
-bool LiveStore::write_counters_query(ByteQueue &out, std::string_view zone) const {
+bool LiveStore::write_counters_query(ByteQueue &out, uint64_t cursor, std::string_view zone) const {
     const std::string arguments[] = {std::string(zone),
-                                     std::to_string(microseconds(registered_for).count())};
+                                     std::to_string(microseconds(registered_for).count()),
+                                     std::to_string(cursor), std::to_string(records_of_page)};
     return write_call(out, lua_live_rules(), {rules_}, arguments);
 }
 
@@ -370,18 +372,24 @@ std::optional<LivePage> read_changes(ReplyView reply) {
     return page;
 }
 
-std::vector<RegisteredCounter> read_counters(ReplyView reply) {
-    std::vector<RegisteredCounter> counters;
-    for (size_t i = 0; i < reply.size(); ++i) {
+std::optional<CounterPage> read_counters(ReplyView reply) {
+    constexpr uint64_t largest_cursor = std::numeric_limits<uint64_t>::max();
+    const auto next = rate_limit::parse_whole_number(
+        reply.size() > 0 ? reply[0].text().value_or("") : "", largest_cursor);
+    if (!next) {
+        return std::nullopt;
+    }
+    CounterPage page{.next = *next, .counters = {}};
+    for (size_t i = 1; i < reply.size(); ++i) {
         std::string_view field = reply[i].text().value_or(std::string_view());
         (void)next_word(field);
         const std::string_view name = next_word(field);
         const auto shards = rate_limit::parse_whole_number(field, rate_limit::most_shards);
         if (!name.empty() && shards && *shards > 0) {
-            counters.push_back({.name = name, .shards = *shards});
+            page.counters.push_back({.name = name, .shards = *shards});
         }
     }
-    return counters;
+    return page;
 }
 
 } // namespace redis_client

@@ -101,6 +101,12 @@ struct RegisteredCounter {
     uint64_t shards;
 };
 
+/// Some of the counters that hosts have configured.
+struct CounterPage {
+    uint64_t next; // the cursor to go on from; 0: there are no more
+    std::vector<RegisteredCounter> counters;
+};
+
 class LiveStore {
   public:
     /// How many records a page looks at, at most: so many that neither Redis nor a host is held up.
@@ -135,7 +141,10 @@ class LiveStore {
     /// Registers the counters of these rules at a time of Redis's clock.
     bool write_registration(ByteQueue &out, std::span<const rate_limit::Rule *const> rules,
                             std::chrono::microseconds redis_now) const;
-    bool write_counters_query(ByteQueue &out, std::string_view zone) const;
+    /// Asks for the counters of a zone. Beginning with cursor 0 and going on from each page's
+    /// `next` gives all of them, some perhaps twice. Those that no host registers any more are
+    /// forgotten on the way, which is all that is done without a zone.
+    bool write_counters_query(ByteQueue &out, uint64_t cursor, std::string_view zone = {}) const;
 
   private:
     bool write_record(ByteQueue &out, const LiveName &name, std::string_view action,
@@ -159,8 +168,8 @@ std::optional<LiveWritten> read_written(ReplyView reply);
 std::optional<LiveLookup> read_lookup(ReplyView reply);
 /// Reads a head. There is none if the reply is nil, or if somebody else has written it.
 std::optional<LiveHead> read_head(ReplyView reply);
-/// Reads a page. Records that nobody of ours wrote are left out, and so are those that are lost.
+/// These two read a page. Records that nobody of ours wrote are left out, and so are those that are lost.
 std::optional<LivePage> read_changes(ReplyView reply);
-std::vector<RegisteredCounter> read_counters(ReplyView reply);
+std::optional<CounterPage> read_counters(ReplyView reply);
 
 } // namespace redis_client

@@ -115,14 +115,22 @@ class LiveStoreTest : public testing::Test {
 
     std::vector<std::string> counters(std::string_view zone) {
         std::vector<std::string> names;
-        ByteQueue queue;
-        EXPECT_TRUE(store_.write_counters_query(queue, zone));
-        redis_.ask(queue, [&](ReplyView reply) {
-            for (const auto &[name, shards] : redis_client::read_counters(reply)) {
-                names.push_back(std::string(name) + " " + std::to_string(shards));
-            }
-        });
+        uint64_t cursor = 0;
+        do {
+            ByteQueue queue;
+            EXPECT_TRUE(store_.write_counters_query(queue, cursor, zone));
+            redis_.ask(queue, [&](ReplyView reply) {
+                const auto page = redis_client::read_counters(reply);
+                ASSERT_TRUE(page);
+                EXPECT_LE(page->counters.size(), 2 * LiveStore::records_of_page);
+                cursor = page->next;
+                for (const auto &[name, shards] : page->counters) {
+                    names.push_back(std::string(name) + " " + std::to_string(shards));
+                }
+            });
+        } while (cursor != 0);
         std::ranges::sort(names);
+        names.erase(std::ranges::unique(names).begin(), names.end());
         return names;
     }
 
@@ -387,6 +395,25 @@ TEST_F(LiveStoreTest, CountersAreRegisteredUntilNothingOfThemCounts) {
     EXPECT_EQ(redis_.command({"HLEN", "rl:{live}:rules"}).number, 1);
     clock_.move(24 * hour);
     EXPECT_EQ(counters("z"), Names{});
+}
+
+TEST_F(LiveStoreTest, ManyCountersAreListedInPages) {
+    std::vector<rate_limit::Rule> many(3000);
+    std::vector<const rate_limit::Rule *> rules;
+    for (rate_limit::Rule &rule : many) {
+        rule.zone = "z";
+        rule.quota.window = 60s;
+        rule.explicit_name = "r" + std::to_string(rules.size());
+        rules.push_back(&rule);
+    }
+    ByteQueue queue;
+    ASSERT_TRUE(store_.write_registration(queue, rules, microseconds(clock_.now())));
+    redis_.ask(queue, [](ReplyView reply) { EXPECT_FALSE(reply.is_error()); });
+    EXPECT_EQ(counters("z").size(), many.size());
+    EXPECT_EQ(counters("").size(), 0);
+    clock_.move(2 * hour + 60'000'001);
+    EXPECT_EQ(counters("").size(), 0);
+    EXPECT_EQ(redis_.command({"HLEN", "rl:{live}:rules"}).number, 0);
 }
 
 } // namespace

@@ -16,6 +16,7 @@ FollowedZones::FollowedZones(const MainConf &conf, const BackendConf &backend, n
                               .writer = rate_limit::LiveLimitsWriter(zone->memory.live_limits())});
         }
     }
+    std::ranges::sort(zones_, {}, &Zone::name);
 }
 
 void FollowedZones::on_begin() {
@@ -31,9 +32,8 @@ void FollowedZones::on_end() {
 }
 
 void FollowedZones::on_change(const LiveChange &change) {
-    const auto zone = std::ranges::find_if(
-        zones_, [&](const Zone &one) { return one.conf->name == change.name.zone; });
-    if (zone == zones_.end()) {
+    const auto zone = std::ranges::lower_bound(zones_, change.name.zone, {}, &Zone::name);
+    if (zone == zones_.end() || zone->name() != change.name.zone) {
         return; // other hosts have it
     }
     if (change.name.is_reset) {
@@ -74,8 +74,11 @@ void FollowedZones::on_lost_store() {
 }
 
 void FollowedZones::remove_expired() {
-    for (Zone &zone : zones_) {
-        zone.writer.remove_expired(backend_.memory.redis_now());
+    constexpr size_t most_looks = 16'384; // at buckets, so that no number of zones takes long
+    size_t looks = 0;
+    for (size_t i = 0; i < zones_.size() && looks < most_looks; ++i) {
+        next_zone_ = (next_zone_ + 1) % zones_.size();
+        looks += zones_[next_zone_].writer.remove_expired(backend_.memory.redis_now());
     }
 }
 

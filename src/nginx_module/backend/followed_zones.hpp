@@ -33,13 +33,16 @@ class FollowedZones final : public redis_client::LiveFollower::Callbacks {
     struct Zone {
         const ZoneConf *conf;
         rate_limit::LiveLimitsWriter writer;
+
+        std::string_view name() const { return conf->name; }
     };
 
     void set(Zone &zone, const redis_client::LiveChange &change);
 
     const BackendConf &backend_;
     ngx_log_t *log_;
-    std::vector<Zone> zones_;
+    std::vector<Zone> zones_; // by their names
+    size_t next_zone_ = 0;    // where remove_expired() goes on
 };
 
 } // namespace nginx_module

@@ -109,6 +109,7 @@ LiveSync::LiveSync(const MainConf &conf, const BackendConf &backend, ngx_log_t *
       follower_(zones_),
       time_(*this, &LiveSync::write_time, &LiveSync::take_time),
       registration_(*this, &LiveSync::write_registration, &LiveSync::take_registration),
+      purge_(*this, &LiveSync::write_purge, &LiveSync::take_purge),
       name_count_query_(*this, &LiveSync::write_name_count, &LiveSync::take_name_count),
       record_count_query_(*this, &LiveSync::write_record_count, &LiveSync::take_record_count),
       head_(*this, &LiveSync::write_head, &LiveSync::take_head),
@@ -160,16 +161,17 @@ bool LiveSync::keep_claim() {
 
 void LiveSync::lose_claim() {
     has_claim_ = false;
-    for (Question *question :
-         {&time_, &registration_, &name_count_query_, &record_count_query_, &head_, &page_}) {
+    for (Question *question : {&time_, &registration_, &purge_, &name_count_query_,
+                               &record_count_query_, &head_, &page_}) {
         question->cancel();
     }
     backend_.memory.release_sync_claim();
 }
 
 bool LiveSync::is_asking() const {
-    return time_.is_asked() || registration_.is_asked() || name_count_query_.is_asked() ||
-           record_count_query_.is_asked() || head_.is_asked() || page_.is_asked();
+    return time_.is_asked() || registration_.is_asked() || purge_.is_asked() ||
+           name_count_query_.is_asked() || record_count_query_.is_asked() || head_.is_asked() ||
+           page_.is_asked();
 }
 
 void LiveSync::poll() {
@@ -196,7 +198,7 @@ void LiveSync::take_time(ReplyView reply) {
     }
     has_clock_ = true;
     backend_.memory.set_redis_clock(*time, time_.sent());
-    if (now() >= next_registration_ && !registration_.is_asked()) {
+    if (now() >= next_registration_ && !registration_.is_asked() && !purge_.is_asked()) {
         next_registration_ = now() + between_registrations;
         registration_.ask();
     }
@@ -207,6 +209,16 @@ bool LiveSync::write_registration(ByteQueue &out) const {
 }
 
 void LiveSync::take_registration(ReplyView /*reply*/) {
+    purge_.ask();
+}
+
+bool LiveSync::write_purge(ByteQueue &out) const {
+    return backend_.live_store->write_counters_query(out, purged_to_);
+}
+
+void LiveSync::take_purge(ReplyView reply) {
+    const auto page = redis_client::read_counters(reply);
+    purged_to_ = page ? page->next : 0;
     is_registered_ = true;
 }
 
@@ -284,7 +296,7 @@ void LiveSync::on_caught_up() {
 }
 
 void LiveSync::on_refusal(const Question &question, std::string_view error) {
-    if (&question == &registration_) {
+    if (&question == &registration_ || &question == &purge_) {
         is_registered_ = false;
         next_registration_ = now() + wait_after_refusal;
     } else {

@@ -54,12 +54,14 @@ class LiveSync {
 
     bool write_time(redis_client::ByteQueue &out) const;
     bool write_registration(redis_client::ByteQueue &out) const;
+    bool write_purge(redis_client::ByteQueue &out) const;
     bool write_name_count(redis_client::ByteQueue &out) const;
     bool write_record_count(redis_client::ByteQueue &out) const;
     bool write_head(redis_client::ByteQueue &out) const;
     bool write_page(redis_client::ByteQueue &out) const;
     void take_time(redis_client::ReplyView reply);
     void take_registration(redis_client::ReplyView reply);
+    void take_purge(redis_client::ReplyView reply);
     void take_name_count(redis_client::ReplyView reply);
     void take_record_count(redis_client::ReplyView reply);
     void take_head(redis_client::ReplyView reply);
@@ -91,10 +93,12 @@ class LiveSync {
     uint64_t connection_ = 0;                // the one that answered last
     std::optional<long long> name_count_;    // of the store, at the last poll
     std::optional<long long> record_count_;
-    uint64_t since_ = 0; // what the page is asked for
+    uint64_t since_ = 0;     // what the page is asked for
+    uint64_t purged_to_ = 0; // the cursor from which the next purge goes on
 
     Question time_;
     Question registration_;
+    Question purge_; // forgets a part of the counters that no host registers any more
     Question name_count_query_;
     Question record_count_query_;
     Question head_;

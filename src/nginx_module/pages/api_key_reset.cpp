@@ -1,93 +1,113 @@
 // Gives a client its full limit again: deletes its counters, and tells all hosts.
 #include "../../rate_limit/key.hpp"
-#include "../../rate_limit/shards.hpp"
-#include "../../rate_limit/url_text.hpp"
-#include "../../redis_client/hash_slot.hpp"
+#include "../../redis_client/counter_deletion.hpp"
 #include "../../redis_client/live_store.hpp"
-#include "../../redis_client/resp.hpp"
 #include "../util.hpp"
 #include "api_actions.hpp"
 #include "api_audit.hpp"
 #include "api_operation.hpp"
 
 #include <algorithm>
-#include <new>
+#include <array>
 
 namespace nginx_module {
 
 namespace {
 
-/// A key of Redis that counts for the client. Lives in the request's pool.
-struct CounterKey {
-    std::string_view counter; // the name of the rule's counter, for messages
-    std::string_view redis_key;
-    CounterKey *next;
-};
+using redis_client::CounterDeletion;
+using redis_client::CounterOwner;
+using redis_client::CounterPortion;
 
-/// Deletes the counters of one hash slot, and the client's blocks, which stand beside them. Which
-/// rules of other hosts block is not known.
+/// Deletes portions of counters, one after another: each by one command or, where its keys are on
+/// two nodes of a cluster, key by key.
 class DeleteCounters final : public ApiCommand {
   public:
-    DeleteCounters(uint16_t of_keys, DeleteCounters *a_next) : next(a_next) { hash_slot = of_keys; }
+    void begin(const CounterPortion &portion, const CounterOwner &owner, bool is_cluster) {
+        portion_ = portion;
+        owner_ = &owner;
+        key_.reset();
+        is_busy_ = true;
+        hash_slot = is_cluster ? redis_client::hash_slot_of(portion, owner) : 0;
+    }
+    bool is_busy() const { return is_busy_; }
 
-    bool has(std::string_view redis_key) const {
-        const CounterKey *key = keys;
-        while (key != nullptr && key->redis_key != redis_key) {
-            key = key->next;
+    /// The command has ended. Returns whether it is to be run once more, for another key.
+    bool goes_on() {
+        if (is_of_two_nodes() && !key_) {
+            key_ = 0;
+            return true;
         }
-        return key != nullptr;
+        if (!failure().empty()) {
+            const size_t deleted = key_.value_or(0) / 2;
+            for (redis_client::CounterToDelete &counter : portion_.counters.subspan(deleted)) {
+                counter.is_left = true;
+            }
+        } else if (key_ && ++*key_ < portion_.key_count()) {
+            return true;
+        }
+        is_busy_ = false;
+        return false;
     }
 
     bool write(redis_client::ByteQueue &out) const override {
-        constexpr std::string_view unlink = "UNLINK";
-        size_t count = 1;
-        size_t bytes = unlink.size();
-        for (const CounterKey *key = keys; key != nullptr; key = key->next) {
-            count += 2;
-            bytes += 2 * key->redis_key.size() + rate_limit::block_suffix.size();
-        }
-        redis_client::CommandWriter command(out, count, bytes);
-        if (!command.ok()) {
-            return false;
-        }
-        command.word(unlink);
-        for (const CounterKey *key = keys; key != nullptr; key = key->next) {
-            command.word(key->redis_key);
-            command.word(key->redis_key, rate_limit::block_suffix);
-        }
-        return true;
+        return key_ ? redis_client::write_deletion(out, portion_, *owner_, *key_)
+                    : redis_client::write_deletion(out, portion_, *owner_);
     }
     bool read(redis_client::ReplyView reply) override {
-        deleted = static_cast<uint64_t>(std::max(reply.number().value_or(0), 0LL));
+        deleted_ += static_cast<uint64_t>(std::max(reply.number().value_or(0), 0LL));
         return reply.number().has_value();
     }
+    uint64_t deleted() const { return deleted_; }
 
-    CounterKey *keys = nullptr;
-    uint64_t deleted = 0;
-    DeleteCounters *const next;
+  private:
+    CounterPortion portion_;
+    const CounterOwner *owner_ = nullptr;
+    std::optional<size_t> key_; // if they are deleted one by one
+    bool is_busy_ = false;
+    uint64_t deleted_ = 0; // by all portions
 };
 
 class ResetKey final : public ApiOperation {
   public:
     explicit ResetKey(ApiRequest &a_request)
-        : ApiOperation(a_request), author_(author_of(a_request.r)), find_(*this), tell_(*this) {
+        : ApiOperation(a_request),
+          author_(author_of(a_request.r)),
+          owner_{.prefix = a_request.backend().prefix,
+                 .zone = a_request.zone->name,
+                 .encoded_key = a_request.key.encoded},
+          counters_(pool_new<CounterDeletion>(pool(), destroy<CounterDeletion>)),
+          find_(*this),
+          tell_(*this) {
         find_.hash_slot = tell_.hash_slot = store().hash_slot();
     }
 
   private:
-    /// Asks which counters any host has for the zone.
+    /// How many portions are under way at once.
+    static constexpr size_t most_deletes = 64;
+
+    /// How many pages of registered counters are read, of all zones.
+    static constexpr int most_pages = 256;
+
+    /// Asks which counters any host has for the zone, page by page.
     struct FindCounters final : ApiCommand {
         explicit FindCounters(ResetKey &an_owner) : owner(an_owner) {}
         bool write(redis_client::ByteQueue &out) const override {
-            return owner.store().write_counters_query(out, owner.request_.zone->name);
+            return owner.store().write_counters_query(out, cursor, owner.request_.zone->name);
         }
         bool read(redis_client::ReplyView reply) override {
-            for (const auto &[name, shards] : redis_client::read_counters(reply)) {
+            const auto page = redis_client::read_counters(reply);
+            if (!page) {
+                return false;
+            }
+            cursor = page->next;
+            for (const auto &[name, shards] : page->counters) {
                 owner.add_counter(name, shards);
             }
             return true;
         }
         ResetKey &owner;
+        uint64_t cursor = 0;
+        int pages = 0;
     };
 
     /// Tells all hosts to forget what was asked before.
@@ -114,48 +134,88 @@ class ResetKey final : public ApiOperation {
         switch (stage_) {
         case Stage::begin:
             stage_ = Stage::finding;
-            run(find_);
-            return Step::waits();
+            return begin_to_find();
         case Stage::finding:
-            return find_.failure().empty()
-                       ? delete_counters()
-                       : fail(find_.error(pool(), "nothing deleted, the rules are not known"));
+            return find_more();
         case Stage::deleting:
-            return tell_hosts();
+            return delete_more();
         case Stage::telling:
             break;
         }
-        return tell_.failure().empty()
-                   ? succeed()
-                   : fail(tell_.error(pool(), "counters deleted, but hosts still know denials"));
+        if (!tell_.failure().empty()) {
+            return fail(tell_.error(pool(), "counters deleted, but hosts still know denials"));
+        }
+        return are_too_many_ ? fail(too_many()) : succeed();
     }
 
-    Step delete_counters() {
-        // A host registers its rules when it starts, and perhaps has not come to that yet.
+    /// A host registers its rules when it starts, and perhaps has not come to that yet.
+    Step begin_to_find() {
+        if (counters_ == nullptr) {
+            return Step::answered(NGX_HTTP_INTERNAL_SERVER_ERROR);
+        }
         for (const auto &rule : main_conf_of(request_.r).rules) {
             if (rule->zone == request_.zone) {
                 add_counter(rate_limit::counter_name(rule->rule), rule->rule.shards);
             }
         }
-        if (is_short_of_memory_) {
+        run(find_);
+        return Step::waits();
+    }
+
+    Step find_more() {
+        if (!find_.failure().empty()) {
+            return fail(find_.error(pool(), "nothing deleted, the rules are not known"));
+        }
+        const bool is_last = find_.cursor == 0;
+        if (!is_last && !are_too_many_ && ++find_.pages < most_pages) {
+            run(find_);
+            return Step::waits();
+        }
+        are_too_many_ = are_too_many_ || !is_last;
+        deletes_ = {pool_array<DeleteCounters>(pool(), most_deletes), most_deletes};
+        if (deletes_.data() == nullptr) {
             return Step::answered(NGX_HTTP_INTERNAL_SERVER_ERROR);
         }
+        counters_->begin();
         stage_ = Stage::deleting;
-        for (DeleteCounters *command = deletes_; command != nullptr; command = command->next) {
-            run(*command);
+        return delete_more();
+    }
+
+    /// After a failure no further portion is begun.
+    Step delete_more() {
+        bool is_running = false;
+        for (DeleteCounters &one : deletes_) {
+            if (one.is_busy() && one.goes_on()) {
+                run(one);
+                is_running = true;
+            } else if (failed_ == nullptr && !one.failure().empty()) {
+                failed_ = &one;
+            }
         }
-        return deletes_ != nullptr ? Step::waits() : tell_hosts();
+        for (DeleteCounters &one : deletes_) {
+            const auto portion =
+                failed_ == nullptr && !one.is_busy() ? counters_->next() : std::nullopt;
+            if (portion) {
+                one.begin(*portion, owner_, request_.backend().mode == Mode::cluster);
+                run(one);
+                is_running = true;
+            }
+        }
+        return is_running ? Step::waits() : tell_hosts();
     }
 
     /// Counters come first: a host that forgets a denial asks for it again.
     Step tell_hosts() {
-        const DeleteCounters *failed = nullptr;
-        for (const DeleteCounters *one = deletes_; one != nullptr; one = one->next) {
-            deleted_ += one->deleted;
-            failed = one->failure().empty() ? failed : one;
+        for (const DeleteCounters &one : deletes_) {
+            deleted_ += one.deleted();
         }
-        if (failed != nullptr) {
-            return fail(failed->error(pool(), names_of_failed()));
+        if (failed_ != nullptr) {
+            while (const auto portion = counters_->next()) {
+                for (redis_client::CounterToDelete &counter : portion->counters) {
+                    counter.is_left = true;
+                }
+            }
+            return fail(failed_->error(pool(), names_of_left()));
         }
         stage_ = Stage::telling;
         run(tell_);
@@ -179,74 +239,46 @@ class ResetKey final : public ApiOperation {
     }
     void on_abandoned() override { log_write(request_, "reset", ", outcome unknown"); }
 
+    ApiError too_many() const {
+        return {.status = NGX_HTTP_BAD_GATEWAY,
+                .name = "redis",
+                .description = describe(pool(), uint64_t{deleted_},
+                                        " counters deleted, but hosts have registered more than ",
+                                        uint64_t{CounterDeletion::most_counters},
+                                        " counters: some may be left")};
+    }
+
     /// Lists the counters that are still there.
-    std::string_view names_of_failed() const {
+    std::string_view names_of_left() const {
         std::array<char, 512> buffer;
         rate_limit::TextWriter names(buffer);
         names << "not deleted: ";
         std::string_view separator;
-        for (const DeleteCounters *one = deletes_; one != nullptr; one = one->next) {
-            for (const CounterKey *key = one->keys; key != nullptr; key = key->next) {
-                if (!one->failure().empty() && names.size() < buffer.size() - 128) {
-                    names << separator << key->counter;
-                    separator = ", ";
-                }
+        for (const redis_client::CounterToDelete &counter : counters_->counters()) {
+            if (counter.is_left && names.size() < buffer.size() - 128) {
+                names << separator << counter.name;
+                separator = ", ";
             }
         }
         return describe(pool(), std::string_view(buffer.data(), names.size()));
     }
 
-    /// Adds the keys of all shards. A name that is none of ours is left out.
     void add_counter(std::string_view name, uint64_t shards) {
-        if (!rate_limit::is_counter_name(name) || shards > rate_limit::most_shards) {
-            return;
-        }
-        const ApiRequest &of = request_;
-        const rate_limit::KeyFormat format(of.backend().prefix, of.zone->name, name, shards);
-        rate_limit::RedisKeyBuffer buffer;
-        for (uint64_t shard = 0; shard < shards; ++shard) {
-            add_key(name, shards > 1 ? format.write_encoded(of.key.encoded, shard, buffer)
-                                     : format.write_encoded(of.key.encoded, buffer));
-        }
-    }
-
-    void add_key(std::string_view counter, std::string_view redis_key) {
-        const bool is_cluster = request_.backend().mode == Mode::cluster;
-        DeleteCounters *command = delete_of(is_cluster ? redis_client::hash_slot(redis_key) : 0);
-        if (command == nullptr || command->has(redis_key)) {
-            return;
-        }
-        auto *key = pool_array<CounterKey>(pool(), 1);
-        is_short_of_memory_ = is_short_of_memory_ || key == nullptr ||
-                              !copy_text(pool(), counter) || !copy_text(pool(), redis_key);
-        if (!is_short_of_memory_) {
-            *key = {.counter = counter, .redis_key = redis_key, .next = command->keys};
-            command->keys = key;
-        }
-    }
-
-    DeleteCounters *delete_of(uint16_t hash_slot) {
-        DeleteCounters *command = deletes_;
-        while (command != nullptr && command->hash_slot != hash_slot) {
-            command = command->next;
-        }
-        void *memory = command == nullptr ? ngx_palloc(pool(), sizeof(DeleteCounters)) : nullptr;
-        if (memory != nullptr) {
-            deletes_ = command = new (memory) DeleteCounters(hash_slot, deletes_);
-        }
-        is_short_of_memory_ = is_short_of_memory_ || command == nullptr;
-        return command;
+        are_too_many_ = !counters_->add(name, shards) || are_too_many_;
     }
 
     const redis_client::LiveStore &store() const { return request_.live_store(); }
 
     std::string_view author_;
+    CounterOwner owner_;
     Stage stage_ = Stage::begin;
+    CounterDeletion *counters_; // null if memory ran out
     FindCounters find_;
-    DeleteCounters *deletes_ = nullptr;
+    std::span<DeleteCounters> deletes_;
+    const DeleteCounters *failed_ = nullptr; // the first one
     TellHosts tell_;
     uint64_t deleted_ = 0;
-    bool is_short_of_memory_ = false;
+    bool are_too_many_ = false;
 };
 
 } // namespace

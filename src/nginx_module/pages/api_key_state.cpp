@@ -118,11 +118,11 @@ class ShowKey final : public ApiOperation {
                     send_error(request_.r, look_up_.error(pool(), "overrides are not known")));
             }
             stage_ = Stage::peeking;
-            return peek();
+            break;
         case Stage::peeking:
             break;
         }
-        return answer();
+        return peek();
     }
 
     /// Returns false if memory ran out.
@@ -165,28 +165,43 @@ class ShowKey final : public ApiOperation {
         return true;
     }
 
+    /// Asks for the counters of some rules: so many that no worker is held up by any number of
+    /// them.
     Step peek() {
-        for (RuleState &state : rules_) {
+        constexpr size_t enough = 64; // commands at once
+        if (const auto error = failed_peek()) {
+            return Step::answered(send_error(request_.r, *error));
+        }
+        size_t asked = 0;
+        while (asked < enough && peeked_ < rules_.size()) {
+            RuleState &state = rules_[peeked_++];
             state.quota = quota_of(*state.rule, state.numbers());
-            is_short_of_memory_ =
-                is_short_of_memory_ || (state.quota && !make_counters(state, *state.quota));
-        }
-        if (is_short_of_memory_) {
-            return Step::answered(NGX_HTTP_INTERNAL_SERVER_ERROR);
-        }
-        bool is_asking = false;
-        for (RuleState &state : rules_) {
+            if (is_short_of_memory_ || (state.quota && !make_counters(state, *state.quota))) {
+                return Step::answered(NGX_HTTP_INTERNAL_SERVER_ERROR);
+            }
             for (PeekCounter &counter : state.counters) {
                 const auto decided = rate_limit::verdict_without_counter(counter.quota);
                 if (decided) {
                     counter.verdict = *decided;
                 } else {
                     run(counter);
-                    is_asking = true;
+                    ++asked;
                 }
             }
         }
-        return is_asking ? Step::waits() : answer();
+        return asked > 0 ? Step::waits() : answer();
+    }
+
+    std::optional<ApiError> failed_peek() const {
+        for (const RuleState &state : rules_.first(peeked_)) {
+            for (const PeekCounter &counter : state.counters) {
+                if (!counter.failure().empty()) {
+                    return counter.error(pool(),
+                                         describe(pool(), "rule \"", state.rule->name, "\""));
+                }
+            }
+        }
+        return std::nullopt;
     }
 
     /// Returns false if memory ran out.
@@ -221,15 +236,6 @@ class ShowKey final : public ApiOperation {
     }
 
     Step answer() {
-        for (const RuleState &state : rules_) {
-            for (const PeekCounter &counter : state.counters) {
-                if (!counter.failure().empty()) {
-                    return Step::answered(send_error(
-                        request_.r, counter.error(pool(), describe(pool(), "rule \"",
-                                                                   state.rule->name, "\""))));
-                }
-            }
-        }
         JsonWriter json(pool());
         json.begin_object();
         json.member("zone", std::string_view(request_.zone->name));
@@ -337,6 +343,7 @@ class ShowKey final : public ApiOperation {
     LookUp look_up_;
     std::span<RuleState> rules_;
     std::span<redis_client::LiveName> names_; // of the client, then two for each rule
+    size_t peeked_ = 0;                       // how many rules' counters have been asked for
     microseconds redis_now_{0};
     bool is_short_of_memory_ = false;
 };

@@ -17,7 +17,9 @@ rate_limit::Readable shown(std::string_view text) {
 void ApiCommand::on_reply(redis_client::ReplyView reply) {
     ngx_pool_t *pool = operation_->pool();
     if (reply.is_error()) {
-        failure_ = describe(pool, "Redis said: ", shown(reply.text().value_or("")));
+        const std::string_view error = reply.text().value_or("");
+        failure_ = describe(pool, "Redis said: ", shown(error));
+        is_of_two_nodes_ = error.starts_with("TRYAGAIN ");
     } else if (!read(reply)) {
         failure_ = "Redis gave a reply that is none to this command";
         is_outcome_unknown_ = true;
@@ -67,6 +69,8 @@ void ApiOperation::run(ApiCommand &command) {
         commands_ = &command;
     }
     command.is_under_way_ = true;
+    command.is_outcome_unknown_ = command.is_of_two_nodes_ = false;
+    command.failure_ = {};
     ++running_;
     control_link_of(request_.backend()).run(command);
 }
@@ -103,12 +107,11 @@ void ApiOperation::resume() {
 
 void ApiOperation::abandon() {
     ngx_event_t *event = &resume_;
+    if (running_ == 0 && !event->posted) {
+        return;
+    }
     if (event->posted) {
         ngx_delete_posted_event(event);
-        return on_abandoned();
-    }
-    if (running_ == 0) {
-        return;
     }
     for (ApiCommand *command = commands_; command != nullptr; command = command->next_) {
         if (command->is_under_way_) {

@@ -25,6 +25,9 @@ class ApiCommand : public redis_client::ControlCommand {
 
     /// Why there is no result; empty if there is one, or may still come. It is valid UTF-8.
     std::string_view failure() const { return failure_; }
+    /// Whether it has failed because its keys are on two nodes of a cluster, while their hash slot
+    /// moves. Commands of one key each do not.
+    bool is_of_two_nodes() const { return is_of_two_nodes_; }
     /// What to answer if the command has failed. `description` begins with `what`.
     ApiError error(ngx_pool_t *pool, std::string_view what) const;
 
@@ -44,6 +47,7 @@ class ApiCommand : public redis_client::ControlCommand {
     ApiCommand *next_ = nullptr; // of the operation
     bool is_under_way_ = false;
     bool is_outcome_unknown_ = false;
+    bool is_of_two_nodes_ = false;
     std::string_view failure_;
 };
 
@@ -78,7 +82,7 @@ class ApiOperation {
     explicit ApiOperation(ApiRequest &request) : request_(request) {}
     ~ApiOperation() = default;
 
-    /// Runs a command of the zone's backend.
+    /// Runs a command of the zone's backend, perhaps anew.
     void run(ApiCommand &command);
     ngx_pool_t *pool() const { return request_.r->pool; }
     /// What to answer to a change that is `done`, but does not reach this host; nothing if it does.

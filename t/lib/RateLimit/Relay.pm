@@ -127,7 +127,7 @@ sub pass ($relay, $pair, $from) {
 # Whether a connection begins with these bytes that is for no checks, but for live limits: it loads no
 # script.
 sub is_control ($bytes) {
-    return $bytes =~ /^\*\d\r\n\$\d\r\n(?:AUTH|ROLE|SELECT|TIME)\r\n/ && $bytes !~ /\r\n(?:SCRIPT|CLUSTER)\r\n/;
+    return $bytes =~ /^\*\d\r\n\$\d\r\n(?:AUTH|ROLE|SELECT|TIME|ZCARD)\r\n/ && $bytes !~ /\r\n(?:SCRIPT|CLUSTER)\r\n/;
 }
 
 sub reply ($relay, $pair, $bytes) {
