@@ -168,7 +168,8 @@ std::optional<LiveWritten> read_written(ReplyView reply);
 std::optional<LiveLookup> read_lookup(ReplyView reply);
 /// Reads a head. There is none if the reply is nil, or if somebody else has written it.
 std::optional<LiveHead> read_head(ReplyView reply);
-/// These two read a page. Records that nobody of ours wrote are left out, and so are those that are lost.
+/// These two read a page. Records that nobody of ours wrote are left out, and so are those that are
+/// lost.
 std::optional<LivePage> read_changes(ReplyView reply);
 std::optional<CounterPage> read_counters(ReplyView reply);
 
