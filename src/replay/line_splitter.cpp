@@ -126,11 +126,16 @@ bool LineSplitter::follow(size_t index, size_t begin) {
     return true;
 }
 
+/// Whether the text stands there. Most have one or two characters.
+bool LineSplitter::follows(std::string_view text, size_t at) const {
+    return text.empty() || (at < line_.size() && line_[at] == text.front() &&
+                            (text.size() == 1 || line_.substr(at).starts_with(text)));
+}
+
 /// Whether the field may end there. What ends in quotes has one reading: any.
 bool LineSplitter::fits(const Part &part, size_t begin, size_t end) const {
     const LogFormat::Part &of_format = *part.of_format;
-    if (end < begin || end > line_.size() ||
-        !line_.substr(end).starts_with(of_format.text_behind)) {
+    if (end < begin || end > line_.size() || !follows(of_format.text_behind, end)) {
         return false;
     }
     if (part.end == End::at_end_of_line && part.characters.end_in(line_, begin) < end) {
@@ -156,8 +161,10 @@ bool LineSplitter::branch(size_t index, size_t begin) {
     const std::string_view text_behind = part.of_format->text_behind;
     const size_t longest = part.characters.end_in(line_, begin);
     bool is_readable = false;
-    for (size_t end = line_.find(text_behind, begin); end <= longest && ++tries_ <= most_tries;
-         end = line_.find(text_behind, end + 1)) {
+    const std::string_view searched = line_.substr(0, longest + text_behind.size());
+    for (size_t end = searched.find(text_behind, begin);
+         end != std::string_view::npos && ++tries_ <= most_tries;
+         end = searched.find(text_behind, end + 1)) {
         if (fits(part, begin, end)) {
             path_[index] = field_at(begin, end);
             is_readable = follow(index + 1, end + text_behind.size()) || is_readable;

@@ -60,6 +60,7 @@ class LineSplitter {
     }
     End end_of(const LogFormat::Part &part, const Characters &characters, bool is_last) const;
     std::optional<size_t> only_end(const Part &part, size_t begin) const;
+    bool follows(std::string_view text, size_t at) const;
     bool fits(const Part &part, size_t begin, size_t end) const;
     Result split_by(Reading reading);
     bool follow(size_t index, size_t begin);

@@ -131,7 +131,7 @@ LogTime::LogTime(const LogFormat &format)
     }
 }
 
-std::optional<LogTime::Time> LogTime::of(const Request &request, std::string &buffer) const {
+std::optional<LogTime::Time> LogTime::of(const Request &request, std::string &buffer) {
     const auto time = read(request, buffer);
     return time && time->decided_us >= 0 && time->ended_us <= latest_us ? time : std::nullopt;
 }
@@ -140,21 +140,23 @@ bool LogTime::is_undecided(const Request &request, std::string &buffer) const {
     return decided_ && request.is_empty(*decided_, buffer);
 }
 
-std::optional<int64_t> LogTime::read_clock(const Request &request, std::string &buffer) const {
-    switch (clock_) {
-    case Clock::msec:
-        return read_seconds(request.value(clock_field_, buffer));
-    case Clock::iso8601:
-        return read_time_iso8601(request.value(clock_field_, buffer));
-    case Clock::local:
-        return read_time_local(request.value(clock_field_, buffer));
-    case Clock::none:
-        break;
+std::optional<int64_t> LogTime::read_clock(const Request &request, std::string &buffer) {
+    if (clock_ == Clock::none) {
+        return std::nullopt;
     }
-    return std::nullopt;
+    const std::string_view text = request.value(clock_field_, buffer);
+    return clock_ == Clock::msec ? read_seconds(text) : read_calendar(text);
 }
 
-std::optional<LogTime::Time> LogTime::read(const Request &request, std::string &buffer) const {
+std::optional<int64_t> LogTime::read_calendar(std::string_view text) {
+    if (text != last_text_) {
+        last_text_ = text;
+        last_time_ = clock_ == Clock::local ? read_time_local(text) : read_time_iso8601(text);
+    }
+    return last_time_;
+}
+
+std::optional<LogTime::Time> LogTime::read(const Request &request, std::string &buffer) {
     int64_t duration = 0;
     if (request_time_) {
         const auto logged = read_seconds(request.value(*request_time_, buffer));

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace replay {
@@ -32,7 +33,7 @@ class LogTime {
     };
     /// Returns nothing if the line has no valid time. Where nothing was decided on the request, it
     /// is the time of which the rest of the line tells.
-    std::optional<Time> of(const Request &request, std::string &buffer) const;
+    std::optional<Time> of(const Request &request, std::string &buffer);
 
     /// Whether the log tells when nginx decided, and on this request nothing was decided.
     bool is_undecided(const Request &request, std::string &buffer) const;
@@ -46,8 +47,9 @@ class LogTime {
     }
 
   private:
-    std::optional<Time> read(const Request &request, std::string &buffer) const;
-    std::optional<int64_t> read_clock(const Request &request, std::string &buffer) const;
+    std::optional<Time> read(const Request &request, std::string &buffer);
+    std::optional<int64_t> read_clock(const Request &request, std::string &buffer);
+    std::optional<int64_t> read_calendar(std::string_view text);
 
     enum class Clock { none, msec, iso8601, local };
 
@@ -55,6 +57,8 @@ class LogTime {
     std::optional<size_t> request_time_;
     Clock clock_ = Clock::none;
     size_t clock_field_ = 0;
+    std::string last_text_; // of a calendar, and its time: a busy log has many lines of one second
+    std::optional<int64_t> last_time_;
 };
 
 } // namespace replay
