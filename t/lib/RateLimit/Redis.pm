@@ -101,8 +101,8 @@ sub clients_that ($self, $commands) {
     return grep { $_->{cmd} =~ /^(?:$commands)/ } @clients;
 }
 
-# The connections of nginx's workers for checks.
-sub nginx_clients ($self) { return $self->clients_that(qr/eval|script/) }
+# The connections of nginx's workers for checks. Those for live limits send their scripts in full.
+sub nginx_clients ($self) { return $self->clients_that(qr/evalsha|script/) }
 
 # The connections over which hosts ask for what operators have changed.
 sub followers ($self) { return $self->clients_that(qr/(?:get|time|hset)\b/) }
