@@ -1,6 +1,7 @@
 #include "url_text.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace rate_limit {
 
@@ -55,18 +56,20 @@ size_t size_of_character(std::string_view text) {
 /// backwards: Unicode's Bidi_Control, and the separators of lines and paragraphs.
 bool is_order_mark(std::string_view character) {
     constexpr struct {
-        std::string_view first;
-        std::string_view last;
+        uint32_t first;
+        uint32_t last;
     } ranges[] = {
-        {"\xD8\x9C", "\xD8\x9C"},         // U+061C
-        {"\xE2\x80\x8E", "\xE2\x80\x8F"}, // U+200E and U+200F
-        {"\xE2\x80\xA8", "\xE2\x80\xAE"}, // U+2028 to U+202E
-        {"\xE2\x81\xA6", "\xE2\x81\xA9"}, // U+2066 to U+2069
+        {0xD8'9C, 0xD8'9C},       // U+061C
+        {0xE2'80'8E, 0xE2'80'8F}, // U+200E and U+200F
+        {0xE2'80'A8, 0xE2'80'AE}, // U+2028 to U+202E
+        {0xE2'81'A6, 0xE2'81'A9}, // U+2066 to U+2069
     };
-    return std::ranges::any_of(ranges, [character](const auto &range) {
-        return character.size() == range.first.size() && character >= range.first &&
-               character <= range.last;
-    });
+    uint32_t bytes = 0;
+    for (const char c : character) {
+        bytes = bytes << 8 | static_cast<unsigned char>(c);
+    }
+    return std::ranges::any_of(
+        ranges, [bytes](const auto &range) { return bytes >= range.first && bytes <= range.last; });
 }
 
 /// Whether a character of UTF-8 is written as it is. C1 controls, which some terminals obey, have

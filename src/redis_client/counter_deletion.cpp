@@ -41,9 +41,10 @@ void CounterDeletion::begin() {
     std::ranges::sort(counters_, [](const CounterToDelete &one, const CounterToDelete &other) {
         return std::tie(one.shards, one.name) < std::tie(other.shards, other.name);
     });
-    const auto doubles = std::ranges::unique(
-        counters_, [](const auto &one, const auto &other) { return one.is_same(other); });
-    counters_.erase(doubles.begin(), doubles.end());
+    const auto doubles =
+        std::unique(counters_.begin(), counters_.end(),
+                    [](const auto &one, const auto &other) { return one.is_same(other); });
+    counters_.erase(doubles, counters_.end());
 }
 
 std::optional<CounterPortion> CounterDeletion::next() {
