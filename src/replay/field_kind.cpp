@@ -364,7 +364,7 @@ bool is_of_socket(FieldKind kind, std::string_view written) {
     return kind == FieldKind::address && written.starts_with(socket_prefix);
 }
 
-constexpr std::array<uint8_t, 256> Characters::of_ = make_classes();
+constexpr std::array<uint8_t, 256> Characters::classes = make_classes();
 
 Characters::Characters(FieldKind kind, Escapes escapes)
     : class_(class_of(kind, escapes)),
@@ -382,7 +382,7 @@ size_t Characters::end_in(std::string_view line, size_t begin) const {
         while (end < word_end) {
             if (is_json_text_ && line[end] == '\\') { // what it escapes belongs to the value
                 end = std::min(end + 2, line.size());
-            } else if ((of_[static_cast<unsigned char>(line[end])] & in_value) != 0) {
+            } else if ((classes[static_cast<unsigned char>(line[end])] & in_value) != 0) {
                 ++end;
             } else {
                 return end;

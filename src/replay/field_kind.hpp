@@ -52,7 +52,7 @@ class Characters {
     Characters(FieldKind kind, Escapes escapes);
 
     bool are_of_text() const { return class_ == unquoted || class_ == any; }
-    bool has(char c) const { return (of_[static_cast<unsigned char>(c)] & class_) != 0; }
+    bool has(char c) const { return (classes[static_cast<unsigned char>(c)] & class_) != 0; }
     /// Returns the end of the longest value that may begin at a place of the line.
     size_t end_in(std::string_view line, size_t begin) const;
 
@@ -67,7 +67,7 @@ class Characters {
     };
 
   private:
-    static const std::array<uint8_t, 256> of_;
+    static const std::array<uint8_t, 256> classes;
 
     Class class_;
     bool is_json_text_;

@@ -94,8 +94,9 @@ void LogFile::find_other_compression() {
     for (const auto &[begin, program] : compressions) {
         if (text.starts_with(begin)) {
             const std::string name(program);
-            error_ = path_ + ": is compressed by " + name + ", which is not read here; " + name +
-                     " -dc FILE | redis-rate-limit-replay ... - reads it";
+            error_ = path_;
+            error_.append(": is compressed by ").append(name).append(", which is not read here; ");
+            error_.append(name).append(" -dc FILE | redis-rate-limit-replay ... - reads it");
             end_ = 0;
             is_at_end_ = true;
         }
