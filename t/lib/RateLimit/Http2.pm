@@ -5,6 +5,7 @@ package RateLimit::Http2;
 
 use v5.36;
 use RateLimit::Client;
+use Socket qw(IPPROTO_TCP TCP_NODELAY);
 
 my %type  = (data => 0, headers => 1, reset => 3, settings => 4, window => 8);
 my %flag  = (ack => 1, end_stream => 1, end_headers => 4);
@@ -14,6 +15,7 @@ my $cancel = 8; # an error code
 # the first grant().
 sub new ($class, $nginx, $host, %options) {
     my $self = bless { client => RateLimit::Client->new($nginx, $host), last => -1, content => {}, ended => {} }, $class;
+    setsockopt $self->{client}{socket}, IPPROTO_TCP, TCP_NODELAY, 1 or die "setsockopt: $!"; # frames are small
     $self->{client}->send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     my $initial_window_size = 4;
     $self->frame('settings', 0, 0, defined $options{window} ? pack 'nN', $initial_window_size, $options{window} : '');
