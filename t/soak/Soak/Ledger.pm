@@ -95,7 +95,9 @@ sub judge_log ($known, $time) {
     return $time - $first < $length && "$limit units and one more in less than a window";
 }
 
+# The end of an aligned window has a mark added to it, which ends with a half.
 sub judge_window ($known, $end, $taken) {
+    $end = int($end / $length) * $length if $end != int $end;
     my ($last_end, $last) = $known->@{qw(end taken)};
     $known->@{qw(end taken)} = ($end, $taken);
     return "$taken units in a window" if $taken > $limit;
@@ -104,7 +106,9 @@ sub judge_window ($known, $end, $taken) {
     return $known->{name} eq 'aligned' && $end % $length && 'a window that is not aligned';
 }
 
+# The fractions of the counts are their marks.
 sub judge_sliding ($known, $start, $current, $previous) {
+    ($current, $previous) = (int $current, int $previous);
     my ($last_start, $last) = $known->@{qw(start current)};
     $known->@{qw(start current)} = ($start, $current);
     return "$current and $previous units in two windows" if $current + $previous > 2 * $limit - 1;
