@@ -113,6 +113,32 @@ END
     $nginx->stop;
 };
 
+subtest 'a zone with another key' => sub {
+    my $http = sub ($key) { <<"END" };
+redis_rate_limit_backend default { server ${\$redis->address}; }
+redis_rate_limit_zone $key zone=per_client:1m;
+redis_rate_limit_zone \$uri zone=per_page:1m;
+server {
+    listen %PORT%;
+    location / {
+        redis_rate_limit zone=per_client algorithm=fixed_window limit=10 window=60;
+        empty_gif;
+    }
+}
+END
+    my $nginx = RateLimit::Nginx->start_new($http->('$remote_addr'));
+    $nginx->configure($http->('$remote_addr'));
+    $nginx->reload;
+    unlike($nginx->error_log, qr/the key "/, 'the same key needs no word');
+    $nginx->configure($http->('$arg_key'));
+    $nginx->reload;
+    my @warnings = $nginx->error_log =~ /\[warn\].* (redis_rate_limit_zone: the key .* before this reload)/g;
+    is_deeply(\@warnings, ['redis_rate_limit_zone: the key "$arg_key" of the zone "per_client" was "$remote_addr" before this reload'], 'another one does');
+    $nginx->reload;
+    is(() = $nginx->error_log =~ /before this reload/g, 1, 'once');
+    $nginx->stop;
+};
+
 subtest 'a graceful stop lets suspended requests finish' => sub {
     my ($relay, $server) = relayed;
     my $nginx = start_nginx(server => $server);

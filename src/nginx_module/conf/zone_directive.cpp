@@ -61,6 +61,21 @@ void claim_counters(const ZoneConf &zone, const ZoneConf *running) {
     }
 }
 
+/// A counter is found by the text of its key: with another key it counts on for whoever has this
+/// text now.
+void warn_of_another_key(const ZoneConf &zone, const ZoneConf &running, ngx_log_t *log) {
+    const ngx_str_t &key = zone.key.value;
+    const ngx_str_t &old_key = running.key.value;
+    if (view(key) != view(old_key)) {
+        ngx_log_error(
+            NGX_LOG_WARN, log, 0,
+            "%s: the key \"%V\" of the zone \"%*s\" was \"%V\" before this reload: "
+            "counters, denials and overrides of the old one hold for clients whose key has "
+            "the same text now, expected another name for a zone with another key",
+            directive, &key, zone.name.size(), zone.name.data(), &old_key);
+    }
+}
+
 ngx_int_t init_memory(ngx_shm_zone_t *shared, void *old) noexcept {
     auto &zone = *static_cast<ZoneConf *>(shared->data);
     const auto *running = static_cast<const ZoneConf *>(old);
@@ -68,6 +83,9 @@ ngx_int_t init_memory(ngx_shm_zone_t *shared, void *old) noexcept {
         zone.memory.attach(shared, running != nullptr ? &running->memory : nullptr);
     if (result == NGX_OK) {
         claim_counters(zone, running);
+        if (running != nullptr) {
+            warn_of_another_key(zone, *running, shared->shm.log);
+        }
     }
     return result;
 }
