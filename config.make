@@ -40,7 +40,7 @@ fi
 for redis_rate_limit_name in $redis_rate_limit_names; do
     cat << END >> "$NGX_MAKEFILE"
 
-$NGX_OBJS/addon/$redis_rate_limit_name.$ngx_objext: CFLAGS := \$(filter-out $redis_rate_limit_flags_of_c,\$(CFLAGS)) -std=c++20 -fno-exceptions -fno-rtti -fvisibility=hidden -fno-lto $redis_rate_limit_warnings -DRATE_LIMIT_DIR='"$ngx_addon_dir"' \$(REDIS_RATE_LIMIT_CFLAGS)
+$NGX_OBJS/addon/$redis_rate_limit_name.$ngx_objext: CFLAGS := \$(filter-out $redis_rate_limit_flags_of_c,\$(CFLAGS)) -std=c++20 -fno-exceptions -fno-rtti -fvisibility=hidden -fno-lto $redis_rate_limit_warnings -I$ngx_addon_dir/src -DRATE_LIMIT_DIR='"$ngx_addon_dir"' \$(REDIS_RATE_LIMIT_CFLAGS)
 END
 done
 
@@ -53,11 +53,11 @@ END
 }
 for redis_rate_limit_script in "$ngx_addon_dir"/lua/*.lua; do
     redis_rate_limit_name=$(basename "$redis_rate_limit_script" .lua)
-    if [ -f "$ngx_addon_dir/src/rate_limit/$redis_rate_limit_name.cpp" ]; then
-        redis_rate_limit_embeds "rate_limit/$redis_rate_limit_name" "$redis_rate_limit_script"
+    if [ -f "$ngx_addon_dir/src/rate_limit/algorithms/$redis_rate_limit_name.cpp" ]; then
+        redis_rate_limit_embeds "algorithms/$redis_rate_limit_name" "$redis_rate_limit_script"
     else
-        redis_rate_limit_embeds redis_client/lua_source "$redis_rate_limit_script"
+        redis_rate_limit_embeds script/lua_source "$redis_rate_limit_script"
     fi
 done
-redis_rate_limit_embeds pages/dashboard_page "$(echo "$ngx_addon_dir"/dashboard/*)"
-redis_rate_limit_embeds rate_limit/metrics_json "$ngx_addon_dir/VERSION"
+redis_rate_limit_embeds dashboard/dashboard_page "$(echo "$ngx_addon_dir"/dashboard/*)"
+redis_rate_limit_embeds metrics/metrics_json "$ngx_addon_dir/VERSION"

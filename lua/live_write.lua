@@ -7,7 +7,7 @@
 -- KEYS[3]  hash: the records, `<version> <expires at> <action> <limit> <burst> <updated at> <by> <note>`,
 --          in which `-` stands for none
 -- KEYS[4]  sorted set: names of records by the time at which they may be purged
--- ARGV[1]  the record's name: see src/redis_client/live_store.hpp
+-- ARGV[1]  the record's name: see src/redis_client/control/live_store.hpp
 -- ARGV[2]  its action: numbers, ban or exempt of an override, deleted of what was an override, reset
 --          of a client
 -- ARGV[3]  limit and burst, with a space between them

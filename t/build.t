@@ -96,10 +96,10 @@ sub rebuilt_for ($file) {
 }
 
 subtest 'what is embedded' => sub {
-    is(rebuilt_for('lua/gcra.lua'), 'rate_limit/gcra', 'a script is a part of one object');
-    is(rebuilt_for('lua/one_check.lua'), 'redis_client/lua_source', 'and so is what stands around all of them');
-    is(rebuilt_for('dashboard/page.css'), 'pages/dashboard_page', 'and so is the page');
-    is(rebuilt_for('VERSION'), 'rate_limit/metrics_json', 'and the version');
+    is(rebuilt_for('lua/gcra.lua'), 'algorithms/gcra', 'a script is a part of one object');
+    is(rebuilt_for('lua/one_check.lua'), 'script/lua_source', 'and so is what stands around all of them');
+    is(rebuilt_for('dashboard/page.css'), 'dashboard/dashboard_page', 'and so is the page');
+    is(rebuilt_for('VERSION'), 'metrics/metrics_json', 'and the version');
 };
 
 # The module with one object that was compiled otherwise: from another tree, with more flags.
@@ -119,10 +119,10 @@ sub rebuild_with ($file, %options) {
     return $module;
 }
 
-ok(-f rebuild_with('rate_limit/key.cpp', name => 'at_o3', flags => '-O3'), 'no false alarm of the compiler at -O3');
+ok(-f rebuild_with('rate_limit/text/key.cpp', name => 'at_o3', flags => '-O3'), 'no false alarm of the compiler at -O3');
 
 # Debian's nginx is built with it. Without it, lines for the debug log are no code.
-for my $file (map { s{^src/}{}r } grep { RateLimit::Nginx::slurp($_) =~ /ngx_log_debug/ } glob 'src/nginx_module/*/*.cpp') {
+for my $file (map { s{^src/}{}r } grep { RateLimit::Nginx::slurp($_) =~ /ngx_log_debug/ } glob 'src/nginx_module/*/*.cpp src/nginx_module/*/*/*.cpp') {
     ok(-f rebuild_with($file, name => 'no_debug', flags => '-DNGX_DEBUG=0'), "$file for an nginx without --with-debug");
 }
 
@@ -142,7 +142,7 @@ END
 
 subtest 'a module without its scripts' => sub {
     for my $empty (qw(gcra one_check batch_of_checks)) {
-        my $embeds = -f "src/rate_limit/$empty.cpp" ? "rate_limit/$empty.cpp" : 'redis_client/lua_source.cpp';
+        my $embeds = -f "src/rate_limit/algorithms/$empty.cpp" ? "rate_limit/algorithms/$empty.cpp" : 'redis_client/script/lua_source.cpp';
         my $tree = "$dir/tree-$empty";
         mkdir $_ or die "$_: $!" for $tree, "$tree/lua";
         copy($_, "$tree/$_") or die "$_: $!" for glob 'lua/*.lua';
@@ -155,7 +155,7 @@ END
         ok(!$is_valid, "has no rules where $empty.lua is empty");
         like($said, qr/invalid algorithm "gcra", expected a module that has its script; in this one it is empty/, 'and says why');
     }
-    my $whole = rebuild_with('redis_client/lua_source.cpp', name => 'whole');
+    my $whole = rebuild_with('redis_client/script/lua_source.cpp', name => 'whole');
     my ($said, $is_valid) = said_of($whole, 'redis_rate_limit_zone $arg_key zone=z:1m; redis_rate_limit zone=z algorithm=gcra limit=1 window=60;');
     ok($is_valid, 'with them it has') or diag $said;
 };

@@ -2,7 +2,7 @@
 // forge a log line.
 #pragma once
 
-#include "ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
 #include <array>
 #include <string_view>

@@ -1,19 +1,19 @@
 // The module as nginx knows it: its directives, its phase handlers and header filter, and what it
 // does when a worker starts and ends.
-#include "ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "backend/backend.hpp"
-#include "backend/control_link.hpp"
-#include "backend/live_sync.hpp"
-#include "conf/configuration.hpp"
-#include "conf/directives.hpp"
-#include "conf/linking.hpp"
-#include "pages/page_directives.hpp"
-#include "request/headers_filter.hpp"
-#include "request/held_lease.hpp"
-#include "request/phase_handlers.hpp"
-#include "request/settlement.hpp"
-#include "request/variables.hpp"
+#include "nginx_module/backend/backend.hpp"
+#include "nginx_module/backend/control_link.hpp"
+#include "nginx_module/backend/live_sync.hpp"
+#include "nginx_module/conf/configuration.hpp"
+#include "nginx_module/conf/directives.hpp"
+#include "nginx_module/conf/linking.hpp"
+#include "nginx_module/http/headers_filter.hpp"
+#include "nginx_module/http/held_lease.hpp"
+#include "nginx_module/http/phase_handlers.hpp"
+#include "nginx_module/http/settlement.hpp"
+#include "nginx_module/http/variables.hpp"
+#include "nginx_module/pages/page_directives.hpp"
 
 #include <algorithm>
 

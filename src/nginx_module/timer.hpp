@@ -2,7 +2,7 @@
 // is shutting down.
 #pragma once
 
-#include "ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
 #include <algorithm>
 #include <chrono>

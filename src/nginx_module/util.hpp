@@ -1,7 +1,7 @@
 // Conversions between the types of nginx and of C++, and helpers for clocks, headers and pools.
 #pragma once
 
-#include "ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
 #include <chrono>
 #include <ctime>

@@ -1,10 +1,10 @@
 // redis-rate-limit-replay: what would these rules have done to this traffic?
-#include "../rate_limit/metrics.hpp"
-#include "embedded_redis.hpp"
-#include "ordered_log.hpp"
-#include "readable.hpp"
-#include "real_redis.hpp"
-#include "report.hpp"
+#include "rate_limit/metrics/metrics.hpp"
+#include "replay/log/ordered_log.hpp"
+#include "replay/redis/embedded_redis.hpp"
+#include "replay/redis/real_redis.hpp"
+#include "replay/report/readable.hpp"
+#include "replay/report/report.hpp"
 
 #include <getopt.h>
 #include <sys/resource.h>

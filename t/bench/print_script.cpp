@@ -2,7 +2,7 @@
 // `gcra+block` for a rule that blocks. Or the one that decides many such checks, `print_script
 // batch gcra`, leases units with the check, `lease gcra`, or gives a charge back, `refund gcra`.
 
-#include "redis_client/script.hpp"
+#include "redis_client/script/script.hpp"
 
 #include <cstdio>
 #include <optional>

@@ -2,7 +2,7 @@
 // leads somewhere.
 
 #include "pieces.hpp"
-#include "redis_client/cluster_query.hpp"
+#include "redis_client/control/cluster_query.hpp"
 #include "targets.hpp"
 #include "unit/cluster_slots.hpp"
 

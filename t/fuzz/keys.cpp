@@ -1,8 +1,8 @@
 // Redis keys: what a key was made from can be read back from it, so no two give the same; and
 // whatever clients send, it is one hash tag of printable characters.
 
-#include "rate_limit/key.hpp"
-#include "rate_limit/shards.hpp"
+#include "rate_limit/rule/shards.hpp"
+#include "rate_limit/text/key.hpp"
 #include "rules.hpp"
 #include "targets.hpp"
 

@@ -1,7 +1,7 @@
 // The verdicts of one host, for one counter whose limits change: after any requests at any times,
 // after any replies of Redis that are verdicts at all.
 
-#include "rate_limit/local.hpp"
+#include "rate_limit/algorithms/local.hpp"
 #include "rules.hpp"
 #include "targets.hpp"
 #include "unit/shared_table_test.hpp"

@@ -2,8 +2,8 @@
 // written, or refused because there are several ways. What is taken apart of any other line, and
 // written again, is that line.
 
-#include "replay/line_splitter.hpp"
-#include "replay/log_format.hpp"
+#include "replay/log/line_splitter.hpp"
+#include "replay/log/log_format.hpp"
 #include "targets.hpp"
 
 #include <algorithm>

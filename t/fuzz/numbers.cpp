@@ -1,10 +1,10 @@
 // What users write: taken where a simple reader takes it, with the same meaning. And what of it
 // scripts are sent: whole numbers that Lua holds, exact whatever the parts of a microsecond.
 
-#include "rate_limit/header_values.hpp"
-#include "rate_limit/local.hpp"
-#include "rate_limit/text.hpp"
-#include "redis_client/arguments.hpp"
+#include "rate_limit/algorithms/local.hpp"
+#include "rate_limit/text/header_values.hpp"
+#include "rate_limit/text/text.hpp"
+#include "redis_client/script/arguments.hpp"
 #include "rules.hpp"
 #include "targets.hpp"
 

@@ -1,8 +1,8 @@
 // What operators send to the API: percent-encoded keys, and JSON. What is taken has the meaning
 // that a simple writer gives it, and what is shown is text.
 
-#include "rate_limit/override_json.hpp"
-#include "rate_limit/url_text.hpp"
+#include "rate_limit/settings/override_json.hpp"
+#include "rate_limit/text/url_text.hpp"
 #include "targets.hpp"
 
 #include <string>

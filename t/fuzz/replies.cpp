@@ -2,7 +2,7 @@
 // shapes of our replies alone, and takes all bytes at once, reads it.
 
 #include "pieces.hpp"
-#include "redis_client/resp.hpp"
+#include "redis_client/wire/resp.hpp"
 #include "targets.hpp"
 
 #include <charconv>

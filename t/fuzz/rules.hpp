@@ -2,8 +2,8 @@
 #pragma once
 
 #include "input.hpp"
-#include "rate_limit/rule.hpp"
-#include "rate_limit/verdict.hpp"
+#include "rate_limit/rule/rule.hpp"
+#include "rate_limit/rule/verdict.hpp"
 #include "unit/algorithms.hpp"
 
 #include <chrono>

@@ -2,8 +2,8 @@
 // master is told with a host and a port.
 
 #include "pieces.hpp"
-#include "redis_client/reply_tree.hpp"
-#include "redis_client/sentinel.hpp"
+#include "redis_client/control/sentinel.hpp"
+#include "redis_client/wire/reply_tree.hpp"
 #include "targets.hpp"
 
 #include <string>

@@ -4,7 +4,7 @@
 //
 // Memory that says of itself that it is whole, though no table wrote it, is beyond the promise.
 
-#include "rate_limit/deny_cache.hpp"
+#include "rate_limit/tables/deny_cache.hpp"
 #include "rules.hpp"
 #include "targets.hpp"
 #include "unit/shared_table_test.hpp"

@@ -1,10 +1,10 @@
 // Any numbers for an answer of Redis's: either it is none, or all that it leads to is in range, up
 // to the headers, which are read back as structured fields.
 
-#include "rate_limit/header_values.hpp"
-#include "redis_client/answer.hpp"
-#include "redis_client/arguments.hpp"
-#include "redis_client/script.hpp"
+#include "rate_limit/text/header_values.hpp"
+#include "redis_client/script/answer.hpp"
+#include "redis_client/script/arguments.hpp"
+#include "redis_client/script/script.hpp"
 #include "rules.hpp"
 #include "targets.hpp"
 #include "unit/wire.hpp"

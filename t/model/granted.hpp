@@ -2,7 +2,7 @@
 #pragma once
 
 #include "models.hpp"
-#include "rate_limit/rule.hpp"
+#include "rate_limit/rule/rule.hpp"
 
 #include <cstdint>
 #include <map>

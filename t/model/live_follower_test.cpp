@@ -3,7 +3,7 @@
 #include "redis.hpp"
 #include "traffic.hpp"
 
-#include "redis_client/live_follower.hpp"
+#include "redis_client/control/live_follower.hpp"
 
 #include <gtest/gtest.h>
 

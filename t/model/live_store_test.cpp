@@ -2,8 +2,8 @@
 
 #include "redis.hpp"
 
-#include "redis_client/hash_slot.hpp"
-#include "redis_client/live_store.hpp"
+#include "redis_client/control/live_store.hpp"
+#include "redis_client/wire/hash_slot.hpp"
 
 #include <gtest/gtest.h>
 

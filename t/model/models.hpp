@@ -5,8 +5,8 @@
 // trying.
 #pragma once
 
-#include "rate_limit/rule.hpp"
-#include "rate_limit/verdict.hpp"
+#include "rate_limit/rule/rule.hpp"
+#include "rate_limit/rule/verdict.hpp"
 
 #include <memory>
 

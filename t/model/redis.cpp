@@ -1,9 +1,9 @@
 #include "redis.hpp"
 
-#include "redis_client/answer.hpp"
-#include "redis_client/arguments.hpp"
-#include "redis_client/commands.hpp"
-#include "redis_client/peek.hpp"
+#include "redis_client/control/peek.hpp"
+#include "redis_client/script/answer.hpp"
+#include "redis_client/script/arguments.hpp"
+#include "redis_client/script/commands.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

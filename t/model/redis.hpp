@@ -3,9 +3,9 @@
 // Environment: RATE_LIMIT_REDIS_PORT, RATE_LIMIT_CLOCK (see t/lib/clock.c).
 #pragma once
 
-#include "redis_client/check.hpp"
-#include "redis_client/reply_tree.hpp"
-#include "redis_client/script.hpp"
+#include "redis_client/script/script.hpp"
+#include "redis_client/session/check.hpp"
+#include "redis_client/wire/reply_tree.hpp"
 
 #include <hiredis/hiredis.h>
 

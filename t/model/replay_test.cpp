@@ -4,9 +4,9 @@
 #include "redis.hpp"
 #include "traffic.hpp"
 
-#include "redis_client/arguments.hpp"
-#include "redis_client/script.hpp"
-#include "replay/embedded_redis.hpp"
+#include "redis_client/script/arguments.hpp"
+#include "redis_client/script/script.hpp"
+#include "replay/redis/embedded_redis.hpp"
 #include "unit/algorithms.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Counters whose requests turn out to cost more or less when they end.
 #pragma once
 
-#include "rate_limit/rule.hpp"
+#include "rate_limit/rule/rule.hpp"
 
 #include <chrono>
 #include <cstdint>

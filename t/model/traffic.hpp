@@ -3,8 +3,8 @@
 // Environment: RATE_LIMIT_SEED.
 #pragma once
 
-#include "rate_limit/rule.hpp"
-#include "rate_limit/verdict.hpp"
+#include "rate_limit/rule/rule.hpp"
+#include "rate_limit/rule/verdict.hpp"
 
 #include <cstdint>
 #include <initializer_list>

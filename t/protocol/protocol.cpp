@@ -1,7 +1,7 @@
 #include "protocol.hpp"
 
 #include "canonical.hpp"
-#include "rate_limit/leasing.hpp"
+#include "rate_limit/rule/leasing.hpp"
 
 #include <algorithm>
 #include <chrono>

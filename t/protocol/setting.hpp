@@ -1,7 +1,7 @@
 // What is explored: a rule, how much may happen at once, and a mistake, if any.
 #pragma once
 
-#include "rate_limit/algorithm.hpp"
+#include "rate_limit/algorithms/algorithm.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,8 +2,8 @@
 // with lines that are hard to take apart: retried upstreams, forwarded lists, empty fields, and
 // what clients send in the place of a request.
 
-#include "replay/line_splitter.hpp"
-#include "replay/log_format.hpp"
+#include "replay/log/line_splitter.hpp"
+#include "replay/log/log_format.hpp"
 
 #include <gtest/gtest.h>
 

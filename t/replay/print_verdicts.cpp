@@ -3,9 +3,9 @@
 //
 //   print_verdicts RULES FORMAT LOG
 
-#include "replay/embedded_redis.hpp"
-#include "replay/ordered_log.hpp"
-#include "replay/replay.hpp"
+#include "replay/log/ordered_log.hpp"
+#include "replay/redis/embedded_redis.hpp"
+#include "replay/rules/replay.hpp"
 
 #include <cstdio>
 #include <string>

@@ -1,13 +1,13 @@
 // What the replay reads: nginx's configuration, log formats, times, request lines and log files.
 
-#include "replay/config_file.hpp"
-#include "replay/line_splitter.hpp"
-#include "replay/log_files.hpp"
-#include "replay/log_format.hpp"
-#include "replay/log_time.hpp"
-#include "replay/ordered_log.hpp"
-#include "replay/request_uri.hpp"
-#include "replay/rules_file.hpp"
+#include "replay/log/line_splitter.hpp"
+#include "replay/log/log_files.hpp"
+#include "replay/log/log_format.hpp"
+#include "replay/log/log_time.hpp"
+#include "replay/log/ordered_log.hpp"
+#include "replay/log/request_uri.hpp"
+#include "replay/rules/rules_file.hpp"
+#include "replay/syntax/config_file.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,13 +1,13 @@
 // The search for limits, which counts by C++ what the scripts count by Lua, and the parts that it
 // stands on.
 
-#include "replay/embedded_redis.hpp"
-#include "replay/limit_search.hpp"
-#include "replay/time_series.hpp"
+#include "replay/redis/embedded_redis.hpp"
+#include "replay/report/time_series.hpp"
+#include "replay/rules/limit_search.hpp"
 
-#include "redis_client/answer.hpp"
-#include "redis_client/arguments.hpp"
-#include "redis_client/commands.hpp"
+#include "redis_client/script/answer.hpp"
+#include "redis_client/script/arguments.hpp"
+#include "redis_client/script/commands.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "fleet.hpp"
 
-#include "rate_limit/leasing.hpp"
+#include "rate_limit/rule/leasing.hpp"
 
 #include <algorithm>
 #include <cstdio>

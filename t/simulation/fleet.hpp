@@ -10,7 +10,7 @@
 #include "model/granted.hpp"
 #include "model/models.hpp"
 #include "model/redis.hpp"
-#include "redis_client/check.hpp"
+#include "redis_client/session/check.hpp"
 
 #include <array>
 #include <cstddef>

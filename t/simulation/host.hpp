@@ -4,9 +4,9 @@
 
 #include "scenario.hpp"
 
-#include "rate_limit/deny_cache.hpp"
-#include "rate_limit/lease_book.hpp"
-#include "rate_limit/shared_table.hpp"
+#include "rate_limit/tables/deny_cache.hpp"
+#include "rate_limit/tables/lease_book.hpp"
+#include "rate_limit/tables/shared_table.hpp"
 
 #include <array>
 #include <cstddef>

@@ -2,7 +2,7 @@
 
 #include "fleet.hpp"
 
-#include "rate_limit/algorithm.hpp"
+#include "rate_limit/algorithms/algorithm.hpp"
 #include "unit/algorithms.hpp"
 
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // come.
 #pragma once
 
-#include "rate_limit/rule.hpp"
+#include "rate_limit/rule/rule.hpp"
 
 #include <chrono>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // The algorithms, for tests that hold for each of them.
 #pragma once
 
-#include "rate_limit/rule.hpp"
+#include "rate_limit/rule/rule.hpp"
 
 #include <span>
 

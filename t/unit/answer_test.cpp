@@ -1,6 +1,6 @@
-#include "redis_client/answer.hpp"
+#include "redis_client/script/answer.hpp"
 
-#include "redis_client/script.hpp"
+#include "redis_client/script/script.hpp"
 #include "wire.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "redis_client/arguments.hpp"
+#include "redis_client/script/arguments.hpp"
 
 #include "wire.hpp"
 

@@ -1,4 +1,4 @@
-#include "rate_limit/backend_counters.hpp"
+#include "rate_limit/metrics/backend_counters.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "redis_client/backoff.hpp"
+#include "redis_client/link/backoff.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // Rules that block whom they deny, from their scripts and commands to their verdicts. What the
 // script does in Redis is tested in t/model/blocks_test.cpp.
 
-#include "rate_limit/key.hpp"
-#include "rate_limit/verdict.hpp"
-#include "redis_client/answer.hpp"
-#include "redis_client/commands.hpp"
-#include "redis_client/lua_source.hpp"
-#include "redis_client/peek.hpp"
+#include "rate_limit/rule/verdict.hpp"
+#include "rate_limit/text/key.hpp"
+#include "redis_client/control/peek.hpp"
+#include "redis_client/script/answer.hpp"
+#include "redis_client/script/commands.hpp"
+#include "redis_client/script/lua_source.hpp"
 #include "script_test.hpp"
 #include "wire.hpp"
 

@@ -1,4 +1,4 @@
-#include "redis_client/breaker.hpp"
+#include "redis_client/link/breaker.hpp"
 
 #include <gtest/gtest.h>
 

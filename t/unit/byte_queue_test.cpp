@@ -1,4 +1,4 @@
-#include "redis_client/byte_queue.hpp"
+#include "redis_client/wire/byte_queue.hpp"
 
 #include "allocations.hpp"
 

@@ -1,7 +1,7 @@
 #include "script_test.hpp"
 
-#include "rate_limit/verdict.hpp"
-#include "redis_client/lua_source.hpp"
+#include "rate_limit/rule/verdict.hpp"
+#include "redis_client/script/lua_source.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "rate_limit/client_network.hpp"
+#include "rate_limit/text/client_network.hpp"
 
 #include <gtest/gtest.h>
 

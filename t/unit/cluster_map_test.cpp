@@ -1,4 +1,4 @@
-#include "redis_client/cluster_map.hpp"
+#include "redis_client/control/cluster_map.hpp"
 
 #include "cluster_slots.hpp"
 

@@ -1,4 +1,4 @@
-#include "redis_client/cluster_query.hpp"
+#include "redis_client/control/cluster_query.hpp"
 
 #include "cluster_slots.hpp"
 

@@ -1,6 +1,6 @@
-#include "redis_client/commands.hpp"
+#include "redis_client/script/commands.hpp"
 
-#include "redis_client/arguments.hpp"
+#include "redis_client/script/arguments.hpp"
 #include "wire.hpp"
 
 #include <gtest/gtest.h>

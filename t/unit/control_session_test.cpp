@@ -1,4 +1,4 @@
-#include "redis_client/control_session.hpp"
+#include "redis_client/control/control_session.hpp"
 
 #include "wire.hpp"
 

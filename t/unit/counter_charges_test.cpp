@@ -1,6 +1,6 @@
 // What one request has charged to a counter, by several rules in turn, and what is settled of that.
 
-#include "rate_limit/counter_charges.hpp"
+#include "rate_limit/rule/counter_charges.hpp"
 #include "unit/algorithms.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
-#include "redis_client/counter_deletion.hpp"
+#include "redis_client/control/counter_deletion.hpp"
 
-#include "rate_limit/key.hpp"
-#include "redis_client/hash_slot.hpp"
+#include "rate_limit/text/key.hpp"
+#include "redis_client/wire/hash_slot.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "rate_limit/deny_cache.hpp"
+#include "rate_limit/tables/deny_cache.hpp"
 
 #include "shared_table_test.hpp"
 

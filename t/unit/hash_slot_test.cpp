@@ -1,4 +1,4 @@
-#include "redis_client/hash_slot.hpp"
+#include "redis_client/wire/hash_slot.hpp"
 
 #include <gtest/gtest.h>
 

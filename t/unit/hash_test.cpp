@@ -1,4 +1,4 @@
-#include "rate_limit/hash.hpp"
+#include "rate_limit/text/hash.hpp"
 
 #include <gtest/gtest.h>
 

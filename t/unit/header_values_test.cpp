@@ -1,4 +1,4 @@
-#include "rate_limit/header_values.hpp"
+#include "rate_limit/text/header_values.hpp"
 
 #include "algorithms.hpp"
 

@@ -1,4 +1,4 @@
-#include "rate_limit/key.hpp"
+#include "rate_limit/text/key.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "rate_limit/latency.hpp"
+#include "rate_limit/metrics/latency.hpp"
 
 #include <gtest/gtest.h>
 

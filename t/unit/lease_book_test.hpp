@@ -1,7 +1,7 @@
 // A lease book of one bucket in memory that processes share, on a clock that the test moves.
 #pragma once
 
-#include "rate_limit/lease_book.hpp"
+#include "rate_limit/tables/lease_book.hpp"
 #include "shared_memory.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "rate_limit/leasing.hpp"
+#include "rate_limit/rule/leasing.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // What tests of live limits share.
 #pragma once
 
-#include "rate_limit/live_limits_writer.hpp"
+#include "rate_limit/tables/live_limits_writer.hpp"
 #include "shared_memory.hpp"
 #include "shared_table_test.hpp"
 

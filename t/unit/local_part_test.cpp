@@ -1,6 +1,6 @@
 // scaled() gives a host its part of the numbers of a rule.
 
-#include "rate_limit/local.hpp"
+#include "rate_limit/algorithms/local.hpp"
 
 #include "algorithms.hpp"
 

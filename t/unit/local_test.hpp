@@ -1,7 +1,7 @@
 // What tests of the local fallback share.
 #pragma once
 
-#include "rate_limit/local.hpp"
+#include "rate_limit/algorithms/local.hpp"
 #include "shared_table_test.hpp"
 
 #include "model/traffic.hpp"

@@ -1,6 +1,6 @@
 // A login by itself; what a session makes of it is in session_login_test.cpp.
 
-#include "redis_client/login.hpp"
+#include "redis_client/session/login.hpp"
 #include "wire.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "rate_limit/metrics.hpp"
+#include "rate_limit/metrics/metrics.hpp"
 
 #include <gtest/gtest.h>
 

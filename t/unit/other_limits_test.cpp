@@ -1,6 +1,6 @@
 // Which rules take another limit of their bucket for one that has changed.
 
-#include "rate_limit/rule_parameters.hpp"
+#include "rate_limit/settings/rule_parameters.hpp"
 
 #include <gtest/gtest.h>
 

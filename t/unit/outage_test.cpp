@@ -1,4 +1,4 @@
-#include "redis_client/outage.hpp"
+#include "redis_client/link/outage.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // What becomes of a rule's numbers where an operator has set others.
 
 #include "algorithms.hpp"
-#include "rate_limit/live_limits.hpp"
+#include "rate_limit/tables/live_limits.hpp"
 
 #include <gtest/gtest.h>
 

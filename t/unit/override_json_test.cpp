@@ -1,4 +1,4 @@
-#include "rate_limit/override_json.hpp"
+#include "rate_limit/settings/override_json.hpp"
 
 #include <gtest/gtest.h>
 

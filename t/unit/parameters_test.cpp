@@ -1,4 +1,4 @@
-#include "rate_limit/parameters.hpp"
+#include "rate_limit/text/parameters.hpp"
 
 #include <array>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
-#include "redis_client/peek.hpp"
+#include "redis_client/control/peek.hpp"
 
-#include "redis_client/answer.hpp"
-#include "redis_client/script.hpp"
+#include "redis_client/script/answer.hpp"
+#include "redis_client/script/script.hpp"
 #include "wire.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "redis_client/permits.hpp"
+#include "redis_client/session/permits.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "rate_limit/process_claim.hpp"
+#include "rate_limit/tables/process_claim.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-#include "redis_client/redirect_error.hpp"
+#include "redis_client/wire/redirect_error.hpp"
 
-#include "redis_client/endpoint.hpp"
+#include "redis_client/wire/endpoint.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Replies as they come from Redis, in whatever pieces, and what is taken for none.
 
-#include "redis_client/resp.hpp"
+#include "redis_client/wire/resp.hpp"
 
 #include "allocations.hpp"
 #include "resp_test.hpp"

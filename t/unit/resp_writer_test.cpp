@@ -1,6 +1,6 @@
 // Commands as they go to Redis: byte by byte what hiredis would write.
 
-#include "redis_client/resp.hpp"
+#include "redis_client/wire/resp.hpp"
 
 #include "resp_test.hpp"
 

@@ -1,4 +1,4 @@
-#include "rate_limit/rule_counters.hpp"
+#include "rate_limit/metrics/rule_counters.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "rate_limit/rule.hpp"
+#include "rate_limit/rule/rule.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "algorithms.hpp"
-#include "redis_client/arguments.hpp"
-#include "redis_client/script.hpp"
+#include "redis_client/script/arguments.hpp"
+#include "redis_client/script/script.hpp"
 
 #include <iterator>
 #include <set>

@@ -1,6 +1,6 @@
-#include "redis_client/send_queue.hpp"
+#include "redis_client/session/send_queue.hpp"
 
-#include "redis_client/arguments.hpp"
+#include "redis_client/script/arguments.hpp"
 
 #include <gtest/gtest.h>
 

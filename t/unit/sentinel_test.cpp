@@ -1,4 +1,4 @@
-#include "redis_client/sentinel.hpp"
+#include "redis_client/control/sentinel.hpp"
 
 #include <gtest/gtest.h>
 

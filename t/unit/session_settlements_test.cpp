@@ -3,7 +3,7 @@
 
 #include "session_test.hpp"
 
-#include "rate_limit/rule_counters.hpp"
+#include "rate_limit/metrics/rule_counters.hpp"
 
 #include <ctime>
 #include <string>

@@ -1,8 +1,8 @@
 // A session, and the hand that plays Redis, the network, the clock and those who ask.
 #pragma once
 
-#include "redis_client/arguments.hpp"
-#include "redis_client/session.hpp"
+#include "redis_client/script/arguments.hpp"
+#include "redis_client/session/session.hpp"
 #include "wire.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "rate_limit/shards.hpp"
+#include "rate_limit/rule/shards.hpp"
 
 #include "algorithms.hpp"
 

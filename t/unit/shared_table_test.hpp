@@ -1,7 +1,7 @@
 // What tests of tables in shared memory share.
 #pragma once
 
-#include "rate_limit/shared_table.hpp"
+#include "rate_limit/tables/shared_table.hpp"
 
 namespace rate_limit {
 

@@ -1,4 +1,4 @@
-#include "rate_limit/text.hpp"
+#include "rate_limit/text/text.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "rate_limit/top_keys.hpp"
+#include "rate_limit/tables/top_keys.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "rate_limit/url_text.hpp"
+#include "rate_limit/text/url_text.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Quotas for tests of verdicts, and the verdicts of replies.
 #pragma once
 
-#include "rate_limit/verdict.hpp"
+#include "rate_limit/rule/verdict.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 // The Redis protocol as its other end sees it.
 #pragma once
 
-#include "redis_client/resp.hpp"
+#include "redis_client/wire/resp.hpp"
 
 #include <gtest/gtest.h>
 

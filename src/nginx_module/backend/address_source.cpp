@@ -1,7 +1,7 @@
-#include "address_source.hpp"
+#include "nginx_module/backend/address_source.hpp"
 
-#include "resolved_address.hpp"
-#include "sentinel_master.hpp"
+#include "nginx_module/backend/resolved_address.hpp"
+#include "nginx_module/backend/sentinel_master.hpp"
 
 namespace nginx_module {
 

@@ -1,9 +1,9 @@
 // The interface of an address source, which finds out before each connection where a Redis is now.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../conf/configuration.hpp"
+#include "nginx_module/conf/configuration.hpp"
 
 #include <chrono>
 #include <memory>

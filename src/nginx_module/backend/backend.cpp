@@ -1,8 +1,8 @@
-#include "backend.hpp"
+#include "nginx_module/backend/backend.hpp"
 
-#include "address_source.hpp"
-#include "cluster.hpp"
-#include "node.hpp"
+#include "nginx_module/backend/address_source.hpp"
+#include "nginx_module/backend/cluster.hpp"
+#include "nginx_module/backend/node.hpp"
 
 #include <memory>
 #include <vector>

@@ -2,12 +2,12 @@
 // Sentinels name, and a cluster.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../../redis_client/commands.hpp"
-#include "../../redis_client/session_group.hpp"
-#include "../../redis_client/settlements.hpp"
-#include "../conf/configuration.hpp"
+#include "nginx_module/conf/configuration.hpp"
+#include "redis_client/script/commands.hpp"
+#include "redis_client/session/session_group.hpp"
+#include "redis_client/session/settlements.hpp"
 
 #include <span>
 #include <variant>

@@ -1,7 +1,7 @@
-#include "cluster.hpp"
+#include "nginx_module/backend/cluster.hpp"
 
-#include "../timer.hpp"
-#include "../util.hpp"
+#include "nginx_module/timer.hpp"
+#include "nginx_module/util.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -5,15 +5,15 @@
 // connection at a time. Until the first map has come, checks wait for it.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../../redis_client/backoff.hpp"
-#include "../../redis_client/cluster_map.hpp"
-#include "../../redis_client/session.hpp"
-#include "backend.hpp"
-#include "node.hpp"
-#include "outage_log.hpp"
-#include "slot_map_fetcher.hpp"
+#include "nginx_module/backend/backend.hpp"
+#include "nginx_module/backend/node.hpp"
+#include "nginx_module/backend/outage_log.hpp"
+#include "nginx_module/backend/slot_map_fetcher.hpp"
+#include "redis_client/control/cluster_map.hpp"
+#include "redis_client/link/backoff.hpp"
+#include "redis_client/session/session.hpp"
 
 #include <array>
 #include <chrono>

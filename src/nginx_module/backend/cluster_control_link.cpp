@@ -1,8 +1,8 @@
-#include "cluster_control_link.hpp"
+#include "nginx_module/backend/cluster_control_link.hpp"
 
-#include "../timer.hpp"
-#include "../util.hpp"
-#include "resolved_address.hpp"
+#include "nginx_module/backend/resolved_address.hpp"
+#include "nginx_module/timer.hpp"
+#include "nginx_module/util.hpp"
 
 #include <algorithm>
 #include <utility>

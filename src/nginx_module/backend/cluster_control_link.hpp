@@ -1,11 +1,11 @@
 // The link to a Redis Cluster: each command goes to the master that serves its hash slot.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "cluster.hpp"
-#include "control_connection.hpp"
-#include "control_link.hpp"
+#include "nginx_module/backend/cluster.hpp"
+#include "nginx_module/backend/control_connection.hpp"
+#include "nginx_module/backend/control_link.hpp"
 
 #include <memory>
 #include <string>

@@ -1,4 +1,4 @@
-#include "connection.hpp"
+#include "nginx_module/backend/connection.hpp"
 
 #include <algorithm>
 #include <array>

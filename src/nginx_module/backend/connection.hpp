@@ -1,12 +1,12 @@
 // One non-blocking connection to a Redis, plain or with TLS, on nginx's event loop.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../../redis_client/byte_queue.hpp"
-#include "../conf/address.hpp"
-#include "quiet_log.hpp"
-#include "tls_peer.hpp"
+#include "nginx_module/backend/quiet_log.hpp"
+#include "nginx_module/backend/tls_peer.hpp"
+#include "nginx_module/conf/address.hpp"
+#include "redis_client/wire/byte_queue.hpp"
 
 #include <chrono>
 #include <memory>

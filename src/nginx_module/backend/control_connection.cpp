@@ -1,7 +1,7 @@
-#include "control_connection.hpp"
+#include "nginx_module/backend/control_connection.hpp"
 
-#include "../timer.hpp"
-#include "../util.hpp"
+#include "nginx_module/timer.hpp"
+#include "nginx_module/util.hpp"
 
 #include <string>
 

@@ -1,13 +1,13 @@
 // One connection of this worker to a Redis for commands that are no checks.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../../redis_client/backoff.hpp"
-#include "../../redis_client/control_session.hpp"
-#include "../conf/configuration.hpp"
-#include "address_source.hpp"
-#include "connection.hpp"
+#include "nginx_module/backend/address_source.hpp"
+#include "nginx_module/backend/connection.hpp"
+#include "nginx_module/conf/configuration.hpp"
+#include "redis_client/control/control_session.hpp"
+#include "redis_client/link/backoff.hpp"
 
 #include <chrono>
 #include <functional>

@@ -1,10 +1,10 @@
-#include "control_link.hpp"
+#include "nginx_module/backend/control_link.hpp"
 
-#include "../util.hpp"
-#include "address_source.hpp"
-#include "cluster.hpp"
-#include "cluster_control_link.hpp"
-#include "control_connection.hpp"
+#include "nginx_module/backend/address_source.hpp"
+#include "nginx_module/backend/cluster.hpp"
+#include "nginx_module/backend/cluster_control_link.hpp"
+#include "nginx_module/backend/control_connection.hpp"
+#include "nginx_module/util.hpp"
 
 #include <memory>
 #include <vector>

@@ -3,10 +3,10 @@
 // checks and the log do not hear of them: whoever asks is told what fails.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../../redis_client/control_session.hpp"
-#include "../conf/configuration.hpp"
+#include "nginx_module/conf/configuration.hpp"
+#include "redis_client/control/control_session.hpp"
 
 namespace nginx_module {
 

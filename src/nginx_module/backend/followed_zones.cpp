@@ -1,6 +1,6 @@
-#include "followed_zones.hpp"
+#include "nginx_module/backend/followed_zones.hpp"
 
-#include "../util.hpp"
+#include "nginx_module/util.hpp"
 
 #include <algorithm>
 

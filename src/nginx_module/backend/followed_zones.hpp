@@ -1,11 +1,11 @@
 // The zones of a backend, into whose shared memory one worker writes what operators have set.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../../rate_limit/live_limits_writer.hpp"
-#include "../../redis_client/live_follower.hpp"
-#include "../conf/configuration.hpp"
+#include "nginx_module/conf/configuration.hpp"
+#include "rate_limit/tables/live_limits_writer.hpp"
+#include "redis_client/control/live_follower.hpp"
 
 #include <string_view>
 #include <vector>

@@ -1,8 +1,8 @@
-#include "live_sync.hpp"
+#include "nginx_module/backend/live_sync.hpp"
 
-#include "../log_text.hpp"
-#include "../timer.hpp"
-#include "../util.hpp"
+#include "nginx_module/log_text.hpp"
+#include "nginx_module/timer.hpp"
+#include "nginx_module/util.hpp"
 
 #include <algorithm>
 #include <memory>

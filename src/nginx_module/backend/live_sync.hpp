@@ -2,12 +2,12 @@
 // host asks each backend for all of them; the others look now and then whether it still does.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../../redis_client/live_follower.hpp"
-#include "../conf/configuration.hpp"
-#include "control_link.hpp"
-#include "followed_zones.hpp"
+#include "nginx_module/backend/control_link.hpp"
+#include "nginx_module/backend/followed_zones.hpp"
+#include "nginx_module/conf/configuration.hpp"
+#include "redis_client/control/live_follower.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -1,8 +1,8 @@
-#include "node.hpp"
+#include "nginx_module/backend/node.hpp"
 
-#include "../../redis_client/answer.hpp"
-#include "../timer.hpp"
-#include "../util.hpp"
+#include "nginx_module/timer.hpp"
+#include "nginx_module/util.hpp"
+#include "redis_client/script/answer.hpp"
 
 #include <algorithm>
 

@@ -2,14 +2,14 @@
 // it fails.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../../redis_client/backoff.hpp"
-#include "../../redis_client/session.hpp"
-#include "../conf/configuration.hpp"
-#include "address_source.hpp"
-#include "connection.hpp"
-#include "outage_log.hpp"
+#include "nginx_module/backend/address_source.hpp"
+#include "nginx_module/backend/connection.hpp"
+#include "nginx_module/backend/outage_log.hpp"
+#include "nginx_module/conf/configuration.hpp"
+#include "redis_client/link/backoff.hpp"
+#include "redis_client/session/session.hpp"
 
 #include <chrono>
 #include <functional>

@@ -1,8 +1,8 @@
-#include "outage_log.hpp"
+#include "nginx_module/backend/outage_log.hpp"
 
-#include "../../redis_client/endpoint.hpp"
-#include "../log_text.hpp"
-#include "../util.hpp"
+#include "nginx_module/log_text.hpp"
+#include "nginx_module/util.hpp"
+#include "redis_client/wire/endpoint.hpp"
 
 namespace nginx_module {
 

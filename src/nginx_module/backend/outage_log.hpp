@@ -1,9 +1,9 @@
 // Writes to the error log when an outage of a backend begins, and when it ends.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../../redis_client/outage.hpp"
+#include "redis_client/link/outage.hpp"
 
 #include <cstdint>
 #include <string_view>

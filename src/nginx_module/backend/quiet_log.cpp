@@ -1,4 +1,4 @@
-#include "quiet_log.hpp"
+#include "nginx_module/backend/quiet_log.hpp"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 // reports an outage.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
 #include <array>
 #include <string_view>

@@ -1,6 +1,6 @@
-#include "resolved_address.hpp"
+#include "nginx_module/backend/resolved_address.hpp"
 
-#include "../util.hpp"
+#include "nginx_module/util.hpp"
 
 #include <algorithm>
 #include <span>

@@ -2,9 +2,9 @@
 // each connection.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "address_source.hpp"
+#include "nginx_module/backend/address_source.hpp"
 
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
-#include "sentinel_master.hpp"
+#include "nginx_module/backend/sentinel_master.hpp"
 
-#include "../timer.hpp"
+#include "nginx_module/timer.hpp"
 
 #include <utility>
 

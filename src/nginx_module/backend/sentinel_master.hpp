@@ -2,14 +2,14 @@
 // master is, and stays subscribed to the one that has answered.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../../redis_client/sentinel.hpp"
-#include "../conf/configuration.hpp"
-#include "address_source.hpp"
-#include "connection.hpp"
-#include "resolved_address.hpp"
-#include "servers_in_turn.hpp"
+#include "nginx_module/backend/address_source.hpp"
+#include "nginx_module/backend/connection.hpp"
+#include "nginx_module/backend/resolved_address.hpp"
+#include "nginx_module/backend/servers_in_turn.hpp"
+#include "nginx_module/conf/configuration.hpp"
+#include "redis_client/control/sentinel.hpp"
 
 #include <memory>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "servers_in_turn.hpp"
+#include "nginx_module/backend/servers_in_turn.hpp"
 
 #include <algorithm>
 

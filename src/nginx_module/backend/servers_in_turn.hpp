@@ -2,11 +2,11 @@
 // where the last one ended.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../conf/configuration.hpp"
-#include "address_source.hpp"
-#include "resolved_address.hpp"
+#include "nginx_module/backend/address_source.hpp"
+#include "nginx_module/backend/resolved_address.hpp"
+#include "nginx_module/conf/configuration.hpp"
 
 #include <chrono>
 #include <memory>

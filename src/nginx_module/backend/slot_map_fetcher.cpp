@@ -1,6 +1,6 @@
-#include "slot_map_fetcher.hpp"
+#include "nginx_module/backend/slot_map_fetcher.hpp"
 
-#include "../timer.hpp"
+#include "nginx_module/timer.hpp"
 
 namespace nginx_module {
 

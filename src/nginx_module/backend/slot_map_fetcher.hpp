@@ -2,13 +2,13 @@
 // when the map has come.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../../redis_client/cluster_query.hpp"
-#include "../conf/configuration.hpp"
-#include "address_source.hpp"
-#include "connection.hpp"
-#include "servers_in_turn.hpp"
+#include "nginx_module/backend/address_source.hpp"
+#include "nginx_module/backend/connection.hpp"
+#include "nginx_module/backend/servers_in_turn.hpp"
+#include "nginx_module/conf/configuration.hpp"
+#include "redis_client/control/cluster_query.hpp"
 
 #include <string_view>
 #include <vector>

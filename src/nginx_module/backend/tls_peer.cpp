@@ -1,4 +1,4 @@
-#include "tls_peer.hpp"
+#include "nginx_module/backend/tls_peer.hpp"
 
 #include <string>
 #include <utility>

@@ -1,9 +1,9 @@
 // TLS on the connections to one Redis, with nginx's own OpenSSL.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../conf/tls_context.hpp"
+#include "nginx_module/conf/tls_context.hpp"
 
 #include <memory>
 #include <string_view>

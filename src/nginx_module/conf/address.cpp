@@ -1,6 +1,6 @@
-#include "address.hpp"
+#include "nginx_module/conf/address.hpp"
 
-#include "../util.hpp"
+#include "nginx_module/util.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Addresses of servers: socket addresses, and names as a configuration or a Redis writes them.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
 #include <array>
 #include <string>

@@ -1,7 +1,7 @@
-#include "backend_completion.hpp"
+#include "nginx_module/conf/backend_completion.hpp"
 
-#include "parameters.hpp"
-#include "resolver.hpp"
+#include "nginx_module/conf/parameters.hpp"
+#include "nginx_module/conf/resolver.hpp"
 
 #include <algorithm>
 #include <span>

@@ -2,9 +2,9 @@
 // default ports and servers, TLS, and the addresses of its servers.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "configuration.hpp"
+#include "nginx_module/conf/configuration.hpp"
 
 namespace nginx_module {
 

@@ -1,9 +1,9 @@
 // The directive redis_rate_limit_backend, and the lines of its block.
-#include "../../rate_limit/text.hpp"
-#include "backend_completion.hpp"
-#include "configuration.hpp"
-#include "directives.hpp"
-#include "parameters.hpp"
+#include "nginx_module/conf/backend_completion.hpp"
+#include "nginx_module/conf/configuration.hpp"
+#include "nginx_module/conf/directives.hpp"
+#include "nginx_module/conf/parameters.hpp"
+#include "rate_limit/text/text.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

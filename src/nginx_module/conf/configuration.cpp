@@ -1,6 +1,6 @@
-#include "configuration.hpp"
+#include "nginx_module/conf/configuration.hpp"
 
-#include "../util.hpp"
+#include "nginx_module/util.hpp"
 
 #include <algorithm>
 #include <utility>

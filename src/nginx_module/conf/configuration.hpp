@@ -1,17 +1,17 @@
 // The configuration: directives fill it in, and requests read it.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../../rate_limit/rule_parameters.hpp"
-#include "../../rate_limit/zone_parameters.hpp"
-#include "../../redis_client/live_store.hpp"
-#include "../../redis_client/sentinel.hpp"
-#include "../../redis_client/session.hpp"
-#include "../memory/backend_memory.hpp"
-#include "../memory/zone_memory.hpp"
-#include "address.hpp"
-#include "tls_context.hpp"
+#include "nginx_module/conf/address.hpp"
+#include "nginx_module/conf/tls_context.hpp"
+#include "nginx_module/memory/backend_memory.hpp"
+#include "nginx_module/memory/zone_memory.hpp"
+#include "rate_limit/settings/rule_parameters.hpp"
+#include "rate_limit/settings/zone_parameters.hpp"
+#include "redis_client/control/live_store.hpp"
+#include "redis_client/control/sentinel.hpp"
+#include "redis_client/session/session.hpp"
 
 #include <chrono>
 #include <memory>

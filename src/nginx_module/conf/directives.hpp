@@ -2,7 +2,7 @@
 // table of all directives is in module.cpp.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
 namespace nginx_module {
 

@@ -1,7 +1,7 @@
-#include "key_text.hpp"
+#include "nginx_module/conf/key_text.hpp"
 
-#include "../../rate_limit/client_network.hpp"
-#include "../../rate_limit/key.hpp"
+#include "rate_limit/text/client_network.hpp"
+#include "rate_limit/text/key.hpp"
 
 #include <algorithm>
 

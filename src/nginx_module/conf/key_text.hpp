@@ -2,10 +2,10 @@
 // shown.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../log_text.hpp"
-#include "configuration.hpp"
+#include "nginx_module/conf/configuration.hpp"
+#include "nginx_module/log_text.hpp"
 
 #include <arpa/inet.h>
 

@@ -1,12 +1,12 @@
-#include "linking.hpp"
+#include "nginx_module/conf/linking.hpp"
 
-#include "../../rate_limit/leasing.hpp"
-#include "../../rate_limit/shards.hpp"
-#include "../../redis_client/arguments.hpp"
-#include "../memory/shared_memory.hpp"
-#include "../util.hpp"
-#include "backend_completion.hpp"
-#include "resolver.hpp"
+#include "nginx_module/conf/backend_completion.hpp"
+#include "nginx_module/conf/resolver.hpp"
+#include "nginx_module/memory/shared_memory.hpp"
+#include "nginx_module/util.hpp"
+#include "rate_limit/rule/leasing.hpp"
+#include "rate_limit/rule/shards.hpp"
+#include "redis_client/script/arguments.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,9 +1,9 @@
 // Joins what the directives name, once all of them have been read.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "configuration.hpp"
+#include "nginx_module/conf/configuration.hpp"
 
 namespace nginx_module {
 

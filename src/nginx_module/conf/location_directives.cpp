@@ -1,8 +1,8 @@
 // A location's directives other than its rules, their defaults, and how all are inherited.
-#include "../../rate_limit/text.hpp"
-#include "configuration.hpp"
-#include "directives.hpp"
-#include "parameters.hpp"
+#include "nginx_module/conf/configuration.hpp"
+#include "nginx_module/conf/directives.hpp"
+#include "nginx_module/conf/parameters.hpp"
+#include "rate_limit/text/text.hpp"
 
 #include <new>
 #include <optional>

@@ -1,10 +1,10 @@
 // The words of a directive, and the error messages for mistakes in it.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../../rate_limit/parameters.hpp"
-#include "../util.hpp"
+#include "nginx_module/util.hpp"
+#include "rate_limit/text/parameters.hpp"
 
 #include <span>
 #include <string>

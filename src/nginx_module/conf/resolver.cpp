@@ -1,4 +1,4 @@
-#include "resolver.hpp"
+#include "nginx_module/conf/resolver.hpp"
 
 namespace nginx_module {
 

@@ -2,7 +2,7 @@
 // asks the name servers of the system.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
 namespace nginx_module {
 

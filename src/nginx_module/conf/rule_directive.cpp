@@ -1,8 +1,8 @@
 // The directive redis_rate_limit, which makes a rule.
-#include "../../redis_client/lua_source.hpp"
-#include "configuration.hpp"
-#include "directives.hpp"
-#include "parameters.hpp"
+#include "nginx_module/conf/configuration.hpp"
+#include "nginx_module/conf/directives.hpp"
+#include "nginx_module/conf/parameters.hpp"
+#include "redis_client/script/lua_source.hpp"
 
 #include <memory>
 #include <string>

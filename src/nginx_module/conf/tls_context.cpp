@@ -1,7 +1,7 @@
-#include "tls_context.hpp"
+#include "nginx_module/conf/tls_context.hpp"
 
-#include "../util.hpp"
-#include "parameters.hpp"
+#include "nginx_module/conf/parameters.hpp"
+#include "nginx_module/util.hpp"
 
 namespace nginx_module {
 

@@ -2,7 +2,7 @@
 // They are read with the configuration, because perhaps only root can read them.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
 #include <memory>
 #include <optional>

@@ -1,9 +1,9 @@
 // The directive redis_rate_limit_zone.
-#include "../../rate_limit/client_network.hpp"
-#include "../memory/shared_memory.hpp"
-#include "configuration.hpp"
-#include "directives.hpp"
-#include "parameters.hpp"
+#include "nginx_module/conf/configuration.hpp"
+#include "nginx_module/conf/directives.hpp"
+#include "nginx_module/conf/parameters.hpp"
+#include "nginx_module/memory/shared_memory.hpp"
+#include "rate_limit/text/client_network.hpp"
 
 #include <algorithm>
 #include <memory>

@@ -1,6 +1,6 @@
-#include "backend_memory.hpp"
+#include "nginx_module/memory/backend_memory.hpp"
 
-#include "shared_memory.hpp"
+#include "nginx_module/memory/shared_memory.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -2,12 +2,12 @@
 // of the live limits that this Redis has.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../../rate_limit/backend_counters.hpp"
-#include "../../rate_limit/process_claim.hpp"
-#include "../../redis_client/live_follower.hpp"
-#include "../util.hpp"
+#include "nginx_module/util.hpp"
+#include "rate_limit/metrics/backend_counters.hpp"
+#include "rate_limit/tables/process_claim.hpp"
+#include "redis_client/control/live_follower.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -1,6 +1,6 @@
-#include "shared_memory.hpp"
+#include "nginx_module/memory/shared_memory.hpp"
 
-#include "../util.hpp"
+#include "nginx_module/util.hpp"
 
 namespace nginx_module {
 

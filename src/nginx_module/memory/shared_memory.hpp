@@ -1,7 +1,7 @@
 // Memory that all workers share and that outlives reloads.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
 #include <string>
 

@@ -1,7 +1,7 @@
-#include "zone_memory.hpp"
+#include "nginx_module/memory/zone_memory.hpp"
 
-#include "../util.hpp"
-#include "shared_memory.hpp"
+#include "nginx_module/memory/shared_memory.hpp"
+#include "nginx_module/util.hpp"
 
 #include <openssl/rand.h>
 

@@ -1,15 +1,15 @@
 // A zone's shared memory: the tables and counters that all workers of this host use.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
-#include "../../rate_limit/deny_cache.hpp"
-#include "../../rate_limit/hash.hpp"
-#include "../../rate_limit/lease_book.hpp"
-#include "../../rate_limit/live_limits.hpp"
-#include "../../rate_limit/rule_counters.hpp"
-#include "../../rate_limit/shared_table.hpp"
-#include "../../rate_limit/top_keys.hpp"
+#include "rate_limit/metrics/rule_counters.hpp"
+#include "rate_limit/tables/deny_cache.hpp"
+#include "rate_limit/tables/lease_book.hpp"
+#include "rate_limit/tables/live_limits.hpp"
+#include "rate_limit/tables/shared_table.hpp"
+#include "rate_limit/tables/top_keys.hpp"
+#include "rate_limit/text/hash.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -1,10 +1,10 @@
-#include "page_directives.hpp"
+#include "nginx_module/pages/page_directives.hpp"
 
-#include "../conf/configuration.hpp"
-#include "../conf/parameters.hpp"
-#include "api_page.hpp"
-#include "dashboard_page.hpp"
-#include "metrics_page.hpp"
+#include "nginx_module/conf/configuration.hpp"
+#include "nginx_module/conf/parameters.hpp"
+#include "nginx_module/pages/api/page.hpp"
+#include "nginx_module/pages/dashboard/dashboard_page.hpp"
+#include "nginx_module/pages/metrics/metrics_page.hpp"
 
 #include <algorithm>
 

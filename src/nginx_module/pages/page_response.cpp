@@ -1,4 +1,4 @@
-#include "page_response.hpp"
+#include "nginx_module/pages/page_response.hpp"
 
 namespace nginx_module {
 

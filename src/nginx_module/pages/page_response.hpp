@@ -1,7 +1,7 @@
 // What all pages do with a request before they answer it.
 #pragma once
 
-#include "../ngx.hpp"
+#include "nginx_module/ngx.hpp"
 
 namespace nginx_module {
 

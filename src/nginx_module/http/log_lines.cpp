@@ -1,0 +1,101 @@
+#include "nginx_module/http/log_lines.hpp"
+
+#include "nginx_module/conf/key_text.hpp"
+#include "nginx_module/log_text.hpp"
+#include "nginx_module/util.hpp"
+
+#include <array>
+
+namespace nginx_module {
+
+namespace {
+
+/// The end of a line: what follows the key.
+class Detail {
+  public:
+    explicit Detail(std::string_view text) : shown_(to_ngx(text)) {}
+    /// The time, if it is not 0.
+    Detail(const char *time_is, std::chrono::microseconds time) {
+        const auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
+        if (ms > 0) {
+            const u_char *end =
+                ngx_snprintf(text_.data(), text_.size(), ", %s %L.%03Ls", time_is,
+                             static_cast<int64_t>(ms / 1000), static_cast<int64_t>(ms % 1000));
+            shown_ = {static_cast<size_t>(end - text_.data()), text_.data()};
+        }
+    }
+    Detail(const Detail &) = delete;
+    Detail &operator=(const Detail &) = delete;
+
+    /// Returns the text, as an argument for nginx's `%V`.
+    ngx_str_t *shown() { return &shown_; }
+
+  private:
+    std::array<u_char, 64> text_;
+    ngx_str_t shown_{};
+};
+
+/// Writes one line: what is done to the request, the rule, the key, and a detail.
+void log_line(ngx_http_request_t *r, ngx_uint_t level, const char *what, const AppliedRule &applied,
+              Detail detail) {
+    if (r->connection->log->log_level < level) {
+        return;
+    }
+    KeyPhrase key(*applied.rule->zone, applied.key);
+    ngx_str_t name = to_ngx(applied.rule->name);
+    ngx_log_error(level, r->connection->log, 0, "%s, rule \"%V\"%V%V%s", what, &name, key.shown(),
+                  detail.shown(), applied.dry_run ? ", dry run" : "");
+}
+
+} // namespace
+
+void log_invalid(ngx_http_request_t *r, const RuleConf &rule, const char *parameter,
+                 std::string_view value, uint64_t largest) {
+    static time_t last = 0;
+    if (ngx_time() == last) {
+        return;
+    }
+    last = ngx_time();
+    // The value may come from the key, so it is shown only where keys are.
+    const bool is_shown = rule.zone->show_keys == ShowKeys::on;
+    LogText<64> shown(is_shown ? value : std::string_view());
+    ngx_str_t name = to_ngx(rule.name);
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "redis_rate_limit: invalid %s%s%V%s, expected a whole number from 0 to %uL, "
+                  "rule \"%V\"",
+                  parameter, is_shown ? " \"" : "", shown.shown(), is_shown ? "\"" : "", largest,
+                  &name);
+}
+
+std::string_view describe_rules(std::span<const AppliedRule> rules, std::span<char> out) {
+    auto *const begin = reinterpret_cast<u_char *>(out.data());
+    u_char *end = begin;
+    for (const AppliedRule &applied : rules) {
+        KeyPhrase key(*applied.rule->zone, applied.key);
+        ngx_str_t name = to_ngx(applied.rule->name);
+        end = ngx_slprintf(end, begin + out.size(), ", rule \"%V\"%V", &name, key.shown());
+    }
+    return {out.data(), static_cast<size_t>(end - begin)};
+}
+
+void log_rejection(ngx_http_request_t *r, const AppliedRule &denying) {
+    log_line(r, location_conf(r).log_level, "limiting requests", denying,
+             denying.ban ? Detail(", banned")
+                         : Detail("retry after", denying.charge->verdict.retry_after));
+}
+
+void log_delay(ngx_http_request_t *r, const AppliedRule &delaying) {
+    const ngx_uint_t level = location_conf(r).log_level;
+    log_line(r, level == NGX_LOG_INFO ? level : level + 1, "delaying request", delaying,
+             Detail("by", delaying.delay()));
+}
+
+void log_dry_run(ngx_http_request_t *r, const AppliedRule &rule) {
+    if (rule.denies()) {
+        log_rejection(r, rule);
+    } else if (rule.delay().count() > 0) {
+        log_delay(r, rule);
+    }
+}
+
+} // namespace nginx_module

@@ -1,0 +1,66 @@
+#include "nginx_module/io/nginx_world.hpp"
+
+#include "nginx_module/timer.hpp"
+#include "nginx_module/util.hpp"
+
+#include <utility>
+
+namespace nginx_module {
+
+using std::chrono::microseconds;
+
+namespace {
+
+class NginxTimer final : public redis_client::Timer {
+  public:
+    explicit NginxTimer(std::function<void()> on_expiry) : on_expiry_(std::move(on_expiry)) {
+        set_up_timer(event_, this, ngx_cycle->log, [](ngx_event_t *event) noexcept {
+            static_cast<NginxTimer *>(event->data)->on_expiry_();
+        });
+    }
+    ~NginxTimer() override { stop_timer(event_); }
+    NginxTimer(const NginxTimer &) = delete;
+    NginxTimer &operator=(const NginxTimer &) = delete;
+
+    void start(std::chrono::milliseconds delay) override { start_timer(event_, delay); }
+    void stop() override { stop_timer(event_); }
+    bool is_running() const override { return event_.timer_set != 0; }
+    void hold_worker(bool holds) override { event_.cancelable = holds ? 0 : 1; }
+
+  private:
+    std::function<void()> on_expiry_;
+    ngx_event_t event_{};
+};
+
+} // namespace
+
+std::chrono::milliseconds NginxWorld::now() {
+    return nginx_module::now();
+}
+
+microseconds NginxWorld::precise_now() const {
+    return nginx_module::precise_now();
+}
+
+microseconds NginxWorld::boot_now() const {
+    return nginx_module::boot_now();
+}
+
+microseconds NginxWorld::unix_now() const {
+    return std::chrono::duration_cast<microseconds>(
+        std::chrono::system_clock::now().time_since_epoch());
+}
+
+uint64_t NginxWorld::random() {
+    return static_cast<uint64_t>(ngx_random());
+}
+
+bool NginxWorld::is_leaving() const {
+    return ngx_exiting != 0 || ngx_terminate != 0;
+}
+
+std::unique_ptr<redis_client::Timer> NginxWorld::make_timer(std::function<void()> on_expiry) {
+    return std::make_unique<NginxTimer>(std::move(on_expiry));
+}
+
+} // namespace nginx_module

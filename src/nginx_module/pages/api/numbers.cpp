@@ -1,0 +1,56 @@
+#include "nginx_module/pages/api/numbers.hpp"
+
+#include <algorithm>
+
+namespace nginx_module {
+
+namespace {
+
+using rate_limit::Override;
+using rate_limit::Quota;
+
+Quota quota_with(const RuleConf &rule, const std::optional<Override> &override) {
+    return override ? rate_limit::overridden(rule.rule.quota, *override, rule.rule.shards)
+                    : rule.rule.quota;
+}
+
+bool is_limit_known(const RuleConf &rule, const std::optional<Override> &override) {
+    return rule.limit == nullptr || (override && override->limit);
+}
+
+bool is_burst_known(const RuleConf &rule, const std::optional<Override> &override) {
+    return rule.burst == nullptr || (override && override->burst);
+}
+
+} // namespace
+
+RuleNumbers numbers_of(const RuleConf &rule, const std::optional<Override> &override) {
+    const Quota quota = quota_with(rule, override);
+    RuleNumbers numbers;
+    if (is_limit_known(rule, override)) {
+        numbers.limit = quota.limit;
+    }
+    if (is_burst_known(rule, override)) {
+        numbers.burst = quota.burst;
+    }
+    if (is_limit_known(rule, override) && is_burst_known(rule, override)) {
+        numbers.capacity = quota.capacity();
+    }
+    return numbers;
+}
+
+std::optional<Quota> quota_of(const RuleConf &rule, const std::optional<Override> &override) {
+    if (!numbers_of(rule, override).capacity) {
+        return std::nullopt;
+    }
+    return quota_with(rule, override);
+}
+
+bool is_dry_run_everywhere(const MainConf &conf, const RuleConf &rule) {
+    return std::ranges::none_of(conf.locations, [&](const LocationConf *location) {
+        return !location->is_dry_run(rule) &&
+               std::ranges::find(*location->rules, &rule) != location->rules->end();
+    });
+}
+
+} // namespace nginx_module

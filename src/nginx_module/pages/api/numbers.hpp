@@ -1,0 +1,33 @@
+// The numbers of a rule, as far as they are known without a request.
+#pragma once
+
+#include "nginx_module/ngx.hpp"
+
+#include "nginx_module/conf/configuration.hpp"
+#include "rate_limit/tables/live_limits.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace nginx_module {
+
+/// A number that only a request's variables could give is missing. So is the burst of a rule that
+/// takes none, or has none.
+struct RuleNumbers {
+    std::optional<uint64_t> limit;
+    std::optional<uint64_t> burst;
+    std::optional<uint64_t> capacity;
+};
+
+/// Returns the rule's numbers where an override says others, or says nothing.
+RuleNumbers numbers_of(const RuleConf &rule, const std::optional<rate_limit::Override> &override);
+
+/// Returns the quota for a request of the rule's cost, or of 1 if a variable gives that. Returns
+/// nothing if the capacity is not known.
+std::optional<rate_limit::Quota> quota_of(const RuleConf &rule,
+                                          const std::optional<rate_limit::Override> &override);
+
+/// Whether the rule is a dry run wherever it stands.
+bool is_dry_run_everywhere(const MainConf &conf, const RuleConf &rule);
+
+} // namespace nginx_module

@@ -1,0 +1,124 @@
+#include "nginx_module/pages/api/operation.hpp"
+
+#include "rate_limit/text/url_text.hpp"
+
+namespace nginx_module {
+
+namespace {
+
+constexpr size_t longest_shown = 256; // bytes of what Redis says
+
+rate_limit::Readable shown(std::string_view text) {
+    return {text, longest_shown};
+}
+
+} // namespace
+
+void ApiCommand::on_reply(redis_client::ReplyView reply) {
+    ngx_pool_t *pool = operation_->pool();
+    if (reply.is_error()) {
+        const std::string_view error = reply.text().value_or("");
+        failure_ = describe(pool, "Redis said: ", shown(error));
+        is_of_two_nodes_ = error.starts_with("TRYAGAIN ");
+    } else if (!read(reply)) {
+        failure_ = "Redis gave a reply that is none to this command";
+        is_outcome_unknown_ = true;
+    }
+    is_under_way_ = false;
+    operation_->on_end_of_command();
+}
+
+void ApiCommand::on_failure(bool was_sent, std::string_view what, std::string_view detail) {
+    failure_ = describe(operation_->pool(), shown(what), detail.empty() ? "" : ": ", shown(detail));
+    is_outcome_unknown_ = was_sent;
+    is_under_way_ = false;
+    operation_->on_end_of_command();
+}
+
+ApiError ApiCommand::error(ngx_pool_t *pool, std::string_view what) const {
+    return {.status = NGX_HTTP_BAD_GATEWAY,
+            .name = "redis",
+            .description = describe(pool, what, ": ", failure_),
+            .outcome = is_outcome_unknown_ ? Outcome::unknown : Outcome::none};
+}
+
+ngx_int_t ApiOperation::begin() {
+    ngx_http_request_t *r = request_.r;
+    ngx_http_cleanup_t *cleanup = ngx_http_cleanup_add(r, 0);
+    if (cleanup == nullptr) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    cleanup->handler = [](void *self) noexcept { static_cast<ApiOperation *>(self)->abandon(); };
+    cleanup->data = this;
+    resume_.data = this;
+    resume_.log = r->connection->log;
+    resume_.handler = [](ngx_event_t *event) noexcept {
+        static_cast<ApiOperation *>(event->data)->resume();
+    };
+    if (const auto result = proceed().result()) {
+        return *result;
+    }
+    ++r->main->count;
+    return NGX_DONE;
+}
+
+void ApiOperation::run(ApiCommand &command) {
+    if (command.operation_ == nullptr) {
+        command.operation_ = this;
+        command.next_ = commands_;
+        commands_ = &command;
+    }
+    command.is_under_way_ = true;
+    command.is_outcome_unknown_ = command.is_of_two_nodes_ = false;
+    command.failure_ = {};
+    ++running_;
+    control_link_of(request_.backend()).run(command);
+}
+
+std::optional<ApiError> ApiOperation::error_if_not_followed(std::string_view done) const {
+    if (request_.backend().memory.live_trouble() == LiveTrouble::none) {
+        return std::nullopt;
+    }
+    return ApiError{NGX_HTTP_BAD_GATEWAY, "not_followed",
+                    describe(pool(), done,
+                             ", but this host does not follow what operators set: see its "
+                             "error log")};
+}
+
+void ApiOperation::on_end_of_command() {
+    if (--running_ == 0) {
+        ngx_event_t *event = &resume_;
+        ngx_post_event(event, &ngx_posted_events);
+    }
+}
+
+void ApiOperation::resume() {
+    if (running_ > 0) { // a command that ended at once was the last one only then
+        return;
+    }
+    ngx_http_request_t *r = request_.r;
+    ngx_connection_t *connection = r->connection;
+    ngx_http_set_log_request(connection->log, r);
+    if (const auto result = proceed().result()) {
+        ngx_http_finalize_request(r, *result);
+        ngx_http_run_posted_requests(connection);
+    }
+}
+
+void ApiOperation::abandon() {
+    ngx_event_t *event = &resume_;
+    if (running_ == 0 && !event->posted) {
+        return;
+    }
+    if (event->posted) {
+        ngx_delete_posted_event(event);
+    }
+    for (ApiCommand *command = commands_; command != nullptr; command = command->next_) {
+        if (command->is_under_way_) {
+            control_link_of(request_.backend()).cancel(*command);
+        }
+    }
+    on_abandoned();
+}
+
+} // namespace nginx_module

@@ -1,0 +1,41 @@
+// A request of the operator's API: what it names, and what it does.
+#pragma once
+
+#include "nginx_module/ngx.hpp"
+
+#include "nginx_module/conf/configuration.hpp"
+#include "nginx_module/pages/api/answer.hpp"
+#include "nginx_module/pages/api/key.hpp"
+#include "rate_limit/settings/override_json.hpp"
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace nginx_module {
+
+/// Lives in the request's pool. What the resource does not take is empty.
+struct ApiRequest {
+    explicit ApiRequest(ngx_http_request_t *a_request) : r(a_request) {}
+
+    ngx_http_request_t *r;
+    const ZoneConf *zone = nullptr;
+    ClientKey key;
+    const RuleConf *rule = nullptr; // the first one of its name
+    std::optional<std::string_view> cursor;
+    std::span<char> body; // one more byte follows
+
+    const BackendConf &backend() const { return *zone->backend; }
+    const redis_client::LiveStore &live_store() const { return *backend().live_store; }
+    std::string_view rule_name() const { return rule != nullptr ? rule->name : std::string_view(); }
+};
+
+/// Answers a request, perhaps later. Returns what a content handler returns.
+using ApiAction = ngx_int_t (*)(ApiRequest &request);
+
+inline const MainConf &main_conf_of(ngx_http_request_t *r) {
+    return *static_cast<const MainConf *>(
+        ngx_http_get_module_main_conf(r, ngx_http_redis_rate_limit_module));
+}
+
+} // namespace nginx_module

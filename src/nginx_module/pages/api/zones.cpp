@@ -1,0 +1,79 @@
+// Lists the zones and their rules, with the numbers that this host goes by.
+#include "nginx_module/pages/api/actions.hpp"
+#include "nginx_module/pages/api/numbers.hpp"
+
+namespace nginx_module {
+
+namespace {
+
+void write_numbers(JsonWriter &json, const RuleNumbers &numbers) {
+    json.member("limit", numbers.limit);
+    json.member("burst", numbers.burst);
+    json.member("capacity", numbers.capacity);
+}
+
+void write_rule(JsonWriter &json, const MainConf &conf, const RuleConf &rule) {
+    const ZoneConf &zone = *rule.zone;
+    const auto redis_now = [&zone] { return zone.backend->memory.redis_now(); };
+    const auto override = zone.memory.live_limits().find({}, rule.name, redis_now);
+    json.begin_object();
+    json.member("algorithm", to_string(rule.rule.quota.algorithm));
+    json.member("window", rate_limit::Seconds{rule.rule.quota.window});
+    write_numbers(json, numbers_of(rule, override));
+    json.member("cost", rule.cost == nullptr ? std::optional(rule.rule.quota.cost) : std::nullopt);
+    json.member("shards", rule.rule.shards);
+    json.member("dry_run", is_dry_run_everywhere(conf, rule));
+    json.name("configured");
+    json.begin_object();
+    write_numbers(json, numbers_of(rule, std::nullopt));
+    json.end_object();
+    json.member("overridden", override.has_value());
+    json.end_object();
+}
+
+std::string_view to_string(ShowKeys show_keys) {
+    switch (show_keys) {
+    case ShowKeys::on:
+        return "on";
+    case ShowKeys::hash:
+        return "hash";
+    case ShowKeys::off:
+        break;
+    }
+    return "off";
+}
+
+void write_zone(JsonWriter &json, const MainConf &conf, const ZoneConf &zone) {
+    json.begin_object();
+    json.member("backend", std::string_view(zone.backend->name));
+    json.member("show_keys", to_string(zone.show_keys));
+    json.member("overrides", zone.memory.live_limits().count());
+    json.name("rules");
+    json.begin_object();
+    for (const RuleConf *rule : zone.named_rules) {
+        json.name(rule->name);
+        write_rule(json, conf, *rule);
+    }
+    json.end_object();
+    json.end_object();
+}
+
+} // namespace
+
+ngx_int_t list_zones(ApiRequest &request) {
+    const MainConf &conf = main_conf_of(request.r);
+    JsonWriter json(request.r->pool);
+    json.begin_object();
+    json.member("write", location_conf(request.r).page.api == ApiAccess::write);
+    json.name("zones");
+    json.begin_object();
+    for (const auto &zone : conf.zones) {
+        json.name(zone->name);
+        write_zone(json, conf, *zone);
+    }
+    json.end_object();
+    json.end_object();
+    return send_json(request.r, json.finish());
+}
+
+} // namespace nginx_module

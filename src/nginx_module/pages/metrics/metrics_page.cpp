@@ -1,0 +1,195 @@
+#include "nginx_module/pages/metrics/metrics_page.hpp"
+
+#include "nginx_module/conf/configuration.hpp"
+#include "nginx_module/conf/key_text.hpp"
+#include "nginx_module/http/send_content.hpp"
+#include "nginx_module/pages/page_response.hpp"
+#include "nginx_module/util.hpp"
+#include "rate_limit/metrics/metrics.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace nginx_module {
+
+namespace {
+
+using std::chrono::microseconds;
+
+/// How far down a format goes: to rules, or to the keys rejected most.
+enum class Detail : uint8_t { rules, keys };
+
+/// Makes an array of `count` objects in the pool. Its data is null if memory ran out.
+template <typename T>
+std::span<T> pool_span(ngx_pool_t *pool, size_t count) {
+    return {pool_array<T>(pool, count), count};
+}
+
+bool read_rules(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetrics &metrics) {
+    const auto rules = pool_span<rate_limit::RuleMetrics>(pool, zone.named_rules.size());
+    if (rules.data() == nullptr) {
+        return false;
+    }
+    std::ranges::transform(zone.named_rules, rules.begin(), [](const RuleConf *rule) {
+        return rate_limit::RuleMetrics{.name = rule->name,
+                                       .algorithm = rule->rule.quota.algorithm,
+                                       .limit = rule->limit_label,
+                                       .window = rule->rule.quota.window,
+                                       .counts = rule->counters->read()};
+    });
+    metrics.rules = rules;
+    return true;
+}
+
+/// Returns what is shown of a top key, in the pool's memory; its data is null if memory ran out.
+ngx_str_t pooled_text(ngx_pool_t *pool, const ZoneConf &zone, std::string_view kept) {
+    if (zone.kept_top_keys() == rate_limit::TopKeys::Kept::hashes) {
+        ngx_str_t hash = to_ngx(kept);
+        return {hash.len, ngx_pstrdup(pool, &hash)};
+    }
+    KeyText text(zone, kept);
+    return {text.shown()->len, ngx_pstrdup(pool, text.shown())};
+}
+
+/// Returns false if memory ran out.
+bool read_top_keys(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetrics &metrics) {
+    rate_limit::TopKeys::Buffer buffer;
+    const auto counted = zone.memory.top_keys().read(zone.kept_top_keys(), buffer);
+    const auto top = pool_span<rate_limit::TopKeyMetrics>(pool, counted.size());
+    if (top.data() == nullptr) {
+        return false;
+    }
+    for (size_t i = 0; i < counted.size(); ++i) {
+        const ngx_str_t pooled = pooled_text(pool, zone, counted[i].key());
+        if (pooled.data == nullptr) {
+            return false;
+        }
+        top[i] = {.key = view(pooled), .rejected = counted[i].rejected};
+    }
+    metrics.top_rejected = top;
+    return true;
+}
+
+rate_limit::OverrideMetrics read_overrides(const ZoneConf &zone) {
+    const rate_limit::LiveLimits &limits = zone.memory.live_limits();
+    return {
+        .count = limits.count(), .rejections = limits.rejections(), .dropped = limits.dropped()};
+}
+
+/// Returns false if memory ran out.
+bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, Detail detail,
+               rate_limit::ZoneMetrics &metrics) {
+    metrics = {.name = zone.name,
+               .size_bytes = zone.size,
+               .used_bytes = zone.size - zone.memory.free_bytes(),
+               .entries = zone.memory.entries(),
+               .evictions = zone.memory.evictions(),
+               .overrides = read_overrides(zone),
+               .top_rejected = {},
+               .rules = {}};
+    return (detail == Detail::rules || read_top_keys(pool, zone, metrics)) &&
+           read_rules(pool, zone, metrics);
+}
+
+rate_limit::BackendMetrics read_backend(const BackendConf &backend, microseconds now) {
+    return {.name = backend.name,
+            .mode = mode_names[static_cast<size_t>(backend.mode)],
+            .counts = backend.memory.read(now),
+            .follows_live_limits = backend.memory.live_trouble() == LiveTrouble::none};
+}
+
+/// Returns the time since the first of the counters began.
+std::chrono::seconds uptime_of(const MainConf &conf, microseconds now) {
+    microseconds began = now;
+    for (const auto &zone : conf.zones) {
+        began = std::min(began, zone->memory.began());
+    }
+    for (const auto &backend : conf.backends) {
+        began = std::min(began, backend->memory.began());
+    }
+    return std::chrono::duration_cast<std::chrono::seconds>(now - began);
+}
+
+uint64_t worker_count() {
+    const auto *core = reinterpret_cast<const ngx_core_conf_t *>(
+        ngx_get_conf(ngx_cycle->conf_ctx, ngx_core_module));
+    return static_cast<uint64_t>(core->worker_processes);
+}
+
+/// Returns false if memory ran out.
+bool read_metrics(ngx_pool_t *pool, const MainConf &conf, Detail detail,
+                  rate_limit::Metrics &metrics) {
+    const auto zones = pool_span<rate_limit::ZoneMetrics>(pool, conf.zones.size());
+    const auto backends = pool_span<rate_limit::BackendMetrics>(pool, conf.backends.size());
+    if (zones.data() == nullptr || backends.data() == nullptr) {
+        return false;
+    }
+    const microseconds now = precise_now();
+    for (size_t i = 0; i < zones.size(); ++i) {
+        if (!read_zone(pool, *conf.zones[i], detail, zones[i])) {
+            return false;
+        }
+    }
+    std::ranges::transform(conf.backends, backends.begin(),
+                           [now](const auto &backend) { return read_backend(*backend, now); });
+    metrics = {.server_version = NGINX_VERSION,
+               .workers = worker_count(),
+               .uptime = uptime_of(conf, now),
+               .backends = backends,
+               .zones = zones};
+    return true;
+}
+
+struct Format {
+    size_t (*write)(const rate_limit::Metrics &metrics, std::span<char> out);
+    std::string_view type;
+    Detail detail;
+};
+
+/// Writes the whole text to one buffer. Returns null if memory ran out.
+ngx_buf_t *write_metrics(ngx_http_request_t *r, const Format &format) {
+    const auto &conf = *static_cast<const MainConf *>(
+        ngx_http_get_module_main_conf(r, ngx_http_redis_rate_limit_module));
+    rate_limit::Metrics metrics;
+    if (!read_metrics(r->pool, conf, format.detail, metrics)) {
+        return nullptr;
+    }
+    const size_t size = format.write(metrics, {});
+    ngx_buf_t *text = ngx_create_temp_buf(r->pool, size);
+    if (text == nullptr) {
+        return nullptr;
+    }
+    text->last += format.write(metrics, {reinterpret_cast<char *>(text->pos), size});
+    return text;
+}
+
+ngx_int_t respond(ngx_http_request_t *r, const Format &format) {
+    if (format.detail == Detail::keys && skips_access(r)) {
+        return NGX_HTTP_FORBIDDEN;
+    }
+    const ngx_int_t accepted = accept_reader(r);
+    if (accepted != NGX_OK) {
+        return accepted;
+    }
+    ngx_buf_t *text = write_metrics(r, format);
+    if (text == nullptr) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    ngx_chain_t content{.buf = text, .next = nullptr};
+    return send_content(r, NGX_HTTP_OK, format.type, content);
+}
+
+} // namespace
+
+ngx_int_t prometheus_handler(ngx_http_request_t *r) noexcept {
+    return respond(r, {.write = rate_limit::write_prometheus,
+                       .type = "text/plain; version=0.0.4; charset=utf-8",
+                       .detail = Detail::rules});
+}
+
+ngx_int_t json_handler(ngx_http_request_t *r) noexcept {
+    return respond(
+        r, {.write = rate_limit::write_json, .type = "application/json", .detail = Detail::keys});
+}
+
+} // namespace nginx_module

@@ -1,0 +1,89 @@
+// The verdict of a rule on a request, or why there is none.
+#pragma once
+
+#include "rate_limit/rule/rule.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace rate_limit {
+
+/// Why a check got no verdict.
+enum class Failure {
+    timeout,  // there was no answer within the check's deadline
+    connect,  // there was no connection, or it broke while the check was on its way
+    reply,    // Redis answered with an error
+    breaker,  // Redis was not asked, because too many checks in a row had failed
+    overload, // too many checks wait already, or memory ran out
+};
+
+inline constexpr std::array<std::string_view, 5> failure_names = {"timeout", "connect", "reply",
+                                                                  "breaker", "overload"};
+
+/// The name that metrics have for a failure.
+constexpr std::string_view to_string(Failure failure) {
+    return failure_names[static_cast<size_t>(failure)];
+}
+
+enum class Decision : uint8_t {
+    granted,
+    denied, // the request would be granted after `retry_after`
+    never,  // the rule can never grant such a request
+};
+
+struct Verdict {
+    Decision decision = Decision::granted;
+    uint64_t remaining = 0;                   // units that are left
+    std::chrono::microseconds retry_after{0}; // it is 0 unless the decision is `denied`
+    std::chrono::microseconds next_unit{0};   // until one more unit is there; 0 if all are there
+    std::chrono::microseconds reset{0};       // until all units are there; 0 if they are
+    std::chrono::microseconds delay{0};       // how long a granted request is to be held back
+
+    bool operator==(const Verdict &) const = default;
+};
+
+/// The REPLY numbers of one rule, as lua/<algorithm>.lua describes them.
+using RuleReply = std::span<const int64_t>;
+
+/// Whether the rule, by itself, grants. The script has decided that.
+bool is_granted(RuleReply reply);
+
+/// Returns the verdict that follows from a reply, or nothing if no state of the rule leads to such
+/// numbers. The script decides and replies with its state; the times are worked out here, exactly,
+/// and rounded up to microseconds. `charged` says whether the units were taken: they were not if
+/// another rule of the same check denies.
+std::optional<Verdict> verdict_of_reply(const Quota &quota, RuleReply reply, bool charged);
+
+/// Returns the verdict after units were leased with the check, too. `lease` are the last REPLY
+/// numbers of lua/<algorithm>.lua. Returns nothing if no state of the rule leads to such numbers.
+std::optional<Verdict> verdict_after_lease(const Quota &quota, RuleReply reply, RuleReply lease);
+
+/// Returns the verdict after its charge was refunded. If units are still missing, the times are
+/// those until the refunded units would have come back, too. `delay` stays as it was: a refund is
+/// made for a request that is rejected, and nobody holds that back.
+Verdict verdict_after_refund(const Quota &quota, Verdict verdict);
+
+/// Returns the verdict on a client that the rule has blocked for so long. `of_counter` is the one
+/// without the block, on a request that was not charged. A client that waits until both let it pass
+/// passes.
+Verdict verdict_of_blocked(const Quota &quota, const Verdict &of_counter,
+                           std::chrono::microseconds blocked_for);
+
+/// Returns what a refund of the charge refers to, which is the last argument of the `-- refund`
+/// part of lua/<algorithm>.lua. `now` is the time of the charge.
+int64_t receipt_of_reply(const Quota &quota, RuleReply reply, int64_t now);
+
+/// Returns the verdict of a rule that needs no counter, because its capacity is 0 and it denies
+/// everything; of another rule, nothing.
+std::optional<Verdict> verdict_without_counter(const Quota &quota);
+
+/// Whether the first of two rules is the one that a client should look at: the one that denies, or
+/// has the longer wait if both deny, or has less of its capacity left if both grant.
+bool is_tighter(const Quota &quota, const Verdict &verdict, const Quota &other_quota,
+                const Verdict &other_verdict);
+
+} // namespace rate_limit

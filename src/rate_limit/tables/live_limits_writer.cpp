@@ -1,0 +1,178 @@
+#include "rate_limit/tables/live_limits_writer.hpp"
+
+#include <algorithm>
+
+namespace rate_limit {
+
+namespace {
+
+using std::chrono::microseconds;
+
+constexpr auto relaxed = std::memory_order_relaxed;
+constexpr auto acquire_release = std::memory_order_acq_rel;
+
+/// Who sees the value with acquire sees all that this process has written before.
+void raise(std::atomic<uint64_t> &largest, uint64_t value) {
+    uint64_t known = largest.load(relaxed);
+    while (known < value &&
+           !largest.compare_exchange_weak(known, value, std::memory_order_release, relaxed)) {
+    }
+}
+
+void raise(std::atomic<uint64_t> &latest, microseconds time) {
+    raise(latest, static_cast<uint64_t>(time.count()));
+}
+
+} // namespace
+
+void LiveLimitsWriter::begin_generation() {
+    generation_ = header().last_generation.fetch_add(1, acquire_release) + 1;
+    count_ = 0;
+}
+
+void LiveLimitsWriter::end_generation() {
+    if (is_superseded()) {
+        return;
+    }
+    raise(header().valid_generation, generation_);
+    publish_count();
+    look_for_damage();
+}
+
+bool LiveLimitsWriter::needs_generation() const {
+    return header().damaged_generation.load(relaxed) >= generation_;
+}
+
+bool LiveLimitsWriter::set(const OverrideTarget &target, const Override &what,
+                           microseconds redis_now) {
+    if (is_superseded()) {
+        return true;
+    }
+    const Hash identity = limits_.identity_of(target);
+    bool has_room = true;
+    if (what.has_expired(redis_now)) {
+        erase(identity);
+    } else {
+        has_room = store(identity, what);
+    }
+    look_for_damage();
+    return has_room;
+}
+
+void LiveLimitsWriter::remove(const OverrideTarget &target) {
+    if (!is_superseded()) {
+        erase(limits_.identity_of(target));
+        look_for_damage();
+    }
+}
+
+void LiveLimitsWriter::reset(std::string_view encoded_key, uint64_t version, microseconds now) {
+    if (is_superseded()) {
+        return;
+    }
+    const Hash identity = limits_.identity_of({.encoded_key = encoded_key, .rule = {}});
+    const Record record{.time = now, .holds_for = microseconds{1}, .values = {version}};
+    SharedTable &resets = limits_.resets_;
+    const auto known = resets.find(identity, microseconds{0});
+    if (known && known->values[0] >= version) {
+        return;
+    }
+    // This comes first: if this process is killed between the two, the reset is not known yet, and
+    // will be done by the next one.
+    raise(header().last_reset, now);
+    // Resets that are older than one of all clients say no more than that.
+    const microseconds after_all = LiveLimits::to_time(header().all_reset.load(relaxed) + 1);
+    if (!resets.store_if_free(identity, record, after_all)) {
+        reset_all(now);
+        resets.store(identity, record); // so that its version is known
+    }
+    look_for_damage();
+}
+
+void LiveLimitsWriter::reset_all(microseconds now) {
+    if (!is_superseded()) {
+        raise(header().last_reset, now);
+        raise(header().all_reset, now);
+    }
+}
+
+size_t LiveLimitsWriter::remove_expired(microseconds redis_now) {
+    if (is_superseded()) {
+        return 0;
+    }
+    constexpr size_t most_looks = 1024;
+    SharedTable &overrides = limits_.overrides_;
+    const uint64_t valid = header().valid_generation.load(relaxed);
+    const auto is_dead = [&](const Record &record) {
+        const auto generation = static_cast<uint64_t>(record.time.count());
+        const bool has_expired = LiveLimits::to_override(record).has_expired(redis_now);
+        count_ -= has_expired && generation == generation_ ? 1 : 0;
+        return has_expired || generation < valid;
+    };
+    const size_t looks = std::min(most_looks, overrides.bucket_count());
+    for (size_t i = 0; i < looks; ++i) {
+        overrides.erase_if(next_bucket_, is_dead);
+        next_bucket_ = (next_bucket_ + 1) % overrides.bucket_count();
+    }
+    publish_count();
+    look_for_damage();
+    return looks;
+}
+
+bool LiveLimitsWriter::is_superseded() const {
+    return header().last_generation.load(relaxed) != generation_;
+}
+
+/// Returns false if there was no room. Overrides of an older generation make room: each of them is
+/// either set again by this one or gone from Redis.
+bool LiveLimitsWriter::store(const Hash &identity, const Override &what) {
+    SharedTable &overrides = limits_.overrides_;
+    const microseconds own = LiveLimits::to_time(generation_);
+    const microseconds valid = LiveLimits::to_time(header().valid_generation.load(relaxed));
+    const Record record = LiveLimits::to_record(what, generation_);
+    const bool is_new = !overrides.find(identity, own);
+    // This comes first: may_override() must not say no while there is something to find.
+    header().overridden_by.store(generation_, relaxed);
+    if (!overrides.store_if_free(identity, record, valid) &&
+        !overrides.store_if_free(identity, record, own)) {
+        header().dropped.fetch_add(1, relaxed);
+        return false;
+    }
+    count_ += is_new ? 1 : 0;
+    publish_count();
+    return true;
+}
+
+void LiveLimitsWriter::erase(const Hash &identity) {
+    SharedTable &overrides = limits_.overrides_;
+    count_ -= overrides.find(identity, LiveLimits::to_time(generation_)) ? 1 : 0;
+    overrides.erase(identity);
+    publish_count();
+}
+
+/// Nothing is published before the generation is complete, because older overrides still hold.
+void LiveLimitsWriter::publish_count() {
+    if (header().valid_generation.load(relaxed) != generation_) {
+        return;
+    }
+    header().count.store(count_, relaxed);
+    if (count_ == 0) {
+        // Another process that has begun a generation since, and has set something, keeps its word.
+        uint64_t own = header().overridden_by.load(relaxed);
+        if (own <= generation_) {
+            header().overridden_by.compare_exchange_strong(own, 0, relaxed);
+        }
+    }
+}
+
+/// Tells the process that has superseded this one that a write may have come between its own. If it
+/// begins later, it will find the write done: this reads the number by an exchange, which orders
+/// the two.
+void LiveLimitsWriter::look_for_damage() const {
+    const uint64_t last = header().last_generation.fetch_add(0, acquire_release);
+    if (last != generation_) {
+        raise(header().damaged_generation, last);
+    }
+}
+
+} // namespace rate_limit

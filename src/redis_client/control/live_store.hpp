@@ -1,0 +1,176 @@
+// What operators have set, as Redis stores it: overrides, resets, and the rules that hosts have
+// configured. Here are the commands that write and read it, and their replies. All keys of a
+// backend are `<prefix>{live}:...`, so that they are in one hash slot; no counter's key has this
+// tag, for theirs hold a colon. lua/live_write.lua says what is under them.
+//
+// A record's name in Redis is a kind and what it is about, with spaces between:
+//
+//     K <zone> <encoded key>          what holds for a client
+//     KR <zone> <encoded key> <rule>  what holds for a client at a rule
+//     R <zone> <rule>                 what holds for all clients at a rule
+//     X <zone> <encoded key>          the last reset of a client
+#pragma once
+
+#include "rate_limit/rule/rule.hpp"
+#include "rate_limit/tables/live_limits.hpp"
+#include "redis_client/wire/byte_queue.hpp"
+#include "redis_client/wire/reply_tree.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace redis_client {
+
+/// What a record is about: an override of a client, of a client at a rule or of a rule, or a reset
+/// of a client. A reset has no rule.
+struct LiveName {
+    std::string_view zone;
+    std::string_view encoded_key; // as encode_client_key() writes it; empty: for all clients
+    std::string_view rule;        // empty: for all rules of the zone
+    bool is_reset = false;
+
+    bool operator==(const LiveName &) const = default;
+};
+
+/// An override as lists and answers show it.
+struct LiveOverride {
+    rate_limit::Override what;
+    std::chrono::microseconds updated_at{0}; // by Redis's clock
+    std::string by;                          // who wrote it, as `address user`
+    std::string note;
+};
+
+/// What an operator wants to be written.
+struct LiveOrder {
+    rate_limit::Override what;                           // its expires_at is not used
+    std::optional<std::chrono::microseconds> expires_in; // none: it holds until it is deleted
+    std::string_view by;                                 // cut at longest_live_text bytes
+    std::string_view note;                               // the same
+};
+
+inline constexpr size_t longest_live_text = 128;
+
+/// What Redis has written.
+struct LiveWritten {
+    std::chrono::microseconds time;       // of Redis
+    bool is_written;                      // false: there was no override to be deleted
+    std::chrono::microseconds expires_at; // 0: never
+};
+
+/// What Redis has of the names that were looked up.
+struct LiveLookup {
+    std::chrono::microseconds time;                     // of Redis
+    std::vector<std::optional<LiveOverride>> overrides; // for each name the one that holds, if any
+};
+
+/// What a store of records says of itself.
+struct LiveHead {
+    uint64_t epoch;   // a random number of this store, never 0
+    uint64_t version; // of the last record
+    uint64_t floor;   // records up to this version may have been purged
+
+    bool operator==(const LiveHead &) const = default;
+};
+
+/// A record that has changed.
+struct LiveChange {
+    LiveName name; // refers to the reply
+    uint64_t version = 0;
+    bool is_tombstone = false; // the override was deleted
+    LiveOverride override;     // of an override
+};
+
+/// The changes since some version.
+struct LivePage {
+    std::chrono::microseconds time;  // of Redis
+    std::optional<LiveHead> head;    // none: there is no store
+    std::optional<uint64_t> next;    // the version to go on from; none: there are no more
+    bool is_complete = false;        // false: Redis has lost a part of the store, or its head
+    bool is_readable = true;         // false: a record of the page is lost, or is none of ours
+    std::vector<LiveChange> changes; // by ascending versions
+};
+
+/// A counter that hosts have configured for a zone.
+struct RegisteredCounter {
+    std::string_view name; // as rate_limit::counter_name() gives it; refers to the reply
+    uint64_t shards;
+};
+
+/// Some of the counters that hosts have configured.
+struct CounterPage {
+    uint64_t next; // the cursor to go on from; 0: there are no more
+    std::vector<RegisteredCounter> counters;
+};
+
+class LiveStore {
+  public:
+    /// How many records a page looks at, at most: so many that neither Redis nor a host is held up.
+    static constexpr size_t records_of_page = 500;
+
+    /// How long after its last registration, and after its window, a counter is forgotten.
+    static constexpr std::chrono::hours registered_for{2};
+
+    /// `prefix` is that of the backend's keys.
+    explicit LiveStore(std::string_view prefix);
+
+    /// The hash slot of all its keys.
+    uint16_t hash_slot() const { return hash_slot_; }
+
+    // Each function writes one command, and returns false if memory ran out; then nothing was
+    // written.
+
+    /// Sets an override. It replaces the one of the same name.
+    bool write_put(ByteQueue &out, const LiveName &name, const LiveOrder &order) const;
+    bool write_delete(ByteQueue &out, const LiveName &name, std::string_view by) const;
+    /// Says that a client was reset.
+    bool write_reset(ByteQueue &out, const LiveName &name, std::string_view by) const;
+    /// Asks for the records of some names.
+    bool write_lookup(ByteQueue &out, std::span<const LiveName> names) const;
+    bool write_head_query(ByteQueue &out) const;
+    /// Ask how many names the store has, and how many records. There are as many of both.
+    bool write_name_count_query(ByteQueue &out) const;
+    bool write_record_count_query(ByteQueue &out) const;
+    /// Asks for what has changed since the version, in one zone if one is named. Beginning with
+    /// version 0 and going on from each page's `next` gives all records.
+    bool write_changes_query(ByteQueue &out, uint64_t since, std::string_view zone = {}) const;
+    /// Registers the counters of these rules at a time of Redis's clock.
+    bool write_registration(ByteQueue &out, std::span<const rate_limit::Rule *const> rules,
+                            std::chrono::microseconds redis_now) const;
+    /// Asks for the counters of a zone. Beginning with cursor 0 and going on from each page's
+    /// `next` gives all of them, some perhaps twice. Those that no host registers any more are
+    /// forgotten on the way, which is all that is done without a zone.
+    bool write_counters_query(ByteQueue &out, uint64_t cursor, std::string_view zone = {}) const;
+
+  private:
+    bool write_record(ByteQueue &out, const LiveName &name, std::string_view action,
+                      const LiveOrder &order) const;
+
+    std::string head_;
+    std::string log_;
+    std::string data_;
+    std::string expiry_;
+    std::string rules_;
+    uint16_t hash_slot_;
+};
+
+// These functions read a reply that is no error. They return nothing if it is not such a reply.
+
+/// Asks Redis for its time. Returns false if memory ran out.
+bool write_time_query(ByteQueue &out);
+std::optional<std::chrono::microseconds> read_time(ReplyView reply);
+/// Reads the reply to a put, a delete or a reset.
+std::optional<LiveWritten> read_written(ReplyView reply);
+std::optional<LiveLookup> read_lookup(ReplyView reply);
+/// Reads a head. There is none if the reply is nil, or if somebody else has written it.
+std::optional<LiveHead> read_head(ReplyView reply);
+/// These two read a page. Records that nobody of ours wrote are left out, and so are those that are
+/// lost.
+std::optional<LivePage> read_changes(ReplyView reply);
+std::optional<CounterPage> read_counters(ReplyView reply);
+
+} // namespace redis_client

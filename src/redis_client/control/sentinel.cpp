@@ -1,0 +1,90 @@
+#include "redis_client/control/sentinel.hpp"
+
+#include "rate_limit/text/text.hpp"
+#include "redis_client/wire/resp.hpp"
+
+namespace redis_client {
+
+namespace {
+
+constexpr std::string_view channel = "+switch-master";
+constexpr size_t longest_reply = 16'384;
+
+std::string_view text_of(ReplyView reply) {
+    return reply.text().value_or(std::string_view());
+}
+
+} // namespace
+
+Sentinel::Sentinel(const SentinelSettings &settings)
+    : Query(settings.username, settings.password, longest_reply),
+      master_name_(settings.master_name) {}
+
+/// Asks all at once, so that no change falls between the answer and the subscription.
+void Sentinel::ask(ByteQueue &output) {
+    awaited_ = Awaited::address;
+    write_command(output, {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master_name_});
+    write_command(output, {"SUBSCRIBE", channel});
+}
+
+Sentinel::Progress Sentinel::received(std::string_view bytes) {
+    Progress last = read(bytes);
+    while (last == Progress::answered) {
+        const Progress next = read({});
+        if (next == Progress::more) {
+            break;
+        }
+        last = next;
+    }
+    return last;
+}
+
+Sentinel::Progress Sentinel::take(ReplyView reply) {
+    if (reply.is_error()) {
+        return broken("error reply", text_of(reply));
+    }
+    switch (awaited_) {
+    case Awaited::address:
+        awaited_ = Awaited::subscription;
+        return take_address(reply);
+    case Awaited::subscription:
+        awaited_ = Awaited::messages;
+        return reply.size() == 3 ? Progress::more : broken("an unexpected reply");
+    case Awaited::messages:
+        return take_message(reply);
+    }
+    return Progress::more;
+}
+
+Sentinel::Progress Sentinel::take_address(ReplyView reply) {
+    if (reply.size() != 2) {
+        return broken(reply.is_empty() ? "it knows no master of that name" : "an unexpected reply");
+    }
+    return take_master(text_of(reply[0]), text_of(reply[1]));
+}
+
+/// `name old-host old-port new-host new-port`
+Sentinel::Progress Sentinel::take_message(ReplyView message) {
+    if (message.size() != 3 || text_of(message[1]) != channel) {
+        return broken("an unexpected reply");
+    }
+    std::string_view text = text_of(message[2]);
+    if (next_word(text) != master_name_) {
+        return Progress::more; // a Sentinel may watch several masters
+    }
+    (void)next_word(text);
+    (void)next_word(text);
+    const std::string_view host = next_word(text);
+    return take_master(host, next_word(text));
+}
+
+Sentinel::Progress Sentinel::take_master(std::string_view host, std::string_view port) {
+    const auto number = rate_limit::parse_whole_number(port, 65'535);
+    if (host.empty() || host.size() > longest_host || !number || *number == 0) {
+        return broken("an unexpected reply");
+    }
+    master_ = {.host = std::string(host), .port = static_cast<uint16_t>(*number)};
+    return Progress::answered;
+}
+
+} // namespace redis_client

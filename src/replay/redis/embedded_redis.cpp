@@ -1,0 +1,136 @@
+#include "replay/redis/embedded_redis.hpp"
+
+#include "redis_client/script/script.hpp"
+#include "replay/redis/lua_commands.hpp"
+#include "replay/syntax/command_words.hpp"
+
+#include <lua.hpp>
+
+#include <charconv>
+
+namespace replay {
+
+namespace {
+
+size_t number_of(std::string_view word) {
+    size_t number = 0;
+    std::from_chars(word.data(), word.data() + word.size(), number);
+    return number;
+}
+
+/// Makes a table of all words, at the top of Lua's stack.
+void push_table(lua_State *lua, std::string_view words) {
+    lua_newtable(lua);
+    for (int i = 1; !words.empty(); ++i) {
+        const std::string_view word = take_word(words);
+        lua_pushlstring(lua, word.data(), word.size());
+        lua_rawseti(lua, -2, i);
+    }
+}
+
+} // namespace
+
+EmbeddedRedis::EmbeddedRedis() : lua_(luaL_newstate()) {
+    luaL_openlibs(lua_);
+    register_commands(lua_, keys_);
+    // The scripts call C at every few steps, which the compiler of LuaJIT cannot follow: without it
+    // a check takes a tenth less.
+    luaJIT_setmode(lua_, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
+}
+
+EmbeddedRedis::~EmbeddedRedis() {
+    lua_close(lua_);
+}
+
+EmbeddedRedis::Script *EmbeddedRedis::script(std::string_view command,
+                                             std::string_view text_or_name) {
+    if (last_ != nullptr && text_or_name == last_name_) {
+        return last_;
+    }
+    std::string name(text_or_name);
+    if (command == "EVAL") {
+        name = redis_client::Script(name).sha1;
+        if (!scripts_.contains(name)) {
+            if (luaL_loadbuffer(lua_, text_or_name.data(), text_or_name.size(), "@user_script") !=
+                0) {
+                return nullptr;
+            }
+            Script made;
+            made.function = luaL_ref(lua_, LUA_REGISTRYINDEX);
+            made.argument_table = LUA_NOREF;
+            scripts_.emplace(name, made);
+        }
+    }
+    const auto found = scripts_.find(name);
+    if (found == scripts_.end()) {
+        lua_pushliteral(lua_, "NOSCRIPT No matching script");
+        return nullptr;
+    }
+    last_name_ = name;
+    last_ = &found->second;
+    return last_;
+}
+
+Answer EmbeddedRedis::run(std::string_view command, int64_t now_us) {
+    lua_settop(lua_, 0);
+    keys_.set_now(now_us);
+    take_count(command);
+    const std::string_view name = take_word(command);
+    const std::string_view text_or_name = take_word(command);
+    const size_t keys = number_of(take_word(command));
+    Script *of_command = script(name, text_or_name);
+    return of_command != nullptr ? call(*of_command, command, keys) : failed();
+}
+
+/// The arguments of checks of one rule are always the same, so their table is kept.
+Answer EmbeddedRedis::call(Script &script, std::string_view words, size_t keys) {
+    lua_newtable(lua_);
+    for (size_t i = 1; i <= keys; ++i) {
+        const std::string_view key = take_word(words);
+        lua_pushlstring(lua_, key.data(), key.size());
+        lua_rawseti(lua_, -2, static_cast<int>(i));
+    }
+    lua_setglobal(lua_, "KEYS");
+    if (script.argument_table == LUA_NOREF || script.arguments != words) {
+        luaL_unref(lua_, LUA_REGISTRYINDEX, script.argument_table);
+        push_table(lua_, words);
+        script.argument_table = luaL_ref(lua_, LUA_REGISTRYINDEX);
+        script.arguments = words;
+    }
+    lua_rawgeti(lua_, LUA_REGISTRYINDEX, script.argument_table);
+    lua_setglobal(lua_, "ARGV");
+    lua_rawgeti(lua_, LUA_REGISTRYINDEX, script.function);
+    if (lua_pcall(lua_, 0, 1, 0) != 0) {
+        return failed();
+    }
+    Answer answer;
+    size_t size = 0;
+    switch (lua_type(lua_, -1)) {
+    case LUA_TSTRING:
+        answer.type = Answer::Type::text;
+        answer.text = lua_tolstring(lua_, -1, &size);
+        answer.text = {answer.text.data(), size};
+        break;
+    case LUA_TNUMBER:
+        answer.type = Answer::Type::number;
+        answer.number = static_cast<int64_t>(lua_tonumber(lua_, -1));
+        break;
+    case LUA_TNIL:
+    case LUA_TBOOLEAN: // no script of ours returns true
+        break;
+    default:
+        answer.type = Answer::Type::error;
+        answer.text = "ERR the script returns a value of another type";
+    }
+    return answer;
+}
+
+/// The message is at the top of Lua's stack.
+Answer EmbeddedRedis::failed() {
+    size_t size = 0;
+    const char *text = lua_tolstring(lua_, -1, &size);
+    return {.type = Answer::Type::error,
+            .text = text != nullptr ? std::string_view(text, size) : "ERR an error without a text"};
+}
+
+} // namespace replay

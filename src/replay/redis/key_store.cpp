@@ -1,0 +1,134 @@
+#include "replay/redis/key_store.hpp"
+
+namespace replay {
+
+void NumberList::trim(size_t first, size_t end) {
+    numbers_.resize(first_ + end);
+    first_ += first;
+    if (first_ * 2 > numbers_.size()) { // each number is moved once at most, on average
+        numbers_.erase(numbers_.begin(), numbers_.begin() + static_cast<std::ptrdiff_t>(first_));
+        first_ = 0;
+    }
+}
+
+size_t NumberList::remove_last(int64_t number, size_t most) {
+    size_t removed = 0;
+    for (size_t at = numbers_.size(); at > first_ && removed < most; --at) {
+        if (numbers_[at - 1] == number) {
+            numbers_.erase(numbers_.begin() + static_cast<std::ptrdiff_t>(at - 1));
+            ++removed;
+        }
+    }
+    return removed;
+}
+
+bool SortedSet::set(std::string_view member, double score) {
+    const auto found = scores_.find(member);
+    if (found == scores_.end()) {
+        scores_.emplace(member, score);
+        order_.emplace(score, member);
+        return true;
+    }
+    order_.erase({found->second, found->first});
+    order_.emplace(score, member);
+    found->second = score;
+    return false;
+}
+
+bool SortedSet::remove(std::string_view member) {
+    const auto found = scores_.find(member);
+    if (found == scores_.end()) {
+        return false;
+    }
+    order_.erase({found->second, found->first});
+    scores_.erase(found);
+    return true;
+}
+
+const double *SortedSet::score(std::string_view member) const {
+    const auto found = scores_.find(member);
+    return found != scores_.end() ? &found->second : nullptr;
+}
+
+void KeyStore::set_now(int64_t now_us) {
+    now_us_ = now_us;
+    while (!tickets_.empty() && now_us_ / 1000 > tickets_.top().first) {
+        const auto found = keys_.find(*tickets_.top().second);
+        tickets_.pop();
+        Entry &entry = found->second;
+        entry.has_ticket = false;
+        const bool is_gone = std::holds_alternative<std::monostate>(entry.value);
+        if (is_gone || has_expired(entry)) {
+            keys_.erase(found);
+        } else if (entry.expires_ms != never) {
+            entry.has_ticket = true;
+            tickets_.emplace(entry.expires_ms, &found->first);
+        }
+    }
+}
+
+/// A removed key that has a ticket stays in the map, without a value, until the ticket is due.
+KeyStore::Entry *KeyStore::find_entry(std::string_view key) {
+    const auto found = keys_.find(key);
+    if (found == keys_.end() || std::holds_alternative<std::monostate>(found->second.value)) {
+        return nullptr;
+    }
+    return has_expired(found->second) ? nullptr : &found->second;
+}
+
+KeyStore::Value *KeyStore::find(std::string_view key) {
+    Entry *entry = find_entry(key);
+    return entry != nullptr ? &entry->value : nullptr;
+}
+
+KeyStore::Value &KeyStore::make(std::string_view key) {
+    if (Entry *entry = find_entry(key)) {
+        return entry->value;
+    }
+    Entry &entry = keys_.try_emplace(std::string(key)).first->second;
+    entry.value = std::monostate{};
+    entry.expires_ms = never;
+    return entry.value;
+}
+
+bool KeyStore::remove(std::string_view key) {
+    const auto found = keys_.find(key);
+    if (found == keys_.end()) {
+        return false;
+    }
+    Entry &entry = found->second;
+    const bool was_there =
+        !std::holds_alternative<std::monostate>(entry.value) && !has_expired(entry);
+    if (entry.has_ticket) {
+        entry.value = std::monostate{};
+    } else {
+        keys_.erase(found);
+    }
+    return was_there;
+}
+
+void KeyStore::expire_in(std::string_view key, int64_t milliseconds) {
+    const auto found = keys_.find(key);
+    Entry &entry = found->second;
+    entry.expires_ms = now_us_ / 1000 + milliseconds;
+    if (!entry.has_ticket) {
+        entry.has_ticket = true;
+        tickets_.emplace(entry.expires_ms, &found->first);
+    }
+}
+
+void KeyStore::persist(std::string_view key) {
+    if (Entry *entry = find_entry(key)) {
+        entry->expires_ms = never;
+    }
+}
+
+int64_t KeyStore::time_to_live_ms(std::string_view key) {
+    const Entry *entry = find_entry(key);
+    if (entry == nullptr) {
+        return -2;
+    }
+    return entry->expires_ms == never ? -1 : entry->expires_ms - now_us_ / 1000;
+}
+
+} // namespace replay
