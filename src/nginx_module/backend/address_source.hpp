@@ -11,6 +11,11 @@
 
 namespace nginx_module {
 
+using redis_client::Address;
+using redis_client::literal_address;
+using redis_client::Mode;
+using redis_client::ServerAddress;
+
 class AddressSource {
   public:
     class Callbacks {

@@ -15,7 +15,7 @@ namespace {
 class SingleNode final : public Backend {
   public:
     SingleNode(const BackendConf &conf, ngx_log_t *log)
-        : Backend(conf),
+        : Backend(conf, ngx_pid),
           node_(conf, group_, counters_, log, [&](AddressSource::Callbacks &callbacks) {
               return make_address_source(callbacks, conf, log);
           }) {}

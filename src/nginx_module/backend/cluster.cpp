@@ -16,19 +16,10 @@ namespace {
 
 constexpr std::chrono::milliseconds between_maps{1000};
 
-/// Returns the same address with another port.
-Address with_port(const Address &address, in_port_t port) {
-    ngx_sockaddr_t changed{};
-    const ngx_addr_t addr = address.addr();
-    ngx_memcpy(&changed, addr.sockaddr, addr.socklen);
-    ngx_inet_set_port(&changed.sockaddr, port);
-    return {&changed.sockaddr, addr.socklen};
-}
-
 } // namespace
 
 Cluster::Cluster(const BackendConf &conf, ngx_log_t *log)
-    : Backend(conf),
+    : Backend(conf, ngx_pid),
       conf_(conf),
       log_(log),
       waiting_(group_, static_cast<uint32_t>(ngx_random())),
@@ -143,7 +134,7 @@ ServerAddress Cluster::name_of(std::string_view host, in_port_t port,
     const auto server = std::ranges::find(conf_.servers, host, &ServerAddress::host);
     if (server != conf_.servers.end()) {
         for (const Address &known : server->known()) {
-            addresses.push_back(with_port(known, port));
+            addresses.push_back(known.with_port(port));
         }
     } else {
         addresses = literal_address(address, port);

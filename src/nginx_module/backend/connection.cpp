@@ -1,5 +1,7 @@
 #include "nginx_module/backend/connection.hpp"
 
+#include "nginx_module/util.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -20,17 +22,17 @@ Connection::Connection(Callbacks &callbacks, ngx_log_t *log, const TlsContext *t
                        std::chrono::milliseconds timeout)
     : callbacks_(callbacks), log_(*log), tls_context_(tls), timeout_(timeout) {}
 
-void Connection::open(const Address &address, std::string_view host) {
+void Connection::open(const redis_client::Address &address, std::string_view host) {
     close();
     if (tls_context_ != nullptr && (tls_ == nullptr || host_ != host)) {
         host_ = host;
         tls_ = make_tls_peer(*tls_context_, host_);
     }
     ngx_peer_connection_t peer{};
-    ngx_addr_t to = address.addr();
-    peer.sockaddr = to.sockaddr;
-    peer.socklen = to.socklen;
-    peer.name = &to.name;
+    ngx_str_t name = to_ngx(address.text());
+    peer.sockaddr = const_cast<sockaddr *>(address.get());
+    peer.socklen = address.size();
+    peer.name = &name;
     peer.get = ngx_event_get_peer;
     peer.log = log_.log();
     peer.so_keepalive = 1;

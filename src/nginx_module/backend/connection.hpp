@@ -5,7 +5,8 @@
 
 #include "nginx_module/backend/quiet_log.hpp"
 #include "nginx_module/backend/tls_peer.hpp"
-#include "nginx_module/conf/address.hpp"
+#include "nginx_module/conf/tls_context.hpp"
+#include "redis_client/io/address.hpp"
 #include "redis_client/wire/byte_queue.hpp"
 
 #include <chrono>
@@ -48,7 +49,7 @@ class Connection {
 
     /// Closes a connection that is open, and begins to connect. Calls on_connected() or on_lost(),
     /// perhaps before it returns. `host` is who a TLS certificate must be for.
-    void open(const Address &address, std::string_view host);
+    void open(const redis_client::Address &address, std::string_view host);
     void close(); // calls no callback
 
     bool is_open() const { return connection_ != nullptr; }

@@ -49,7 +49,7 @@ void FollowedZones::set(Zone &zone, const LiveChange &change) {
     const bool is_first = zone.conf->memory.live_limits().dropped() == 0;
     const bool has_room =
         zone.writer.set({.encoded_key = change.name.encoded_key, .rule = change.name.rule},
-                        change.override.what, backend_.memory.redis_now());
+                        change.override.what, backend_.memory.redis_now(precise_now()));
     if (!has_room && is_first) {
         ngx_str_t name = to_ngx(zone.conf->name);
         ngx_log_error(NGX_LOG_ERR, log_, 0,
@@ -78,7 +78,7 @@ void FollowedZones::remove_expired() {
     size_t looks = 0;
     for (size_t i = 0; i < zones_.size() && looks < most_looks; ++i) {
         next_zone_ = (next_zone_ + 1) % zones_.size();
-        looks += zones_[next_zone_].writer.remove_expired(backend_.memory.redis_now());
+        looks += zones_[next_zone_].writer.remove_expired(backend_.memory.redis_now(precise_now()));
     }
 }
 

@@ -131,7 +131,7 @@ void LiveSync::on_tick() {
         return;
     }
     start_timer(timer_, between_ticks);
-    if (has_claim_ ? !keep_claim() : !backend_.memory.take_sync_claim()) {
+    if (has_claim_ ? !keep_claim() : !backend_.memory.take_sync_claim(ngx_pid, precise_now())) {
         return;
     }
     if (!has_claim_) {
@@ -141,8 +141,8 @@ void LiveSync::on_tick() {
         next_poll_ = next_registration_ = now();
         late_from_ = now() + late_after;
     }
-    if (now() >= late_from_ && backend_.memory.live_trouble() == LiveTrouble::none) {
-        set_trouble(LiveTrouble::late, last_failure_);
+    if (now() >= late_from_ && backend_.memory.live_trouble() == redis_client::LiveTrouble::none) {
+        set_trouble(redis_client::LiveTrouble::late, last_failure_);
     }
     if (now() >= next_poll_ && !is_asking()) {
         poll();
@@ -152,7 +152,7 @@ void LiveSync::on_tick() {
 /// Must be called before zones are written to. Another worker may have taken the claim while this
 /// one was stopped.
 bool LiveSync::keep_claim() {
-    if (!is_leaving() && backend_.memory.keep_sync_claim()) {
+    if (!is_leaving() && backend_.memory.keep_sync_claim(ngx_pid, precise_now())) {
         return true;
     }
     lose_claim();
@@ -165,7 +165,7 @@ void LiveSync::lose_claim() {
                                &record_count_query_, &head_, &page_}) {
         question->cancel();
     }
-    backend_.memory.release_sync_claim();
+    backend_.memory.release_sync_claim(ngx_pid);
 }
 
 bool LiveSync::is_asking() const {
@@ -205,7 +205,8 @@ void LiveSync::take_time(ReplyView reply) {
 }
 
 bool LiveSync::write_registration(ByteQueue &out) const {
-    return backend_.live_store->write_registration(out, rules_, backend_.memory.redis_now());
+    return backend_.live_store->write_registration(out, rules_,
+                                                   backend_.memory.redis_now(precise_now()));
 }
 
 void LiveSync::take_registration(ReplyView /*reply*/) {
@@ -289,9 +290,9 @@ void LiveSync::go_on(std::optional<uint64_t> since) {
 void LiveSync::on_caught_up() {
     late_from_ = now() + late_after;
     if (!follower_.is_whole()) {
-        set_trouble(LiveTrouble::damaged, {});
+        set_trouble(redis_client::LiveTrouble::damaged, {});
     } else if (has_clock_ && is_registered_) {
-        set_trouble(LiveTrouble::none, {});
+        set_trouble(redis_client::LiveTrouble::none, {});
     }
 }
 
@@ -303,36 +304,36 @@ void LiveSync::on_refusal(const Question &question, std::string_view error) {
         has_clock_ = has_clock_ && &question != &time_;
         next_poll_ = now() + wait_after_refusal;
     }
-    set_trouble(LiveTrouble::refused, error);
+    set_trouble(redis_client::LiveTrouble::refused, error);
 }
 
 /// The log says so once when this host ceases to follow, and once when it follows again.
-void LiveSync::set_trouble(LiveTrouble trouble, std::string_view why) {
+void LiveSync::set_trouble(redis_client::LiveTrouble trouble, std::string_view why) {
     if (!backend_.memory.set_live_trouble(trouble)) {
         return;
     }
     ngx_str_t name = to_ngx(backend_.name);
     LogText<160> said(why);
     switch (trouble) {
-    case LiveTrouble::none:
+    case redis_client::LiveTrouble::none:
         ngx_log_error(
             NGX_LOG_WARN, log_, 0,
             "redis_rate_limit: what operators set in backend \"%V\" reaches this host again",
             &name);
         break;
-    case LiveTrouble::refused:
+    case redis_client::LiveTrouble::refused:
         ngx_log_error(NGX_LOG_WARN, log_, 0,
                       "redis_rate_limit: backend \"%V\" refuses what live limits need: %V, "
                       "what operators set does not reach this host",
                       &name, said.shown());
         break;
-    case LiveTrouble::damaged:
+    case redis_client::LiveTrouble::damaged:
         ngx_log_error(NGX_LOG_WARN, log_, 0,
                       "redis_rate_limit: backend \"%V\" has lost a part of what operators had set, "
                       "what this host knows of it holds on",
                       &name);
         break;
-    case LiveTrouble::late:
+    case redis_client::LiveTrouble::late:
         ngx_log_error(NGX_LOG_WARN, log_, 0,
                       "redis_rate_limit: backend \"%V\" does not tell what operators set: %V, "
                       "what this host knows of it holds on",

@@ -70,7 +70,7 @@ class LiveSync {
     void on_tick();
     void on_refusal(const Question &question, std::string_view error);
     void on_caught_up();
-    void set_trouble(LiveTrouble trouble, std::string_view why);
+    void set_trouble(redis_client::LiveTrouble trouble, std::string_view why);
     bool keep_claim();
     void lose_claim();
     void poll();

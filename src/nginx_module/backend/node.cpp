@@ -18,7 +18,7 @@ bool is_leaving() {
 
 } // namespace
 
-Node::Node(const BackendConf &conf, redis_client::SessionGroup &group, WorkerCounters &counters,
+Node::Node(const BackendConf &conf, redis_client::SessionGroup &group, redis_client::WorkerCounters &counters,
            ngx_log_t *log, const MakeAddressSource &make_address_source, Callbacks *callbacks)
     : conf_(conf),
       counters_(counters),

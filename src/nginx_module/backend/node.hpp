@@ -36,7 +36,7 @@ class Node final : Connection::Callbacks, AddressSource::Callbacks {
     };
 
     /// Begins to connect at once. If `callbacks` is null, the node is not part of a cluster.
-    Node(const BackendConf &conf, redis_client::SessionGroup &group, WorkerCounters &counters,
+    Node(const BackendConf &conf, redis_client::SessionGroup &group, redis_client::WorkerCounters &counters,
          ngx_log_t *log, const MakeAddressSource &make_address_source,
          Callbacks *callbacks = nullptr);
     ~Node();
@@ -99,7 +99,7 @@ class Node final : Connection::Callbacks, AddressSource::Callbacks {
     bool has_lasting_faults() const { return faults_.is_lasting() || key_faults_.is_lasting(); }
 
     const BackendConf &conf_;
-    WorkerCounters &counters_;
+    redis_client::WorkerCounters &counters_;
     ngx_log_t *log_;
     Callbacks *callbacks_;
     redis_client::Session session_;

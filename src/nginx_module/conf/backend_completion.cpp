@@ -11,6 +11,10 @@
 
 namespace nginx_module {
 
+using redis_client::Address;
+using redis_client::Mode;
+using redis_client::ServerAddress;
+
 namespace {
 
 constexpr const char *directive = "redis_rate_limit_backend";
@@ -73,7 +77,7 @@ void complete_servers(BackendConf &backend) {
             server.port = backend.mode == Mode::sentinel ? sentinel_port : redis_port;
         }
         if (server.addresses.empty()) {
-            server.addresses = literal_address(server.host, server.port);
+            server.addresses = redis_client::literal_address(server.host, server.port);
         }
     }
 }

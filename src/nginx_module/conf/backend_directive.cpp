@@ -13,6 +13,8 @@
 
 namespace nginx_module {
 
+using redis_client::Mode;
+
 namespace {
 
 constexpr const char *directive = "redis_rate_limit_backend";
@@ -91,20 +93,22 @@ const char *set_server(Block &block, std::string_view value) {
     if (host.starts_with('[')) {
         host = host.substr(1, host.size() - 2); // the brackets of IPv6
     }
-    ServerAddress server{.host = std::string(host), .port = url.port};
+    redis_client::ServerAddress server{.host = std::string(host), .port = url.port};
     if (url.family == AF_UNIX) {
-        server = {.host = {}, .addresses = {Address(url.addrs[0].sockaddr, url.addrs[0].socklen)}};
+        server = {
+            .host = {},
+            .addresses = {redis_client::Address(url.addrs[0].sockaddr, url.addrs[0].socklen)}};
     }
     block.backend.servers.push_back(std::move(server));
     return nullptr;
 }
 
 const char *set_mode(Block &block, std::string_view value) {
-    const auto *known = std::ranges::find(mode_names, value);
-    if (known == std::end(mode_names)) {
+    const auto *known = std::ranges::find(redis_client::mode_names, value);
+    if (known == std::end(redis_client::mode_names)) {
         return "standalone, sentinel or cluster";
     }
-    block.backend.mode = static_cast<Mode>(known - std::begin(mode_names));
+    block.backend.mode = static_cast<Mode>(known - std::begin(redis_client::mode_names));
     block.backend.session.needs_master = block.backend.mode == Mode::sentinel;
     return nullptr;
 }

@@ -50,7 +50,8 @@ ZoneConf *MainConf::zone(std::string_view name) const {
 
 bool are_asked_together(const RuleConf &rule, const RuleConf &other) {
     const BackendConf *backend = rule.zone->backend;
-    if (&rule == &other || backend != other.zone->backend || backend->mode != Mode::cluster) {
+    if (&rule == &other || backend != other.zone->backend ||
+        backend->mode != redis_client::Mode::cluster) {
         return backend == other.zone->backend;
     }
     return rule.zone == other.zone && rule.rule.shards == 1 && other.rule.shards == 1;

@@ -3,15 +3,11 @@
 
 #include "nginx_module/ngx.hpp"
 
-#include "nginx_module/conf/address.hpp"
 #include "nginx_module/conf/tls_context.hpp"
-#include "nginx_module/memory/backend_memory.hpp"
 #include "nginx_module/memory/zone_memory.hpp"
 #include "rate_limit/settings/rule_parameters.hpp"
 #include "rate_limit/settings/zone_parameters.hpp"
-#include "redis_client/control/live_store.hpp"
-#include "redis_client/control/sentinel.hpp"
-#include "redis_client/session/session.hpp"
+#include "redis_client/link/backend_settings.hpp"
 
 #include <chrono>
 #include <memory>
@@ -23,31 +19,13 @@
 
 namespace nginx_module {
 
-/// Which servers make up a Redis: one server, a master that Sentinels name, or a cluster.
-enum class Mode : uint8_t { standalone, sentinel, cluster };
-/// The modes as configurations and metrics name them, in the order of Mode.
-inline constexpr std::string_view mode_names[] = {"standalone", "sentinel", "cluster"};
+/// The settings of a `redis_rate_limit_backend`, and what of it is nginx's own.
+struct BackendConf : redis_client::BackendSettings {
+    using BackendSettings::BackendSettings;
 
-/// The settings of a `redis_rate_limit_backend`: a Redis and how to talk to it.
-struct BackendConf {
-    /// `an_index` is its place among the configuration's backends.
-    BackendConf(size_t an_index, std::string a_name) : index(an_index), name(std::move(a_name)) {}
-
-    size_t index; // a worker finds its running backend by this, see backend_of()
-    std::string name;
-    Mode mode = Mode::standalone;
-    std::vector<ServerAddress> servers; // one Redis, the Sentinels, or some nodes of the cluster
-    redis_client::SentinelSettings sentinel;
     ngx_resolver_t *resolver = nullptr; // null: nginx resolved the names when it started
     TlsSettings tls_settings;
     std::unique_ptr<TlsContext> tls; // null: connections use no TLS
-    redis_client::SessionSettings session;
-    std::string prefix = "rl:";
-    std::chrono::milliseconds connect_timeout{250};
-    uint64_t identity = 0;                                   // a hash that no other Redis has
-    std::optional<redis_client::LiveStore> live_store;       // a zone's backend has one
-    bool is_used() const { return !session.shapes.empty(); } // a rule uses it
-    BackendMemory memory;
 };
 
 using rate_limit::all_phases;

@@ -2,6 +2,7 @@
 
 #include "nginx_module/conf/backend_completion.hpp"
 #include "nginx_module/conf/resolver.hpp"
+#include "nginx_module/memory/backend_memory.hpp"
 #include "nginx_module/memory/shared_memory.hpp"
 #include "nginx_module/util.hpp"
 #include "rate_limit/rule/leasing.hpp"
@@ -30,7 +31,7 @@ bool refuse_unknown(ngx_conf_t *cf, const Position &position, const char *direct
 uint64_t identity_of(const BackendConf &backend) {
     std::string text =
         std::to_string(backend.session.database) + " " + backend.sentinel.master_name;
-    for (const ServerAddress &server : backend.servers) {
+    for (const redis_client::ServerAddress &server : backend.servers) {
         text += " " + server.host + ":" + std::to_string(server.port);
         if (server.is_local()) {
             text += server.addresses.front().text();
@@ -57,15 +58,15 @@ bool link_zone(ngx_conf_t *cf, MainConf &conf, ZoneConf &zone) {
 
 bool add_memory(ngx_conf_t *cf, BackendConf &backend) {
     ngx_shm_zone_t *shared =
-        add_shared_memory(cf, "redis_rate_limit_backend:" + backend.name, BackendMemory::size());
+        add_shared_memory(cf, "redis_rate_limit_backend:" + backend.name, backend_memory_size());
     if (shared == nullptr) {
         return false;
     }
     shared->data = &backend;
     shared->init = [](ngx_shm_zone_t *memory, void *old) noexcept -> ngx_int_t {
         const auto *running = static_cast<const BackendConf *>(old);
-        return static_cast<BackendConf *>(memory->data)
-            ->memory.attach(memory, running != nullptr ? &running->memory : nullptr);
+        return attach(static_cast<BackendConf *>(memory->data)->memory, memory,
+                      running != nullptr ? &running->memory : nullptr);
     };
     return true;
 }

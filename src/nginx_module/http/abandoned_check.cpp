@@ -34,7 +34,8 @@ bool copy_arguments(ngx_pool_t *pool, const RuleConf &rule, redis_client::Charge
 } // namespace
 
 AbandonedCheck *AbandonedCheck::make(std::span<const AppliedRule> rules,
-                                     std::chrono::microseconds asked, WorkerCounters &counters) {
+                                     std::chrono::microseconds asked,
+                                     redis_client::WorkerCounters &counters) {
     constexpr size_t room_for_a_few_rules = 1024;
     ngx_pool_t *pool = ngx_create_pool(room_for_a_few_rules, ngx_cycle->log);
     if (pool == nullptr) {

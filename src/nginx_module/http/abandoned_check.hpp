@@ -5,7 +5,7 @@
 #include "nginx_module/ngx.hpp"
 
 #include "nginx_module/http/applied_rule.hpp"
-#include "nginx_module/memory/backend_memory.hpp"
+#include "redis_client/link/backend_memory.hpp"
 
 #include <chrono>
 #include <optional>
@@ -21,7 +21,7 @@ class AbandonedCheck final : public redis_client::CheckCallbacks {
     /// Copies the rules and their charges. `asked` is when the check was asked, as a time of
     /// precise_now(). Returns null if memory ran out.
     static AbandonedCheck *make(std::span<const AppliedRule> rules, std::chrono::microseconds asked,
-                                WorkerCounters &counters);
+                                redis_client::WorkerCounters &counters);
 
     std::span<redis_client::Charge> charges() { return charges_; }
 
@@ -34,7 +34,7 @@ class AbandonedCheck final : public redis_client::CheckCallbacks {
   private:
     AbandonedCheck(ngx_pool_t *pool, std::span<AppliedRule> rules,
                    std::span<redis_client::Charge> charges, std::chrono::microseconds asked,
-                   WorkerCounters &counters)
+                   redis_client::WorkerCounters &counters)
         : pool_(pool), rules_(rules), charges_(charges), asked_(asked), counters_(counters) {}
 
     void on_answer(std::optional<redis_client::Failure> failure) override;
@@ -44,7 +44,7 @@ class AbandonedCheck final : public redis_client::CheckCallbacks {
     std::span<AppliedRule> rules_;
     std::span<redis_client::Charge> charges_; // the charges of rules_, in their order
     std::chrono::microseconds asked_;
-    WorkerCounters &counters_;
+    redis_client::WorkerCounters &counters_;
     BackendCheck *waiting_check_ = nullptr;
 };
 

@@ -118,7 +118,7 @@ rate_limit::Override find_override(const AppliedRule &applied) {
         return {};
     }
     std::array<char, 128> buffer;
-    const auto redis_now = [&zone] { return zone.backend->memory.redis_now(); };
+    const auto redis_now = [&zone] { return zone.backend->memory.redis_now(precise_now()); };
     return limits
         .find(rate_limit::encode_client_key(applied.key, buffer), applied.rule->name, redis_now)
         .value_or(rate_limit::Override{});
@@ -126,7 +126,7 @@ rate_limit::Override find_override(const AppliedRule &applied) {
 
 /// Lets a ban decide. It is stricter than any numbers.
 void ban(AppliedRule &applied, const rate_limit::Override &live) {
-    const microseconds now = applied.rule->zone->backend->memory.redis_now();
+    const microseconds now = applied.rule->zone->backend->memory.redis_now(precise_now());
     const bool ends = live.expires_at.count() > 0;
     applied.ban = {.ends_in =
                        ends ? std::max(live.expires_at - now, microseconds{1}) : microseconds{0}};

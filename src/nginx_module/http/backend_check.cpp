@@ -15,7 +15,7 @@
 
 namespace nginx_module {
 
-BackendCheck::BackendCheck(RequestState &state, Backend &backend,
+BackendCheck::BackendCheck(RequestState &state, redis_client::Backend &backend,
                            std::span<redis_client::Charge> charges, std::span<AppliedRule> rules)
     : state_(state), backend_(backend), charges_(charges), rules_(rules) {}
 
@@ -142,7 +142,7 @@ BackendCheck *make_checks(ngx_http_request_t *r, RequestState &state,
         if (memory == nullptr) {
             return nullptr;
         }
-        Backend &running = backend_of(*backend);
+        redis_client::Backend &running = backend_of(*backend);
         prepare_leases(running, rules.first(count));
         auto *check = new (memory)
             BackendCheck(state, running, {rules.front().charge, count}, rules.first(count));

@@ -4,6 +4,7 @@
 #include "nginx_module/ngx.hpp"
 
 #include "nginx_module/http/applied_rule.hpp"
+#include "redis_client/link/backend.hpp"
 
 #include <optional>
 #include <span>
@@ -11,16 +12,14 @@
 namespace nginx_module {
 
 class AbandonedCheck;
-class Backend;
 class RequestState;
-class WorkerCounters;
 
 /// Lives in the request's pool.
 class BackendCheck final : public redis_client::CheckCallbacks {
   public:
     /// The charges are those of the rules, in their order.
-    BackendCheck(RequestState &state, Backend &backend, std::span<redis_client::Charge> charges,
-                 std::span<AppliedRule> rules);
+    BackendCheck(RequestState &state, redis_client::Backend &backend,
+                 std::span<redis_client::Charge> charges, std::span<AppliedRule> rules);
 
     /// Asks the backend. Returns false if that failed at once: then no answer will come.
     bool ask();
@@ -51,7 +50,7 @@ class BackendCheck final : public redis_client::CheckCallbacks {
     std::string_view describe(std::span<char> out) const override;
 
     RequestState &state_;
-    Backend &backend_;
+    redis_client::Backend &backend_;
     std::span<redis_client::Charge> charges_;
     std::span<AppliedRule> rules_;
     redis_client::Command *command_ = nullptr; // null if no answer is awaited

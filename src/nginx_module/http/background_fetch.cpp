@@ -32,7 +32,8 @@ void BackgroundFetch::start(const AppliedRule &applied, const rate_limit::LeaseC
     }
 }
 
-BackgroundFetch::BackgroundFetch(ngx_pool_t *pool, const AppliedRule &applied, Backend &backend)
+BackgroundFetch::BackgroundFetch(ngx_pool_t *pool, const AppliedRule &applied,
+                                 redis_client::Backend &backend)
     : pool_(pool), applied_(applied), backend_(backend), asked_(precise_now()) {
     const redis_client::Charge &charge = *applied.charge;
     charge_.quota = charge.quota;

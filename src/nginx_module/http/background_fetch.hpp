@@ -18,7 +18,7 @@ class BackgroundFetch final : public redis_client::CheckCallbacks {
                       uint64_t wanted);
 
   private:
-    BackgroundFetch(ngx_pool_t *pool, const AppliedRule &applied, Backend &backend);
+    BackgroundFetch(ngx_pool_t *pool, const AppliedRule &applied, redis_client::Backend &backend);
 
     /// Sets what Redis is asked for. Returns false if memory ran out.
     bool prepare(uint64_t wanted);
@@ -30,7 +30,7 @@ class BackgroundFetch final : public redis_client::CheckCallbacks {
     ngx_pool_t *pool_;
     AppliedRule applied_;
     redis_client::Charge charge_;
-    Backend &backend_;
+    redis_client::Backend &backend_;
     std::chrono::microseconds asked_; // by precise_now()
 };
 

@@ -118,7 +118,7 @@ void return_to_lease(AppliedRule &applied, uint64_t units) {
     give_back_to_lease(applied, some);
 }
 
-void prepare_leases(Backend &backend, std::span<AppliedRule> rules) {
+void prepare_leases(redis_client::Backend &backend, std::span<AppliedRule> rules) {
     const auto wants = [](const AppliedRule &applied) { return applied.charge->wanted > 0; };
     if (std::ranges::none_of(rules, wants)) {
         return;

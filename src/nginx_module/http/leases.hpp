@@ -20,7 +20,7 @@ std::span<AppliedRule> take_leased(std::span<AppliedRule> rules);
 void give_back_leased(std::span<AppliedRule> rules);
 
 /// Decides whether the check of these rules leases units, which needs a script of its own.
-void prepare_leases(Backend &backend, std::span<AppliedRule> rules);
+void prepare_leases(redis_client::Backend &backend, std::span<AppliedRule> rules);
 
 enum class Answered : uint8_t { no, yes };
 /// Keeps what Redis has leased with the check of these rules.

@@ -43,7 +43,7 @@ bool set_shard(ngx_http_request_t *r, const AppliedRules &before, AppliedRule &a
     rate_limit::append(pooled, redis_key);
     applied.shard = shard;
     applied.charge->redis_key = {pooled, redis_key.size()};
-    if (applied.rule->zone->backend->mode == Mode::cluster) {
+    if (applied.rule->zone->backend->mode == redis_client::Mode::cluster) {
         applied.charge->hash_slot = redis_client::hash_slot(applied.charge->redis_key);
     }
     applied.charge->quota = rate_limit::share_of(applied.quota, shards, shard);

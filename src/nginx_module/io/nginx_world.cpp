@@ -52,7 +52,7 @@ microseconds NginxWorld::unix_now() const {
 }
 
 uint64_t NginxWorld::random() {
-    return static_cast<uint64_t>(ngx_random());
+    return static_cast<uint64_t>(::ngx_random());
 }
 
 bool NginxWorld::is_leaving() const {

@@ -196,7 +196,7 @@ class ResetKey final : public ApiOperation {
             const auto portion =
                 failed_ == nullptr && !one.is_busy() ? counters_->next() : std::nullopt;
             if (portion) {
-                one.begin(*portion, owner_, request_.backend().mode == Mode::cluster);
+                one.begin(*portion, owner_, request_.backend().mode == redis_client::Mode::cluster);
                 run(one);
                 is_running = true;
             }

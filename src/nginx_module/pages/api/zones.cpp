@@ -1,6 +1,7 @@
 // Lists the zones and their rules, with the numbers that this host goes by.
 #include "nginx_module/pages/api/actions.hpp"
 #include "nginx_module/pages/api/numbers.hpp"
+#include "nginx_module/util.hpp"
 
 namespace nginx_module {
 
@@ -14,7 +15,7 @@ void write_numbers(JsonWriter &json, const RuleNumbers &numbers) {
 
 void write_rule(JsonWriter &json, const MainConf &conf, const RuleConf &rule) {
     const ZoneConf &zone = *rule.zone;
-    const auto redis_now = [&zone] { return zone.backend->memory.redis_now(); };
+    const auto redis_now = [&zone] { return zone.backend->memory.redis_now(precise_now()); };
     const auto override = zone.memory.live_limits().find({}, rule.name, redis_now);
     json.begin_object();
     json.member("algorithm", to_string(rule.rule.quota.algorithm));

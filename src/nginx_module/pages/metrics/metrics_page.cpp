@@ -93,9 +93,10 @@ bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, Detail detail,
 
 rate_limit::BackendMetrics read_backend(const BackendConf &backend, microseconds now) {
     return {.name = backend.name,
-            .mode = mode_names[static_cast<size_t>(backend.mode)],
+            .mode = redis_client::mode_names[static_cast<size_t>(backend.mode)],
             .counts = backend.memory.read(now),
-            .follows_live_limits = backend.memory.live_trouble() == LiveTrouble::none};
+            .follows_live_limits =
+                backend.memory.live_trouble() == redis_client::LiveTrouble::none};
 }
 
 /// Returns the time since the first of the counters began.

@@ -1,30 +1,32 @@
 // Addresses of servers: socket addresses, and names as a configuration or a Redis writes them.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include <netinet/in.h>
+#include <sys/socket.h>
 
-#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace nginx_module {
+namespace redis_client {
 
 /// A socket address with its port, and its text for logs.
 class Address {
   public:
     Address(const sockaddr *address, socklen_t size);
 
-    ngx_addr_t addr() const; // valid as long as this object
-    std::string_view text() const { return {text_.data(), text_size_}; }
-    bool is_local() const { return address_.sockaddr.sa_family == AF_UNIX; }
-    bool operator==(const Address &other) const { return text() == other.text(); }
+    const sockaddr *get() const { return reinterpret_cast<const sockaddr *>(&address_); }
+    socklen_t size() const { return size_; }
+    const std::string &text() const { return text_; }
+    bool is_local() const { return address_.ss_family == AF_UNIX; }
+    /// Returns the same address with another port. It must not be local.
+    Address with_port(in_port_t port) const;
+    bool operator==(const Address &other) const { return text_ == other.text_; }
 
   private:
-    ngx_sockaddr_t address_;
+    sockaddr_storage address_{};
     socklen_t size_;
-    std::array<char, NGX_SOCKADDR_STRLEN> text_;
-    size_t text_size_;
+    std::string text_;
 };
 
 /// A server as a configuration or a Redis names it.
@@ -41,4 +43,4 @@ struct ServerAddress {
 /// Returns the address if `host` is the text of one, and nothing if it is a name.
 std::vector<Address> literal_address(std::string_view host, in_port_t port);
 
-} // namespace nginx_module
+} // namespace redis_client

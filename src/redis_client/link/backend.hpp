@@ -1,0 +1,63 @@
+// The running part of a backend in one worker. The same interface serves one Redis, a master that
+// Sentinels name, and a cluster.
+#pragma once
+
+#include "redis_client/link/backend_memory.hpp"
+#include "redis_client/link/backend_settings.hpp"
+#include "redis_client/script/commands.hpp"
+#include "redis_client/session/session_group.hpp"
+#include "redis_client/session/settlements.hpp"
+
+#include <span>
+#include <variant>
+
+namespace redis_client {
+
+class Backend {
+  public:
+    Backend(const Backend &) = delete;
+    Backend &operator=(const Backend &) = delete;
+    virtual ~Backend() = default;
+
+    /// Asks Redis for all charges or none of them. Returns the check's command, and calls the
+    /// callbacks in this or a later turn of the event loop; or returns why the check cannot be
+    /// asked.
+    virtual std::variant<Command *, Failure> ask(std::span<Charge> charges,
+                                                 CheckCallbacks &callbacks) = 0;
+    /// Abandons a check whose callbacks and charges are about to go. They are not called.
+    virtual void abandon(Command &check) = 0;
+    /// Gives a check other callbacks, and copies of the charges, which both live until the answer.
+    /// Its permits are given back: at once if the check was sent, or else when it is answered.
+    virtual void hand_over(Command &check, std::span<Charge> charges,
+                           CheckCallbacks &callbacks) = 0;
+    /// Gives back what an answered check has charged, perhaps only when Redis can be reached again.
+    virtual void refund(std::span<Charge> charges) = 0;
+    /// Settles what a request turned out to cost, or gives back what a lease has left, perhaps only
+    /// when Redis can be reached again.
+    virtual void settle(const SettlementOrder &order) = 0;
+    /// Gives a permit back, perhaps only when Redis can be reached again.
+    virtual void release(Permit &permit) = 0;
+
+    /// Sends what is to be sent at once, because the worker ends.
+    virtual void send_now() = 0;
+
+    WorkerCounters &counters() { return counters_; }
+    /// Whether such a check has a script of its own.
+    bool has_script(std::span<const Charge> charges) const {
+        return group_.scripts.has(shape_of(charges));
+    }
+
+    /// This worker has one more lease, or one less. While it has any, its connections stay open
+    /// when it shuts down, so that it can give them back at last.
+    void hold_lease() { ++group_.leases; }
+    void let_lease_go() { --group_.leases; }
+
+  protected:
+    Backend(const BackendSettings &settings, pid_t process)
+        : group_(settings.session), counters_(settings.memory, process) {}
+
+    SessionGroup group_;
+    WorkerCounters counters_;
+};
+
+} // namespace redis_client
