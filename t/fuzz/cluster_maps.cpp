@@ -4,7 +4,7 @@
 #include "pieces.hpp"
 #include "redis_client/control/cluster_query.hpp"
 #include "targets.hpp"
-#include "unit/cluster_slots.hpp"
+#include "unit/redis_client/control/cluster_slots.hpp"
 
 #include <string>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "input.hpp"
-#include "unit/session_test.hpp"
+#include "unit/redis_client/session/session_test.hpp"
 
 #include <deque>
 #include <string>

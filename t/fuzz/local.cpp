@@ -4,7 +4,7 @@
 #include "rate_limit/algorithms/local.hpp"
 #include "rules.hpp"
 #include "targets.hpp"
-#include "unit/shared_table_test.hpp"
+#include "unit/rate_limit/tables/shared_table_test.hpp"
 
 #include <array>
 #include <optional>

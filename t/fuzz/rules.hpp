@@ -4,7 +4,7 @@
 #include "input.hpp"
 #include "rate_limit/rule/rule.hpp"
 #include "rate_limit/rule/verdict.hpp"
-#include "unit/algorithms.hpp"
+#include "unit/rate_limit/algorithms.hpp"
 
 #include <chrono>
 

@@ -7,7 +7,7 @@
 #include "rate_limit/tables/deny_cache.hpp"
 #include "rules.hpp"
 #include "targets.hpp"
-#include "unit/shared_table_test.hpp"
+#include "unit/rate_limit/tables/shared_table_test.hpp"
 
 #include <array>
 #include <deque>

@@ -7,7 +7,7 @@
 #include "redis_client/script/script.hpp"
 #include "rules.hpp"
 #include "targets.hpp"
-#include "unit/wire.hpp"
+#include "unit/redis_client/wire.hpp"
 
 #include <map>
 #include <string>

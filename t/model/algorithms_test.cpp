@@ -4,7 +4,7 @@
 #include "models.hpp"
 #include "redis.hpp"
 #include "traffic.hpp"
-#include "unit/algorithms.hpp"
+#include "unit/rate_limit/algorithms.hpp"
 
 #include <gtest/gtest.h>
 

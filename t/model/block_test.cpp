@@ -2,7 +2,7 @@
 // not.
 
 #include "redis.hpp"
-#include "unit/algorithms.hpp"
+#include "unit/rate_limit/algorithms.hpp"
 
 #include <gtest/gtest.h>
 

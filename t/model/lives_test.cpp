@@ -4,7 +4,7 @@
 // Environment: LIVES_MODEL=long tries many more schedules.
 
 #include "charging_test.hpp"
-#include "unit/algorithms.hpp"
+#include "unit/rate_limit/algorithms.hpp"
 
 #include <gtest/gtest.h>
 

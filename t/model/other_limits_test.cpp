@@ -2,7 +2,7 @@
 // asks. Where rules of different limits share a bucket, what is taken stays a time.
 
 #include "charging_test.hpp"
-#include "unit/algorithms.hpp"
+#include "unit/rate_limit/algorithms.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include "models.hpp"
 #include "redis.hpp"
 #include "traffic.hpp"
-#include "unit/algorithms.hpp"
+#include "unit/rate_limit/algorithms.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include "charging_test.hpp"
 #include "models.hpp"
-#include "unit/algorithms.hpp"
+#include "unit/rate_limit/algorithms.hpp"
 
 #include <gtest/gtest.h>
 

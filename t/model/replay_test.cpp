@@ -7,7 +7,7 @@
 #include "redis_client/script/arguments.hpp"
 #include "redis_client/script/script.hpp"
 #include "replay/redis/embedded_redis.hpp"
-#include "unit/algorithms.hpp"
+#include "unit/rate_limit/algorithms.hpp"
 
 #include <gtest/gtest.h>
 

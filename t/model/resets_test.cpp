@@ -2,7 +2,7 @@
 // come back into the counter that takes its place.
 
 #include "charging_test.hpp"
-#include "unit/algorithms.hpp"
+#include "unit/rate_limit/algorithms.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include "charging_test.hpp"
 #include "settled_counters.hpp"
-#include "unit/algorithms.hpp"
+#include "unit/rate_limit/algorithms.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include "fleet.hpp"
 
 #include "rate_limit/algorithms/algorithm.hpp"
-#include "unit/algorithms.hpp"
+#include "unit/rate_limit/algorithms.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@ package RateLimit::Mutations;
 use v5.36;
 use Exporter 'import';
 
-our @EXPORT_OK = qw(apply_mutation builds_of may_notice mutations_of);
+our @EXPORT_OK = qw(all_tests apply_mutation builds_of may_notice mutations_of);
 
 my @common = (
     [ qr/ < /,    ' <= ' ], [ qr/ <= /, ' < ' ], [ qr/ > /, ' >= ' ], [ qr/ >= /, ' > ' ],
@@ -101,6 +101,9 @@ sub apply_mutation ($text, $mutation) {
     substr $text, $mutation->{at}, length $mutation->{from}, $mutation->{to};
     return $text;
 }
+
+# The files that `make test` runs.
+sub all_tests () { return grep { !m{^t/(?:packages|soak)/} } glob 't/*/*.t' }
 
 # What has to be built for a test: programs of build/cmake, and `module`. A test is a file, or the name
 # of such a program that is a test by itself.

@@ -1,0 +1,94 @@
+# The examples of the documentation are what they say: configurations that nginx takes. What they do
+# is in t/docs/examples.t. And the pages lead to each other, and agree about the version.
+
+use v5.36;
+use lib 't/lib';
+use File::Temp qw(tempdir);
+use JSON::PP qw(decode_json);
+use RateLimit::Certificates;
+use RateLimit::Documentation qw(examples_of http_level);
+use RateLimit::Nginx;
+use Test::More;
+
+my $certificates = RateLimit::Certificates->new;
+my $authority    = RateLimit::Nginx::slurp($certificates->certificate('authority'));
+$certificates->issue('limits', 'DNS:limits.example.internal');
+my $otel      = '/usr/lib/nginx/modules/ngx_otel_module.so'; # is not in Debian
+
+for my $example (map { examples_of($_) } 'README.md', glob 'docs/*.md') {
+    my $needs_otel = $example->{text} =~ /^ *otel_/m;
+    SKIP: {
+        skip "$example->{place}: no nginx-otel here", 1 if $needs_otel && !-f $otel;
+        my $text  = $example->{text} =~ s{/var/cache/nginx/\w+}{%DIR%/cache}gr; # nginx makes it at once
+        my $nginx = RateLimit::Nginx->new(http_level($text), $needs_otel ? (before => "load_module $otel;\n") : ());
+        RateLimit::Nginx::write_file($nginx->dir . '/redis.password', "secret\n");
+        RateLimit::Nginx::write_file($nginx->dir . "/$_", $authority) for 'redis-ca.pem', 'operators.pem';
+        RateLimit::Nginx::write_file($nginx->dir . '/limits.pem', RateLimit::Nginx::slurp($certificates->certificate('limits')));
+        RateLimit::Nginx::write_file($nginx->dir . '/limits.key', RateLimit::Nginx::slurp($certificates->key('limits')));
+        my ($said, $accepted) = $nginx->test_configuration;
+        ok($accepted, $example->{place}) or diag($said);
+    }
+}
+
+# The tables of migrating.md have rules, too, most of them without the zone.
+my @rules = RateLimit::Nginx::slurp('docs/migrating.md') =~ /`[^`]*?(algorithm=[^`;]+)/g;
+cmp_ok(scalar @rules, '>=', 10, 'rules in tables');
+my $locations = join "\n", map { "location /$_ { redis_rate_limit zone=z $rules[$_] name=rule-$_; }" } 0 .. $#rules;
+my ($said, $accepted) = RateLimit::Nginx->new("redis_rate_limit_zone \$remote_addr zone=z:1m; server { listen %PORT%; $locations }")->test_configuration;
+ok($accepted, 'which nginx takes') or diag($said);
+
+# Links between pages, and to their headings as GitHub names them.
+sub anchors ($page) {
+    return map { lc =~ s/[^\w\- ]//gr =~ s/ /-/gr } RateLimit::Nginx::slurp($page) =~ /^#+ (.+)$/mg;
+}
+for my $page (glob '*.md docs/*.md') {
+    my $dir = $page =~ m{/} ? 'docs/' : '';
+    my @broken;
+    for my $target (RateLimit::Nginx::slurp($page) =~ /\]\((?!https?:)([^)]+)\)/g) {
+        my ($path, $anchor) = split /#/, $target;
+        my $file = ($path eq '' ? $page : $dir . $path) =~ s{^docs/\.\./}{}r;
+        push @broken, $target if !-f $file || (defined $anchor && !grep { $_ eq $anchor } anchors($file));
+    }
+    is("@broken", '', "$page: each link leads somewhere");
+}
+
+# What packages install of the pages, and of what these show.
+my @installed = map { split ' ', RateLimit::Nginx::slurp($_) } glob('debian/*http*.docs'), glob('debian/*http*.examples');
+my ($of_rpm)  = RateLimit::Nginx::slurp('packaging/rpm/nginx-mod-redis-rate-limit.spec') =~ /^%doc (.+)$/m;
+is(join(' ', sort @installed), join(' ', sort split ' ', $of_rpm), 'Debian and RPM have the same pages');
+for my $page (map { -d $_ ? glob "$_/*.md" : $_ } grep { !/^docker$/ } @installed) {
+    my $dir = $page =~ m{/} ? 'docs/' : '';
+    my @broken;
+    for my $path (RateLimit::Nginx::slurp($page) =~ /\]\((?!https?:|#)([^)#]+)/g) {
+        my $file = "$dir$path" =~ s{^docs/\.\./}{}r;
+        push @broken, $path if !grep { $file eq $_ || index($file, "$_/") == 0 } @installed;
+    }
+    is("@broken", '', "$page: each link leads to what is installed, too");
+}
+
+my ($index) = RateLimit::Nginx::slurp('README.md') =~ /^## Where to read on\n(.*)/ms;
+is(join(' ', sort $index =~ m{^\| \[(docs/[\w-]+\.md)\]}mg), join(' ', glob 'docs/*.md'), 'the README has an index of all pages');
+
+# --- the version
+
+my $version = RateLimit::Nginx::slurp('VERSION');
+like($version, qr/\A\d+\.\d+\.\d+\n\z/, 'VERSION is one line');
+my ($newest) = RateLimit::Nginx::slurp('CHANGELOG.md') =~ /^## \[(\d[^\]]*)\] - \d{4}-\d\d-\d\d$/m;
+is("$newest\n", $version, 'the newest release of the changelog is this version');
+
+# tools/set-version writes it into the files that are not built, in a copy of them here.
+my $copy = tempdir(CLEANUP => 1);
+system("tar -cf - VERSION CHANGELOG.md docs packaging tools | tar -xf - -C $copy") == 0 or die 'no copy';
+is(qx{$copy/tools/set-version 2>&1}, '', 'all files have this version');
+RateLimit::Nginx::write_file("$copy/VERSION", "8.9.10\n");
+RateLimit::Nginx::write_file("$copy/CHANGELOG.md", "## [8.9.10] - 2027-01-02\n");
+my @written = split /\n/, qx{$copy/tools/set-version 2>&1};
+is("@written", 'docs/openapi.yaml docs/packages.md packaging/rpm/nginx-mod-redis-rate-limit.spec', 'another one is written into them');
+like(RateLimit::Nginx::slurp("$copy/$_"), qr/\b8\.9\.10\b/, $_) for @written;
+like(RateLimit::Nginx::slurp("$copy/$written[2]"), qr/^%changelog\n\* Sat Jan 02 2027 .* - 8\.9\.10-1\n/m, 'also as the newest change of the RPM');
+
+my $nginx = RateLimit::Nginx->start_new('server { listen %PORT%; location / { redis_rate_limit_metrics json; } }');
+is(decode_json($nginx->get('/')->{content})->{version} . "\n", $version, 'and so is the module');
+$nginx->stop;
+
+done_testing;
