@@ -1,24 +1,12 @@
 // Each algorithm beside its model: the same checks at the same times, in random order, to the real
 // script in a real Redis. Every number of every verdict is equal.
 
-#include "models.hpp"
-#include "redis.hpp"
-#include "traffic.hpp"
-#include "unit/rate_limit/algorithms.hpp"
-
-#include <gtest/gtest.h>
+#include "model_test.hpp"
 
 #include <algorithm>
 
 namespace model {
 namespace {
-
-using rate_limit::Algorithm;
-using rate_limit::Decision;
-using rate_limit::Quota;
-using rate_limit::Verdict;
-using redis_client::Charge;
-using std::chrono::microseconds;
 
 // Lua's numbers end at 2^53, in the year 2255.
 constexpr int64_t end_of_time = 8'000'000'000'000'000;
@@ -51,7 +39,7 @@ class AlgorithmTest : public testing::TestWithParam<Algorithm> {
     Redis redis_;
     Clock clock_;
     Traffic traffic_;
-    redis_client::ObjectPool<redis_client::Permit> pool_;
+    redis_client::ObjectPool<Permit> pool_;
     redis_client::Permits permits_{pool_};
 };
 
@@ -65,7 +53,7 @@ TEST_P(AlgorithmTest, DecidesAsItsModelDoes) {
         const std::string key = "k" + std::to_string(i);
         const auto model = model_of(quota.algorithm, aligned);
         Verdict last{.remaining = quota.capacity()};
-        std::vector<redis_client::Permit *> held;
+        std::vector<Permit *> held;
         clock_.set(1'700'000'000'000'000 + traffic_.between(0, 1'000'000'000'000));
         for (int step = 0; step < steps && clock_.now() < end_of_time; ++step) {
             int64_t elapsed = traffic_.step(quota, last);
@@ -163,7 +151,7 @@ TEST_P(AlgorithmTest, IsGrantedAfterRetryAfterAndNotAMicrosecondEarlier) {
     EXPECT_GT(waited, 300);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, AlgorithmTest, testing::ValuesIn(rate_limit::all_algorithms),
+INSTANTIATE_TEST_SUITE_P(Each, AlgorithmTest, testing::ValuesIn(all_algorithms),
                          [](const auto &info) {
                              return std::string(rate_limit::to_string(info.param));
                          });

@@ -1,10 +1,7 @@
 // A block from its begin to its end, at one rule: what begins it, whom it denies, and what it is
 // not.
 
-#include "redis.hpp"
-#include "unit/rate_limit/algorithms.hpp"
-
-#include <gtest/gtest.h>
+#include "model_test.hpp"
 
 #include <array>
 #include <cmath>
@@ -15,14 +12,7 @@ namespace model {
 namespace {
 
 using namespace std::chrono_literals;
-using rate_limit::Algorithm;
-using rate_limit::all_algorithms;
-using rate_limit::Decision;
-using rate_limit::Quota;
 using redis_client::Blocks;
-using redis_client::Charge;
-using redis_client::Permit;
-using std::chrono::milliseconds;
 
 /// One rule that blocks for an hour, and a client that is about to be denied.
 class BlockTest : public testing::TestWithParam<Algorithm> {

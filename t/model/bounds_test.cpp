@@ -1,25 +1,13 @@
 // What each algorithm promises, counted over what it granted; and the edges at which an
 // implementation errs.
 
-#include "models.hpp"
-#include "redis.hpp"
-#include "traffic.hpp"
-
-#include <gtest/gtest.h>
+#include "model_test.hpp"
 
 #include <algorithm>
 #include <map>
 
 namespace model {
 namespace {
-
-using rate_limit::Algorithm;
-using rate_limit::Decision;
-using rate_limit::Quota;
-using rate_limit::Verdict;
-using redis_client::Charge;
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
 
 struct Grant {
     Wide time;
@@ -260,7 +248,7 @@ TEST_F(BoundsTest, EncodingsChangeNoDecision) {
         }
     }
 
-    redis_client::ObjectPool<redis_client::Permit> pool;
+    redis_client::ObjectPool<Permit> pool;
     redis_client::Permits permits(pool);
     const std::string key = "permits";
     for (const uint64_t limit : {127, 128, 129, 511, 512, 513}) {

@@ -1,22 +1,18 @@
 // What tests share that ask Redis for charges and then do something with them.
 #pragma once
 
-#include "redis.hpp"
-#include "traffic.hpp"
-
-#include <gtest/gtest.h>
+#include "model_test.hpp"
 
 #include <chrono>
 #include <string_view>
 
 namespace model {
 
-class ChargingTest : public testing::TestWithParam<rate_limit::Algorithm> {
+class ChargingTest : public testing::TestWithParam<Algorithm> {
   protected:
     /// The burst is a bucket's.
-    static rate_limit::Quota quota_of(uint64_t limit, std::chrono::milliseconds window,
-                                      uint64_t burst) {
-        rate_limit::Quota quota;
+    static Quota quota_of(uint64_t limit, milliseconds window, uint64_t burst) {
+        Quota quota;
         quota.algorithm = GetParam();
         quota.limit = limit;
         quota.window = window;
@@ -26,12 +22,12 @@ class ChargingTest : public testing::TestWithParam<rate_limit::Algorithm> {
         return quota;
     }
 
-    redis_client::Charge ask(const rate_limit::Quota &quota, std::string_view key) {
-        redis_client::Charge charge = charge_of(quota, aligned_, key);
+    Charge ask(const Quota &quota, std::string_view key) {
+        Charge charge = charge_of(quota, aligned_, key);
         EXPECT_EQ(redis_.check({&charge, 1}), "");
         return charge;
     }
-    redis_client::Charge ask(rate_limit::Quota quota, uint64_t cost, std::string_view key) {
+    Charge ask(Quota quota, uint64_t cost, std::string_view key) {
         quota.cost = cost;
         return ask(quota, key);
     }

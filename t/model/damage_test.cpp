@@ -1,16 +1,9 @@
 // Keys that hold what no script put there: an error, or some decision, and nothing worse.
 
-#include "redis.hpp"
-#include "traffic.hpp"
-
-#include <gtest/gtest.h>
+#include "model_test.hpp"
 
 namespace model {
 namespace {
-
-using rate_limit::Algorithm;
-using rate_limit::Quota;
-using redis_client::Charge;
 
 class DamageTest : public testing::TestWithParam<Algorithm> {
   protected:
@@ -19,7 +12,7 @@ class DamageTest : public testing::TestWithParam<Algorithm> {
         return redis_.check({&charge, 1});
     }
 
-    redis_client::Permit *permit_of(const Quota &quota, const std::string &key) {
+    Permit *permit_of(const Quota &quota, const std::string &key) {
         return quota.algorithm == Algorithm::concurrency
                    ? permits_.make(key, quota.cost, quota.window)
                    : nullptr;
@@ -37,7 +30,7 @@ class DamageTest : public testing::TestWithParam<Algorithm> {
     Redis redis_;
     Clock clock_;
     Traffic traffic_;
-    redis_client::ObjectPool<redis_client::Permit> pool_;
+    redis_client::ObjectPool<Permit> pool_;
     redis_client::Permits permits_{pool_};
 };
 

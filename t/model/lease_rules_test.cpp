@@ -1,10 +1,8 @@
 // The plain rules by which t/protocol explores leases decide as the scripts do.
 
-#include "protocol/rules.hpp"
-#include "redis.hpp"
-#include "traffic.hpp"
+#include "model_test.hpp"
 
-#include <gtest/gtest.h>
+#include "protocol/rules.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -18,11 +16,6 @@ namespace {
 
 using protocol::Numbers;
 using protocol::Units;
-using rate_limit::Algorithm;
-using rate_limit::Quota;
-using redis_client::Charge;
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
 
 constexpr int64_t tick_us = 10'000; // so short that no key expires meanwhile
 

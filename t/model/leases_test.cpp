@@ -3,21 +3,12 @@
 
 #include "charging_test.hpp"
 #include "granted.hpp"
-#include "unit/rate_limit/algorithms.hpp"
-
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
 
 namespace model {
 namespace {
-
-using rate_limit::Algorithm;
-using rate_limit::Quota;
-using redis_client::Charge;
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
 
 /// A lease that a host has.
 struct Lease {
@@ -72,7 +63,7 @@ TEST_P(LeasesTest, NeverGiveMoreThanTheRule) {
         const auto window_end = [&](const Charge &charge) {
             return clock_.now() + charge.verdict.reset.count();
         };
-        rate_limit::Verdict last{.remaining = quota.capacity()};
+        Verdict last{.remaining = quota.capacity()};
         const auto random_lease = [&] {
             return leases.begin() + traffic_.between(0, static_cast<int64_t>(leases.size()) - 1);
         };
@@ -116,7 +107,7 @@ TEST_P(LeasesTest, NeverGiveMoreThanTheRule) {
                     ASSERT_TRUE(granted.take(cost, clock_.now(), window_end(charge)));
                 }
                 if (charge.leased.units > 0) {
-                    rate_limit::Verdict left = ask(quota, 0, key).verdict;
+                    Verdict left = ask(quota, 0, key).verdict;
                     left.delay = charge.of_counter.delay; // of the request's own cost
                     ASSERT_EQ(left, charge.of_counter);
                     leases.push_back({charge, clock_.now() + charge.leased.usable_for.count(),
@@ -307,8 +298,7 @@ TEST_P(BucketLeasesTest, MarkTheStateForGood) {
 const auto algorithm_name = [](const auto &info) {
     return std::string(rate_limit::to_string(info.param));
 };
-INSTANTIATE_TEST_SUITE_P(Each, LeasesTest, testing::ValuesIn(rate_limit::all_but_concurrency),
-                         algorithm_name);
+INSTANTIATE_TEST_SUITE_P(Each, LeasesTest, testing::ValuesIn(all_but_concurrency), algorithm_name);
 INSTANTIATE_TEST_SUITE_P(Each, BucketLeasesTest,
                          testing::Values(Algorithm::token_bucket, Algorithm::gcra,
                                          Algorithm::leaky_bucket),

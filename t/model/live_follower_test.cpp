@@ -1,11 +1,8 @@
 // A host that follows a store of live limits, whatever happens to the store meanwhile.
 
-#include "redis.hpp"
-#include "traffic.hpp"
+#include "model_test.hpp"
 
 #include "redis_client/control/live_follower.hpp"
-
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
@@ -25,7 +22,6 @@ using redis_client::LiveKnown;
 using redis_client::LiveName;
 using redis_client::LiveStore;
 using redis_client::ReplyView;
-using std::chrono::microseconds;
 
 /// What a host has learned: overrides by the numbers of their names, and the generation of each.
 class Host final : public LiveFollower::Callbacks {

@@ -2,9 +2,6 @@
 // asks. Where rules of different limits share a bucket, what is taken stays a time.
 
 #include "charging_test.hpp"
-#include "unit/rate_limit/algorithms.hpp"
-
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
@@ -12,14 +9,7 @@
 namespace model {
 namespace {
 
-using rate_limit::Algorithm;
-using rate_limit::Decision;
 using rate_limit::OtherLimit;
-using rate_limit::Quota;
-using redis_client::Charge;
-using redis_client::SettlementKind;
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
 
 __extension__ using Wide = __int128;
 

@@ -1,29 +1,18 @@
 // Peeks beside the models: they tell what the next check will find, and change nothing.
 
-#include "models.hpp"
-#include "redis.hpp"
-#include "traffic.hpp"
-#include "unit/rate_limit/algorithms.hpp"
-
-#include <gtest/gtest.h>
+#include "model_test.hpp"
 
 #include <algorithm>
 
 namespace model {
 namespace {
 
-using rate_limit::Algorithm;
-using rate_limit::Decision;
-using rate_limit::Quota;
-using rate_limit::Verdict;
-using redis_client::Charge;
-
 class PeekTest : public testing::TestWithParam<Algorithm> {
   protected:
     Redis redis_;
     Clock clock_;
     Traffic traffic_;
-    redis_client::ObjectPool<redis_client::Permit> pool_;
+    redis_client::ObjectPool<Permit> pool_;
     redis_client::Permits permits_{pool_};
 };
 
@@ -72,7 +61,7 @@ TEST_P(PeekTest, TellsWhatACheckFindsAndChangesNothing) {
     EXPECT_GE(std::min({decided[0], decided[1], decided[2]}), 50);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, PeekTest, testing::ValuesIn(rate_limit::all_algorithms),
+INSTANTIATE_TEST_SUITE_P(Each, PeekTest, testing::ValuesIn(all_algorithms),
                          [](const auto &info) { return std::string(to_string(info.param)); });
 
 } // namespace

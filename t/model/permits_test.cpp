@@ -1,22 +1,11 @@
 // The permits of requests in flight: given back, renewed, and fallen free.
 
-#include "models.hpp"
-#include "redis.hpp"
-#include "traffic.hpp"
-
-#include <gtest/gtest.h>
+#include "model_test.hpp"
 
 #include <algorithm>
 
 namespace model {
 namespace {
-
-using rate_limit::Algorithm;
-using rate_limit::Quota;
-using redis_client::Charge;
-using redis_client::Permit;
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
 
 class PermitsTest : public testing::Test {
   protected:
@@ -53,7 +42,7 @@ class PermitsTest : public testing::Test {
     Redis redis_;
     Clock clock_;
     Traffic traffic_;
-    redis_client::ObjectPool<redis_client::Permit> pool_;
+    redis_client::ObjectPool<Permit> pool_;
     redis_client::Permits permits_{pool_};
     Quota quota_;
     const int64_t window_ = 10'000'000;

@@ -1,10 +1,6 @@
 // Units given back: as if they had never been taken, and never more than that.
 
 #include "charging_test.hpp"
-#include "models.hpp"
-#include "unit/rate_limit/algorithms.hpp"
-
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
@@ -12,14 +8,6 @@
 
 namespace model {
 namespace {
-
-using rate_limit::Algorithm;
-using rate_limit::Decision;
-using rate_limit::Quota;
-using rate_limit::Verdict;
-using redis_client::Charge;
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
 
 class RefundTest : public ChargingTest {
   protected:
@@ -288,7 +276,7 @@ TEST_P(RefundTest, OfAKeyThatHasGoneMeanwhileChangesNothing) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, RefundTest, testing::ValuesIn(rate_limit::all_but_concurrency),
+INSTANTIATE_TEST_SUITE_P(Each, RefundTest, testing::ValuesIn(all_but_concurrency),
                          [](const auto &info) {
                              return std::string(rate_limit::to_string(info.param));
                          });

@@ -2,9 +2,6 @@
 // come back into the counter that takes its place.
 
 #include "charging_test.hpp"
-#include "unit/rate_limit/algorithms.hpp"
-
-#include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
@@ -12,12 +9,6 @@
 
 namespace model {
 namespace {
-
-using rate_limit::Quota;
-using redis_client::Charge;
-using redis_client::SettlementKind;
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
 
 class ResetsTest : public ChargingTest {
   protected:
@@ -138,7 +129,7 @@ TEST_P(WindowResetsTest, ReadWhatTheVersionBeforeHasWritten) {
     clock_.set(in_the_middle_us);
     const double fixed[] = {window_end_us, 10};
     const double sliding[] = {window_end_us - 10'000'000, 10, 0};
-    const bool is_fixed = GetParam() == rate_limit::Algorithm::fixed_window;
+    const bool is_fixed = GetParam() == Algorithm::fixed_window;
     const char *const state = reinterpret_cast<const char *>(is_fixed ? fixed : sliding);
     redis_.command({"SET", "k", {state, is_fixed ? sizeof(fixed) : sizeof(sliding)}, "EX", "60"});
     const Charge charge = ask(quota, 20, "k");
@@ -157,7 +148,7 @@ TEST_P(WindowResetsTest, WriteWhatTheVersionBeforeCanRead) {
     ask(quota, 7, "k");
     double state[3]{};
     const std::string text = redis_.command({"GET", "k"}).text;
-    const bool is_fixed = GetParam() == rate_limit::Algorithm::fixed_window;
+    const bool is_fixed = GetParam() == Algorithm::fixed_window;
     ASSERT_EQ(text.size(), is_fixed ? 16U : 24U);
     text.copy(reinterpret_cast<char *>(state), sizeof(state));
     if (is_fixed) { // the window ends a little later there
@@ -175,11 +166,9 @@ TEST_P(WindowResetsTest, WriteWhatTheVersionBeforeCanRead) {
 const auto algorithm_name = [](const auto &info) {
     return std::string(rate_limit::to_string(info.param));
 };
-INSTANTIATE_TEST_SUITE_P(Each, ResetsTest, testing::ValuesIn(rate_limit::all_but_concurrency),
-                         algorithm_name);
+INSTANTIATE_TEST_SUITE_P(Each, ResetsTest, testing::ValuesIn(all_but_concurrency), algorithm_name);
 INSTANTIATE_TEST_SUITE_P(Each, WindowResetsTest,
-                         testing::Values(rate_limit::Algorithm::fixed_window,
-                                         rate_limit::Algorithm::sliding_window),
+                         testing::Values(Algorithm::fixed_window, Algorithm::sliding_window),
                          algorithm_name);
 
 } // namespace

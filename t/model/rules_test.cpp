@@ -1,24 +1,11 @@
 // Several rules in one check: charged all or nothing, as a model of each says.
 
-#include "models.hpp"
-#include "redis.hpp"
-#include "traffic.hpp"
-#include "unit/rate_limit/algorithms.hpp"
-
-#include <gtest/gtest.h>
+#include "model_test.hpp"
 
 #include <map>
 
 namespace model {
 namespace {
-
-using rate_limit::Algorithm;
-using rate_limit::all_algorithms;
-using rate_limit::Decision;
-using rate_limit::Quota;
-using rate_limit::Verdict;
-using redis_client::Charge;
-using redis_client::Permit;
 
 /// A rule, of which each request takes one of its keys.
 struct TestRule {
@@ -111,7 +98,7 @@ class RulesTest : public testing::TestWithParam<Scripts> {
     Redis redis_;
     Clock clock_;
     Traffic traffic_;
-    redis_client::ObjectPool<redis_client::Permit> pool_;
+    redis_client::ObjectPool<Permit> pool_;
     redis_client::Permits permits_{pool_};
     int rules_made_ = 0;
     int64_t newest_ = 0;
@@ -189,7 +176,7 @@ TEST_P(RulesTest, AsManyAsOneCheckMayHold) {
             Quota quota;
             quota.algorithm = algorithm_at(i);
             quota.limit = 10 + i;
-            quota.window = std::chrono::milliseconds(1000);
+            quota.window = milliseconds(1000);
             quota.cost = 2;
             quota.burst = 9 + i;
             Permit *permit = quota.algorithm == Algorithm::concurrency

@@ -3,21 +3,11 @@
 
 #include "charging_test.hpp"
 #include "settled_counters.hpp"
-#include "unit/rate_limit/algorithms.hpp"
-
-#include <gtest/gtest.h>
 
 #include <vector>
 
 namespace model {
 namespace {
-
-using rate_limit::Algorithm;
-using rate_limit::Quota;
-using redis_client::Charge;
-using redis_client::SettlementKind;
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
 
 class SettlementsTest : public ChargingTest {
   protected:
@@ -85,7 +75,7 @@ TEST_P(SettlementsTest, AreThoseOfTheModel) {
             const auto needed = static_cast<int64_t>(quota.cost);
             const Charge charge = ask(quota, key);
             const bool fits = model->fits(clock_.now(), needed);
-            ASSERT_EQ(charge.verdict.decision == rate_limit::Decision::granted, fits)
+            ASSERT_EQ(charge.verdict.decision == Decision::granted, fits)
                 << described(quota) << ", step " << step;
             if (fits) {
                 const int64_t reserved = quota.reserves_nothing ? 0 : needed;
@@ -135,12 +125,12 @@ TEST_P(SettlementsTest, ALargeDebtIsNotForgottenBeforeItsTime) {
     const int64_t begin = clock_.now();
     for (const int64_t part : {3, 2}) { // the key outlives what counts
         clock_.set(begin + wait.count() / part);
-        EXPECT_NE(ask(quota, 1, "k").verdict.decision, rate_limit::Decision::granted);
+        EXPECT_NE(ask(quota, 1, "k").verdict.decision, Decision::granted);
     }
     clock_.set(begin + wait.count() - 1);
-    EXPECT_NE(ask(quota, 1, "k").verdict.decision, rate_limit::Decision::granted);
+    EXPECT_NE(ask(quota, 1, "k").verdict.decision, Decision::granted);
     clock_.set(begin + wait.count());
-    EXPECT_EQ(ask(quota, 1, "k").verdict.decision, rate_limit::Decision::granted);
+    EXPECT_EQ(ask(quota, 1, "k").verdict.decision, Decision::granted);
     clock_.move(wait.count() + 60'000'000);
     EXPECT_FALSE(redis_.has("k")) << "nor does it live on";
 }
@@ -155,12 +145,12 @@ TEST_P(SettlementsTest, NoDebtIsLongerThanTenYears) {
     settle(charge, is_log ? 1'000 : 1'000'000'000);
     settle(charge, is_log ? 1'000 : 1'000'000'000);
     const auto &verdict = ask(quota, 1, "k").verdict;
-    EXPECT_EQ(verdict.decision, rate_limit::Decision::denied);
+    EXPECT_EQ(verdict.decision, Decision::denied);
     EXPECT_GE(verdict.retry_after, rate_limit::longest_debt - std::chrono::hours{24 * 366});
     EXPECT_LE(verdict.retry_after, rate_limit::longest_debt + microseconds(quota.window));
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, SettlementsTest, testing::ValuesIn(rate_limit::all_but_concurrency),
+INSTANTIATE_TEST_SUITE_P(Each, SettlementsTest, testing::ValuesIn(all_but_concurrency),
                          [](const auto &info) {
                              return std::string(rate_limit::to_string(info.param));
                          });

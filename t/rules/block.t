@@ -1,5 +1,5 @@
 # block=T: whom a rule denies is denied by it for a time from then on, by all hosts. What a block is to
-# the microsecond is in t/model/blocks_test.cpp.
+# the microsecond is in t/model/block_model_test.cpp.
 
 use v5.36;
 use lib 't/lib';

@@ -1,5 +1,5 @@
 // Rules that block whom they deny, from their scripts and commands to their verdicts. What the
-// script does in Redis is tested in t/model/blocks_test.cpp.
+// script does in Redis is tested in t/model/block_model_test.cpp.
 
 #include "rate_limit/rule/verdict.hpp"
 #include "rate_limit/text/key.hpp"

@@ -2,22 +2,12 @@
 // stricter: what the second one takes less the first one's charge leads to what it alone would have
 // led to.
 
-#include "redis.hpp"
-#include "traffic.hpp"
-
-#include <gtest/gtest.h>
+#include "model_test.hpp"
 
 #include <algorithm>
 
 namespace model {
 namespace {
-
-using rate_limit::Algorithm;
-using rate_limit::Decision;
-using rate_limit::Quota;
-using rate_limit::Verdict;
-using redis_client::Charge;
-using std::chrono::microseconds;
 
 class ChargedTest : public testing::TestWithParam<Algorithm> {
   protected:

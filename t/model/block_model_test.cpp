@@ -1,11 +1,6 @@
 // Rules that block whom they deny, beside a model of the block and the models of their algorithms.
 
-#include "models.hpp"
-#include "redis.hpp"
-#include "traffic.hpp"
-#include "unit/rate_limit/algorithms.hpp"
-
-#include <gtest/gtest.h>
+#include "model_test.hpp"
 
 #include <algorithm>
 #include <map>
@@ -16,15 +11,6 @@ namespace model {
 namespace {
 
 using namespace std::chrono_literals;
-using rate_limit::Algorithm;
-using rate_limit::all_algorithms;
-using rate_limit::Decision;
-using rate_limit::Quota;
-using rate_limit::Verdict;
-using redis_client::Charge;
-using redis_client::Permit;
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
 
 std::string block_key(std::string_view key) {
     return std::string(key) + "#block";

@@ -4,9 +4,6 @@
 // Environment: LIVES_MODEL=long tries many more schedules.
 
 #include "charging_test.hpp"
-#include "unit/rate_limit/algorithms.hpp"
-
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -16,14 +13,6 @@
 
 namespace model {
 namespace {
-
-using rate_limit::Algorithm;
-using rate_limit::Quota;
-using redis_client::Charge;
-using redis_client::Permit;
-using redis_client::SettlementKind;
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
 
 int schedules() {
     const char *model = std::getenv("LIVES_MODEL");
@@ -169,7 +158,7 @@ TEST_P(LivesTest, NothingThatCountsExpires) {
     EXPECT_GT(looks_, 20 * schedules());
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, LivesTest, testing::ValuesIn(rate_limit::all_but_concurrency),
+INSTANTIATE_TEST_SUITE_P(Each, LivesTest, testing::ValuesIn(all_but_concurrency),
                          [](const auto &info) {
                              return std::string(rate_limit::to_string(info.param));
                          });

@@ -1,22 +1,11 @@
 // Many checks in one script run: each decides as if it were asked alone, one after another.
 
-#include "models.hpp"
-#include "redis.hpp"
-#include "traffic.hpp"
-#include "unit/rate_limit/algorithms.hpp"
-
-#include <gtest/gtest.h>
+#include "model_test.hpp"
 
 #include <map>
 
 namespace model {
 namespace {
-
-using rate_limit::Algorithm;
-using rate_limit::all_but_concurrency;
-using rate_limit::Quota;
-using rate_limit::Verdict;
-using redis_client::Charge;
 
 struct TestRule {
     Quota quota;
@@ -151,7 +140,7 @@ TEST_F(BatchesTest, MayBeOfAsManyRulesAsACheckMayHold) {
         quota.algorithm = algorithm;
         quota.limit = 3;
         quota.burst = 2;
-        quota.window = std::chrono::milliseconds(1000);
+        quota.window = milliseconds(1000);
         std::vector<std::string> keys;
         for (size_t i = 0; i < redis_client::most_rules; ++i) {
             keys.push_back(std::string(to_string(algorithm)) + std::to_string(i));

@@ -1,0 +1,25 @@
+// What most tests of this folder use.
+#pragma once
+
+#include "models.hpp"
+#include "redis.hpp"
+#include "traffic.hpp"
+#include "unit/rate_limit/algorithms.hpp"
+
+#include <gtest/gtest.h>
+
+namespace model {
+
+using rate_limit::Algorithm;
+using rate_limit::all_algorithms;
+using rate_limit::all_but_concurrency;
+using rate_limit::Decision;
+using rate_limit::Quota;
+using rate_limit::Verdict;
+using redis_client::Charge;
+using redis_client::Permit;
+using redis_client::SettlementKind;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+} // namespace model
