@@ -9,10 +9,9 @@
 #include "nginx_module/conf/directives.hpp"
 #include "nginx_module/conf/linking.hpp"
 #include "nginx_module/http/headers_filter.hpp"
-#include "nginx_module/http/held_lease.hpp"
 #include "nginx_module/http/phase_handlers.hpp"
-#include "nginx_module/http/settlement.hpp"
 #include "nginx_module/http/variables.hpp"
+#include "nginx_module/http/worker.hpp"
 #include "nginx_module/pages/page_directives.hpp"
 
 #include <algorithm>
@@ -68,7 +67,7 @@ ngx_int_t postconfiguration(ngx_conf_t *cf) noexcept {
         !add_handler(cf, NGX_HTTP_PRECONTENT_PHASE, precontent_handler)) {
         return NGX_ERROR;
     }
-    const auto settles = [](const auto &rule) { return rule->final_cost != nullptr; };
+    const auto settles = [](const auto &rule) { return rule->has_final_cost(); };
     if (std::ranges::any_of(main_conf(cf).rules, settles) &&
         !add_handler(cf, NGX_HTTP_LOG_PHASE, log_handler)) {
         return NGX_ERROR;
@@ -103,13 +102,14 @@ ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
         // A reload may have changed this setting of memory that the old workers still use.
         zone->memory.top_keys().set_kept(zone->kept_top_keys());
     }
+    start_worker();
     start_backends(*conf);
     start_live_sync(*conf);
     return NGX_OK;
 }
 
 void exit_process(ngx_cycle_t * /*cycle*/) noexcept {
-    return_held_leases();
+    stop_worker();
     stop_live_sync();
     stop_control_links();
     stop_backends();

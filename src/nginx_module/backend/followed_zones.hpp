@@ -31,7 +31,7 @@ class FollowedZones final : public redis_client::LiveFollower::Callbacks {
 
   private:
     struct Zone {
-        const ZoneConf *conf;
+        const limiter::Zone *conf;
         rate_limit::LiveLimitsWriter writer;
 
         std::string_view name() const { return conf->name; }

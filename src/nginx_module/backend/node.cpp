@@ -18,8 +18,9 @@ bool is_leaving() {
 
 } // namespace
 
-Node::Node(const BackendConf &conf, redis_client::SessionGroup &group, redis_client::WorkerCounters &counters,
-           ngx_log_t *log, const MakeAddressSource &make_address_source, Callbacks *callbacks)
+Node::Node(const BackendConf &conf, redis_client::SessionGroup &group,
+           redis_client::WorkerCounters &counters, ngx_log_t *log,
+           const MakeAddressSource &make_address_source, Callbacks *callbacks)
     : conf_(conf),
       counters_(counters),
       log_(log),

@@ -36,9 +36,9 @@ class Node final : Connection::Callbacks, AddressSource::Callbacks {
     };
 
     /// Begins to connect at once. If `callbacks` is null, the node is not part of a cluster.
-    Node(const BackendConf &conf, redis_client::SessionGroup &group, redis_client::WorkerCounters &counters,
-         ngx_log_t *log, const MakeAddressSource &make_address_source,
-         Callbacks *callbacks = nullptr);
+    Node(const BackendConf &conf, redis_client::SessionGroup &group,
+         redis_client::WorkerCounters &counters, ngx_log_t *log,
+         const MakeAddressSource &make_address_source, Callbacks *callbacks = nullptr);
     ~Node();
     Node(const Node &) = delete;
     Node &operator=(const Node &) = delete;

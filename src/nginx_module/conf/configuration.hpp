@@ -3,8 +3,9 @@
 
 #include "nginx_module/ngx.hpp"
 
+#include "limiter/configuration.hpp"
 #include "nginx_module/conf/tls_context.hpp"
-#include "nginx_module/memory/zone_memory.hpp"
+#include "nginx_module/memory/slab_mutex.hpp"
 #include "rate_limit/settings/rule_parameters.hpp"
 #include "rate_limit/settings/zone_parameters.hpp"
 #include "redis_client/link/backend_settings.hpp"
@@ -42,27 +43,15 @@ struct Position {
     ngx_uint_t line;
 };
 
-struct RuleConf;
-
-struct ZoneConf : rate_limit::ZoneParameters {
+struct ZoneConf : limiter::Zone {
     explicit ZoneConf(const ngx_conf_t *cf) : position(cf) {}
 
     Position position;
     ngx_http_complex_value_t key{};
-    bool key_is_binary_address = false; // it is $binary_remote_addr; logs show it as text
-    /// To how many bits it cuts an IPv6 address, if it is a variable that does nothing else:
-    /// $redis_rate_limit_addr or $redis_rate_limit_addr_BITS.
-    std::optional<unsigned> key_network_bits{};
-    BackendConf *backend = nullptr;        // set by link_configuration()
-    std::vector<RuleConf *> named_rules{}; // the first of each name; set like `backend`
-    ZoneMemory memory;
-
-    /// Returns what the shared memory stores of the keys that are rejected most. It is not more
-    /// than may be shown.
-    rate_limit::TopKeys::Kept kept_top_keys() const;
+    SlabMutex mutex; // of its shared memory
 };
 
-struct RuleConf : rate_limit::RuleParameters {
+struct RuleConf : limiter::Rule {
     explicit RuleConf(const ngx_conf_t *cf) : position(cf) {}
 
     Position position;
@@ -72,34 +61,22 @@ struct RuleConf : rate_limit::RuleParameters {
     ngx_http_complex_value_t *cost = nullptr;
     ngx_http_complex_value_t *final_cost = nullptr;
 
-    // The members below are set by link_configuration(), after all directives have been read.
-    const ZoneConf *zone = nullptr;
-    std::optional<rate_limit::KeyFormat> key_format;
-    // Unused with variables, which requests give:
-    std::vector<redis_client::WireWords> arguments;           // one for each shard
-    std::chrono::microseconds lease_time{0};                  // 0: nothing is leased
-    std::optional<redis_client::WireWords> leasing_arguments; // of a check that may lease units
-    std::optional<redis_client::WireWords> fetch_arguments;   // of one that does nothing else
-
-    std::string name;
-    std::string limit_label;                      // shown_limit(), for metrics
-    RuleConf *first_of_name = nullptr;            // the zone's first rule of this name
-    rate_limit::RuleCounters *counters = nullptr; // only first_of_name has them
-    bool is_refunded = false; // a charge of its counter may be given back a moment later
-    bool may_settle = false;  // a rule of its counter has a final cost
-
-    /// Whether these are the arguments of all checks of the rule.
-    bool owns(const redis_client::WireWords &given) const;
-    /// Whether a check of the rule may lease units, if the request's variables allow it.
-    bool may_lease() const { return rule.lease.kind != rate_limit::LeaseSetting::Kind::off; }
+    const ngx_http_complex_value_t *text(limiter::RuleText which) const {
+        switch (which) {
+        case limiter::RuleText::limit:
+            return limit;
+        case limiter::RuleText::burst:
+            return burst;
+        case limiter::RuleText::cost:
+            return cost;
+        case limiter::RuleText::final_cost:
+            break;
+        }
+        return final_cost;
+    }
 };
 
-/// Whether one check asks for both rules, if both apply to a request. In a cluster their keys must
-/// be in one hash slot for that, as the keys of one zone are if the rules have no shards.
-bool are_asked_together(const RuleConf &rule, const RuleConf &other);
-
-/// The rules of one level of the configuration, which apply together.
-using RuleList = std::vector<const RuleConf *>;
+using limiter::RuleList;
 
 struct LocationConf;
 
@@ -138,7 +115,7 @@ struct LocationConf {
     ngx_uint_t headers; // bits of HeaderFamily
     PageConf page;
 
-    bool is_dry_run(const RuleConf &rule) const { return dry_run == 1 || rule.dry_run; }
+    bool is_dry_run(const limiter::Rule &rule) const { return dry_run == 1 || rule.dry_run; }
 };
 
 void *create_main_conf(ngx_conf_t *cf) noexcept;

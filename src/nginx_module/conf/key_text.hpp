@@ -4,47 +4,32 @@
 
 #include "nginx_module/ngx.hpp"
 
-#include "nginx_module/conf/configuration.hpp"
+#include "limiter/readable_key.hpp"
 #include "nginx_module/log_text.hpp"
-
-#include <arpa/inet.h>
 
 #include <array>
 #include <string_view>
 
 namespace nginx_module {
 
-using KeyTextBuffer = std::array<char, INET6_ADDRSTRLEN>;
-
-/// Returns what a person reads of a key: the address as text, perhaps in `out`, if the zone writes
-/// the key as `$binary_remote_addr`, or else the key.
-std::string_view readable_key(const ZoneConf &zone, std::string_view key, KeyTextBuffer &out);
-
-inline constexpr size_t shown_digits_of_hash = 12;
-
-/// Writes the first 12 hex digits of the SHA-256 of the whole key, however long it is, to `out`,
-/// and returns that part of it. If the zone writes the key as `$binary_remote_addr`, it is the hash
-/// of the address as text.
-std::string_view hash_of_key(const ZoneConf &zone, std::string_view key, KeyTextBuffer &out);
-
 /// A key as its zone shows it: its text, cut and escaped, or its hash, or nothing. A key that the
 /// zone writes as `$binary_remote_addr` is shown as an address.
 class KeyText {
   public:
-    KeyText(const ZoneConf &zone, std::string_view key);
+    KeyText(const limiter::Zone &zone, std::string_view key);
 
     /// Returns the text, as an argument for nginx's `%V`. It is empty if the zone shows no keys.
     ngx_str_t *shown() { return text_.shown(); }
 
   private:
-    KeyTextBuffer buffer_;
+    limiter::KeyTextBuffer buffer_;
     LogText<64> text_;
 };
 
 /// A key for the middle of a log line: `, key "203.0.113.7"`, or nothing if the zone shows no keys.
 class KeyPhrase {
   public:
-    KeyPhrase(const ZoneConf &zone, std::string_view key);
+    KeyPhrase(const limiter::Zone &zone, std::string_view key);
     KeyPhrase(const KeyPhrase &) = delete;
     KeyPhrase &operator=(const KeyPhrase &) = delete;
 

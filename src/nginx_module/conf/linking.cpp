@@ -5,9 +5,6 @@
 #include "nginx_module/memory/backend_memory.hpp"
 #include "nginx_module/memory/shared_memory.hpp"
 #include "nginx_module/util.hpp"
-#include "rate_limit/rule/leasing.hpp"
-#include "rate_limit/rule/shards.hpp"
-#include "redis_client/script/arguments.hpp"
 
 #include <algorithm>
 #include <map>
@@ -41,18 +38,19 @@ uint64_t identity_of(const BackendConf &backend) {
 }
 
 bool link_zone(ngx_conf_t *cf, MainConf &conf, ZoneConf &zone) {
-    zone.backend = conf.backend(zone.backend_name);
-    if (zone.backend == nullptr && zone.backend_name == "default") {
-        zone.backend = &add_default_backend(conf);
+    BackendConf *backend = conf.backend(zone.backend_name);
+    if (backend == nullptr && zone.backend_name == "default") {
+        backend = &add_default_backend(conf);
     }
-    if (zone.backend == nullptr) {
+    if (backend == nullptr) {
         return refuse_unknown(cf, zone.position, "redis_rate_limit_zone", "backend",
                               zone.backend_name);
     }
-    zone.backend->identity = identity_of(*zone.backend);
-    if (!zone.backend->live_store) {
-        zone.backend->live_store.emplace(zone.backend->prefix);
+    backend->identity = identity_of(*backend);
+    if (!backend->live_store) {
+        backend->live_store.emplace(backend->prefix);
     }
+    zone.backend = backend;
     return true;
 }
 
@@ -71,29 +69,12 @@ bool add_memory(ngx_conf_t *cf, BackendConf &backend) {
     return true;
 }
 
-void set_arguments(RuleConf &conf) {
-    const rate_limit::Rule &rule = conf.rule;
-    conf.arguments = redis_client::arguments_of_shards(rule);
-    if (!conf.may_lease()) {
-        return;
-    }
-    conf.lease_time = rate_limit::lease_time(rule.quota, rule.lease);
-    conf.leasing_arguments =
-        redis_client::leasing_arguments(rule.quota, rule.aligned, conf.lease_time);
-    rate_limit::Quota nothing = rule.quota;
-    nothing.cost = 0;
-    conf.fetch_arguments = redis_client::leasing_arguments(nothing, rule.aligned, conf.lease_time);
-}
-
 bool link_rule(ngx_conf_t *cf, const MainConf &conf, RuleConf &rule) {
-    rule.zone = conf.zone(rule.rule.zone);
-    if (rule.zone == nullptr) {
+    const ZoneConf *zone = conf.zone(rule.rule.zone);
+    if (zone == nullptr) {
         return refuse_unknown(cf, rule.position, "redis_rate_limit", "zone", rule.rule.zone);
     }
-    rule.key_format.emplace(rule.zone->backend->prefix, rule.rule);
-    set_arguments(rule);
-    rule.name = rule.rule.name();
-    rule.limit_label = rule.shown_limit();
+    rule.complete(*zone);
     return true;
 }
 
@@ -113,7 +94,7 @@ const char *other_way_out(rate_limit::Algorithm one, rate_limit::Algorithm other
 /// Joins rules of a zone that have the same name, because metrics and headers show them as one
 /// rule. Returns false if their algorithms differ; the log says so.
 bool join_names(ngx_conf_t *cf, const MainConf &conf) {
-    std::map<std::pair<std::string_view, std::string_view>, RuleConf *> named;
+    std::map<std::pair<std::string_view, std::string_view>, limiter::Rule *> named;
     for (const auto &rule : conf.rules) {
         const auto [known, is_new] = named.try_emplace({rule->rule.zone, rule->name}, rule.get());
         rule->first_of_name = known->second;
@@ -175,28 +156,28 @@ bool check_counters(ngx_conf_t *cf, const MainConf &conf) {
 /// Whether the zone has room for the counters of its rules. If not, the log says so.
 bool check_size(ngx_conf_t *cf, const ZoneConf &zone) {
     const size_t rules = zone.named_rules.size();
-    if (rules <= ZoneMemory::most_rules(zone.size)) {
+    if (rules <= limiter::ZoneMemory::most_rules(zone.size)) {
         return true;
     }
     ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
                   "redis_rate_limit_zone: invalid zone \"%s:%uzk\", expected a size of at least "
                   "%uzk for its %uz rules in %V:%ui",
-                  zone.name.c_str(), zone.size / 1024, ZoneMemory::size_for(rules) / 1024, rules,
-                  &zone.position.file, zone.position.line);
+                  zone.name.c_str(), zone.size / 1024, limiter::ZoneMemory::size_for(rules) / 1024,
+                  rules, &zone.position.file, zone.position.line);
     return false;
 }
 
 /// Whether a charge of the rule may be given back. That happens if another rule of the level
 /// denies, which a request asks for at the same time in another check.
-bool is_refunded(const RuleList &level, const RuleConf &rule) {
-    return std::ranges::any_of(level, [&](const RuleConf *other) {
-        return other->phase == rule.phase && !are_asked_together(*other, rule);
+bool is_refunded(const RuleList &level, const limiter::Rule &rule) {
+    return std::ranges::any_of(level, [&](const limiter::Rule *other) {
+        return other->phase == rule.phase && !limiter::are_asked_together(*other, rule);
     });
 }
 
 void mark_refunded(const MainConf &conf, RuleConf &marked) {
     marked.is_refunded = std::ranges::any_of(conf.rule_lists, [&](const auto &level) {
-        return std::ranges::any_of(*level, [&](const RuleConf *rule) {
+        return std::ranges::any_of(*level, [&](const limiter::Rule *rule) {
             return rule->rule.same_counter(marked.rule) && is_refunded(*level, *rule);
         });
     });
@@ -204,8 +185,12 @@ void mark_refunded(const MainConf &conf, RuleConf &marked) {
 
 void mark_settling(const MainConf &conf, RuleConf &marked) {
     marked.may_settle = std::ranges::any_of(conf.rules, [&](const auto &rule) {
-        return rule->final_cost != nullptr && rule->rule.same_counter(marked.rule);
+        return rule->has_final_cost() && rule->rule.same_counter(marked.rule);
     });
+}
+
+redis_client::SessionSettings &session_of(const MainConf &conf, const limiter::Rule &rule) {
+    return conf.backends[rule.zone->backend->index]->session;
 }
 
 void add_shape(std::vector<redis_client::ScriptShape> &shapes,
@@ -263,18 +248,18 @@ void add_leasing_shapes(redis_client::SessionSettings &session,
 
 /// Adds the scripts that a location's requests will run. A check leases units by a script of its
 /// own, so that other checks cost Redis no more where some lease.
-void add_scripts(const LocationConf &location) {
+void add_scripts(const MainConf &conf, const LocationConf &location) {
     const RuleList &rules = *location.rules;
     for (auto first = rules.begin(); first != rules.end(); ++first) {
-        const auto is_with_first = [&](const RuleConf *rule) {
-            return rule->phase == (*first)->phase && are_asked_together(*rule, **first);
+        const auto is_with_first = [&](const limiter::Rule *rule) {
+            return rule->phase == (*first)->phase && limiter::are_asked_together(*rule, **first);
         };
         if (std::find_if(rules.begin(), first, is_with_first) != first) {
             continue; // an earlier rule's shape has it
         }
         redis_client::ScriptShape shape;
         redis_client::ScriptShape leasing;
-        for (const RuleConf *rule : rules) {
+        for (const limiter::Rule *rule : rules) {
             if (is_with_first(rule)) {
                 const bool is_dry_run = location.is_dry_run(*rule);
                 redis_client::ScriptShape::Part part{
@@ -286,7 +271,7 @@ void add_scripts(const LocationConf &location) {
                 leasing.add(part);
             }
         }
-        redis_client::SessionSettings &session = (*first)->zone->backend->session;
+        redis_client::SessionSettings &session = session_of(conf, **first);
         add_shapes(session, shape);
         add_leasing_shapes(session, leasing);
     }
@@ -294,10 +279,10 @@ void add_scripts(const LocationConf &location) {
 
 /// Adds the scripts that settle what requests turn out to cost, and give back what leases have
 /// left.
-void add_settlements(const RuleConf &rule) {
-    auto &settled = rule.zone->backend->session.settled;
+void add_settlements(const MainConf &conf, const RuleConf &rule) {
+    auto &settled = session_of(conf, rule).settled;
     const rate_limit::Algorithm algorithm = rule.rule.quota.algorithm;
-    const bool settles = rule.final_cost != nullptr || rule.may_lease();
+    const bool settles = rule.has_final_cost() || rule.may_lease();
     if (settles && std::ranges::find(settled, algorithm) == settled.end()) {
         settled.push_back(algorithm);
     }
@@ -328,10 +313,10 @@ bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
     for (const auto &rule : conf.rules) {
         mark_refunded(conf, *rule);
         mark_settling(conf, *rule);
-        add_settlements(*rule);
+        add_settlements(conf, *rule);
     }
     for (const LocationConf *location : conf.locations) {
-        add_scripts(*location);
+        add_scripts(conf, *location);
     }
     return true;
 }

@@ -3,9 +3,13 @@
 #include "nginx_module/conf/directives.hpp"
 #include "nginx_module/conf/parameters.hpp"
 #include "nginx_module/memory/shared_memory.hpp"
+#include "nginx_module/util.hpp"
 #include "rate_limit/text/client_network.hpp"
 
+#include <openssl/rand.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
@@ -47,16 +51,16 @@ char *refuse_small(ngx_conf_t *cf, std::span<const std::string_view> values) {
 /// configuration are not given to other rules, because the new configuration may still be refused.
 void claim_counters(const ZoneConf &zone, const ZoneConf *running) {
     rate_limit::RuleCounterTable counters = zone.memory.rule_counters();
-    const auto hash_of = [&](const RuleConf *rule) {
+    const auto hash_of = [&](const limiter::Rule *rule) {
         return rate_limit::hash_of(zone.memory.seed(), rule->name);
     };
     counters.begin_generation();
     if (running != nullptr) {
-        for (const RuleConf *rule : running->named_rules) {
+        for (const limiter::Rule *rule : running->named_rules) {
             counters.keep(hash_of(rule));
         }
     }
-    for (RuleConf *rule : zone.named_rules) {
+    for (limiter::Rule *rule : zone.named_rules) {
         rule->counters = &counters.claim(hash_of(rule));
     }
 }
@@ -76,18 +80,38 @@ void warn_of_another_key(const ZoneConf &zone, const ZoneConf &running, ngx_log_
     }
 }
 
+/// Lays out shared memory that is new. Returns false if there is no room or no random number; the
+/// log says so.
+bool begin_memory(ngx_shm_zone_t *shared, ZoneConf &zone) {
+    size_t size = 0;
+    void *memory = take_shared_memory(shared, size);
+    if (memory == nullptr) {
+        return false;
+    }
+    rate_limit::HashSeed seed{};
+    if (RAND_bytes(reinterpret_cast<unsigned char *>(&seed), sizeof(seed)) != 1) {
+        ngx_log_error(NGX_LOG_EMERG, shared->shm.log, 0,
+                      "redis_rate_limit_zone: no random numbers");
+        return false;
+    }
+    zone.memory.begin({static_cast<std::byte *>(memory), size}, zone.mutex, shared->shm.size, seed,
+                      precise_now(), boot_now);
+    return true;
+}
+
+/// `old` is the same zone of the running configuration, or null.
 ngx_int_t init_memory(ngx_shm_zone_t *shared, void *old) noexcept {
     auto &zone = *static_cast<ZoneConf *>(shared->data);
     const auto *running = static_cast<const ZoneConf *>(old);
-    const ngx_int_t result =
-        zone.memory.attach(shared, running != nullptr ? &running->memory : nullptr);
-    if (result == NGX_OK) {
-        claim_counters(zone, running);
-        if (running != nullptr) {
-            warn_of_another_key(zone, *running, shared->shm.log);
-        }
+    zone.mutex.set_memory(*shared);
+    if (running != nullptr) {
+        zone.memory.take_over(running->memory, zone.mutex);
+        warn_of_another_key(zone, *running, shared->shm.log);
+    } else if (!begin_memory(shared, zone)) {
+        return NGX_ERROR;
     }
-    return result;
+    claim_counters(zone, running);
+    return NGX_OK;
 }
 
 /// Adds the zone's shared memory. Its name has a prefix, because a user who moves from limit_req

@@ -1,5 +1,6 @@
 #include "nginx_module/http/headers_filter.hpp"
 
+#include "nginx_module/conf/configuration.hpp"
 #include "nginx_module/http/request_state.hpp"
 #include "nginx_module/util.hpp"
 #include "rate_limit/text/header_values.hpp"
@@ -48,7 +49,7 @@ bool set(ngx_http_request_t *r, std::string_view name, uint64_t number) {
     return set(r, name, {text.size(), ngx_pstrdup(r->pool, &shown)});
 }
 
-bool set_x_headers(ngx_http_request_t *r, const AppliedRule &tightest) {
+bool set_x_headers(ngx_http_request_t *r, const limiter::AppliedRule &tightest) {
     const rate_limit::Verdict &verdict = tightest.charge->verdict;
     return set(r, x_limit, tightest.verdict_quota().capacity()) &&
            set(r, x_remaining, verdict.remaining) &&
@@ -87,11 +88,11 @@ rate_limit::Verdict within_wait(rate_limit::Verdict verdict, const rate_limit::V
     return verdict;
 }
 
-bool set_ietf_headers(ngx_http_request_t *r, const AppliedRule *applied,
-                      const AppliedRule &tightest) {
+bool set_ietf_headers(ngx_http_request_t *r, const limiter::AppliedRule *applied,
+                      const limiter::AppliedRule &tightest) {
     constexpr size_t item_room = sizeof(rate_limit::ItemBuffer) + 2;
     size_t room = 0;
-    for (const AppliedRule *one = applied; one != nullptr; one = one->next) {
+    for (const limiter::AppliedRule *one = applied; one != nullptr; one = one->next) {
         room += item_room;
     }
     ItemList policies(r, room);
@@ -114,7 +115,7 @@ bool set_ietf_headers(ngx_http_request_t *r, const AppliedRule *applied,
 }
 
 bool set_headers(ngx_http_request_t *r, const RequestState &state) {
-    const AppliedRule *tightest = state.rules().tightest();
+    const limiter::AppliedRule *tightest = state.rules().tightest();
     if (tightest == nullptr || tightest->dry_run) {
         return true;
     }

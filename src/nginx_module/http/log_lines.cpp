@@ -1,5 +1,6 @@
 #include "nginx_module/http/log_lines.hpp"
 
+#include "nginx_module/conf/configuration.hpp"
 #include "nginx_module/conf/key_text.hpp"
 #include "nginx_module/log_text.hpp"
 #include "nginx_module/util.hpp"
@@ -36,8 +37,8 @@ class Detail {
 };
 
 /// Writes one line: what is done to the request, the rule, the key, and a detail.
-void log_line(ngx_http_request_t *r, ngx_uint_t level, const char *what, const AppliedRule &applied,
-              Detail detail) {
+void log_line(ngx_http_request_t *r, ngx_uint_t level, const char *what,
+              const limiter::AppliedRule &applied, Detail detail) {
     if (r->connection->log->log_level < level) {
         return;
     }
@@ -49,48 +50,36 @@ void log_line(ngx_http_request_t *r, ngx_uint_t level, const char *what, const A
 
 } // namespace
 
-void log_invalid(ngx_http_request_t *r, const RuleConf &rule, const char *parameter,
-                 std::string_view value, uint64_t largest) {
+void log_invalid(ngx_http_request_t *r, const limiter::InvalidNumber &invalid) {
     static time_t last = 0;
     if (ngx_time() == last) {
         return;
     }
     last = ngx_time();
     // The value may come from the key, so it is shown only where keys are.
-    const bool is_shown = rule.zone->show_keys == ShowKeys::on;
-    LogText<64> shown(is_shown ? value : std::string_view());
-    ngx_str_t name = to_ngx(rule.name);
+    const bool is_shown = invalid.rule.zone->show_keys == rate_limit::ShowKeys::on;
+    LogText<64> shown(is_shown ? invalid.value : std::string_view());
+    ngx_str_t name = to_ngx(invalid.rule.name);
     ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
                   "redis_rate_limit: invalid %s%s%V%s, expected a whole number from 0 to %uL, "
                   "rule \"%V\"",
-                  parameter, is_shown ? " \"" : "", shown.shown(), is_shown ? "\"" : "", largest,
-                  &name);
+                  invalid.parameter, is_shown ? " \"" : "", shown.shown(), is_shown ? "\"" : "",
+                  invalid.largest, &name);
 }
 
-std::string_view describe_rules(std::span<const AppliedRule> rules, std::span<char> out) {
-    auto *const begin = reinterpret_cast<u_char *>(out.data());
-    u_char *end = begin;
-    for (const AppliedRule &applied : rules) {
-        KeyPhrase key(*applied.rule->zone, applied.key);
-        ngx_str_t name = to_ngx(applied.rule->name);
-        end = ngx_slprintf(end, begin + out.size(), ", rule \"%V\"%V", &name, key.shown());
-    }
-    return {out.data(), static_cast<size_t>(end - begin)};
-}
-
-void log_rejection(ngx_http_request_t *r, const AppliedRule &denying) {
+void log_rejection(ngx_http_request_t *r, const limiter::AppliedRule &denying) {
     log_line(r, location_conf(r).log_level, "limiting requests", denying,
              denying.ban ? Detail(", banned")
                          : Detail("retry after", denying.charge->verdict.retry_after));
 }
 
-void log_delay(ngx_http_request_t *r, const AppliedRule &delaying) {
+void log_delay(ngx_http_request_t *r, const limiter::AppliedRule &delaying) {
     const ngx_uint_t level = location_conf(r).log_level;
     log_line(r, level == NGX_LOG_INFO ? level : level + 1, "delaying request", delaying,
              Detail("by", delaying.delay()));
 }
 
-void log_dry_run(ngx_http_request_t *r, const AppliedRule &rule) {
+void log_dry_run(ngx_http_request_t *r, const limiter::AppliedRule &rule) {
     if (rule.denies()) {
         log_rejection(r, rule);
     } else if (rule.delay().count() > 0) {

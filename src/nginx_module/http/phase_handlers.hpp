@@ -1,4 +1,4 @@
-// The road of a request through its rules, in the phases where they are applied.
+// The phases of a request in which its rules are applied, and the one in which it ends.
 #pragma once
 
 #include "nginx_module/ngx.hpp"
@@ -7,5 +7,7 @@ namespace nginx_module {
 
 ngx_int_t access_handler(ngx_http_request_t *r) noexcept;
 ngx_int_t precontent_handler(ngx_http_request_t *r) noexcept;
+/// nginx calls this once for each request, when it ends.
+ngx_int_t log_handler(ngx_http_request_t *r) noexcept;
 
 } // namespace nginx_module

@@ -1,5 +1,6 @@
 #include "nginx_module/http/problem_response.hpp"
 
+#include "nginx_module/conf/configuration.hpp"
 #include "nginx_module/http/json_writer.hpp"
 #include "nginx_module/http/send_content.hpp"
 
@@ -60,7 +61,8 @@ bool is_answered_by_problem(ngx_http_request_t *r, ngx_uint_t status) {
     return location_conf(r).problem == 1 && !is_special(status) && !has_error_page(r, status);
 }
 
-ngx_int_t send_problem(ngx_http_request_t *r, ngx_uint_t status, const AppliedRules &rules) {
+ngx_int_t send_problem(ngx_http_request_t *r, ngx_uint_t status,
+                       const limiter::AppliedRules &rules) {
     JsonWriter json(r->pool);
     json.begin_object();
     json.member("type", type);
@@ -68,7 +70,7 @@ ngx_int_t send_problem(ngx_http_request_t *r, ngx_uint_t status, const AppliedRu
     json.member("status", uint64_t{status});
     json.name("violated-policies");
     json.begin_array();
-    for (const AppliedRule *one = rules.first(); one != nullptr; one = one->next) {
+    for (const limiter::AppliedRule *one = rules.first(); one != nullptr; one = one->next) {
         if (one->denies() && !one->dry_run && !one->is_superseded) {
             json.value(std::string_view(one->rule->name));
         }

@@ -4,7 +4,7 @@
 
 #include "nginx_module/ngx.hpp"
 
-#include "nginx_module/http/applied_rules.hpp"
+#include "limiter/applied_rules.hpp"
 
 namespace nginx_module {
 
@@ -14,6 +14,7 @@ bool is_answered_by_problem(ngx_http_request_t *r, ngx_uint_t status);
 
 /// Sends the response to a request that some of the rules deny, and names these. Returns what a
 /// content handler returns.
-ngx_int_t send_problem(ngx_http_request_t *r, ngx_uint_t status, const AppliedRules &rules);
+ngx_int_t send_problem(ngx_http_request_t *r, ngx_uint_t status,
+                       const limiter::AppliedRules &rules);
 
 } // namespace nginx_module

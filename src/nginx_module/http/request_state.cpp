@@ -1,13 +1,11 @@
 #include "nginx_module/http/request_state.hpp"
 
-#include "nginx_module/http/abandoned_check.hpp"
-#include "nginx_module/http/fallback.hpp"
-#include "nginx_module/http/rule_outcomes.hpp"
-#include "nginx_module/http/settlement.hpp"
+#include "nginx_module/conf/configuration.hpp"
+#include "nginx_module/http/log_lines.hpp"
+#include "nginx_module/http/worker.hpp"
 #include "nginx_module/util.hpp"
 
 #include <type_traits>
-#include <utility>
 
 namespace nginx_module {
 
@@ -28,6 +26,17 @@ RequestState *find_in_pool(ngx_http_request_t *r) {
     return nullptr;
 }
 
+/// Returns nothing if memory ran out.
+std::optional<std::string_view> evaluate(ngx_http_request_t *r,
+                                         const ngx_http_complex_value_t &value) {
+    ngx_str_t text;
+    if (ngx_http_complex_value(r, const_cast<ngx_http_complex_value_t *>(&value), &text) !=
+        NGX_OK) {
+        return std::nullopt;
+    }
+    return view(text);
+}
+
 } // namespace
 
 RequestState *RequestState::find(ngx_http_request_t *r) {
@@ -42,35 +51,25 @@ RequestState *RequestState::find(ngx_http_request_t *r) {
 
 RequestState *RequestState::create(ngx_http_request_t *r) {
     auto *state = pool_new<RequestState>(r->pool, end_of_request, r);
+    if (state == nullptr) {
+        return nullptr;
+    }
+    state->limits_ = limiter::LimitedRequest::create(this_worker(), *state);
+    if (state->limits_ == nullptr) {
+        r->pool->cleanup->handler = nullptr; // the state is of no use
+        return nullptr;
+    }
     ngx_http_set_ctx(r, state, ngx_http_redis_rate_limit_module);
     return state;
 }
 
-ngx_int_t RequestState::ask(BackendCheck *checks, std::span<AppliedRule> rules,
-                            std::chrono::microseconds now) {
-    checks_ = checks;
-    rules_.set_asked(rules);
-    check_times_.asked = check_times_.answered = now;
-    for (BackendCheck *check = checks; check != nullptr; check = check->next) {
-        unanswered_ += check->ask() ? 1 : 0;
-    }
-    if (unanswered_ == 0) {
-        return NGX_OK;
-    }
+bool RequestState::wait_for_answers() {
     if (!suspension_.begin(Suspension::Watch::for_reset)) {
         abandon();
-        return NGX_ERROR;
+        return false;
     }
     stage_ = Stage::asking;
-    return NGX_AGAIN;
-}
-
-void RequestState::on_answer(std::chrono::microseconds now) {
-    if (--unanswered_ == 0) {
-        check_times_.answered = now;
-        time_asking_ += check_times_.answered - check_times_.asked;
-        suspension_.end_soon();
-    }
+    return true;
 }
 
 bool RequestState::delay(std::chrono::microseconds time) {
@@ -87,56 +86,57 @@ void RequestState::on_resume() {
     stage_ = stage_ == Stage::asking ? Stage::answered : Stage::delayed;
 }
 
-void RequestState::set_idle() {
-    stage_ = Stage::idle;
-    while (BackendCheck *check = checks_) {
-        checks_ = check->next;
-        check->next = std::exchange(earlier_checks_, check);
-    }
-}
-
 void RequestState::abandon() {
-    if (checks_ != nullptr) {
-        abandon_leased(rules_.asked());
-    }
-    for (BackendCheck *check = checks_; check != nullptr; check = check->next) {
-        check->abandon();
-    }
-    unanswered_ = 0;
+    limits_->abandon();
     set_idle();
     suspension_.cancel();
 }
 
-void RequestState::settle() {
-    if (!is_rejected_) {
-        settle_charges();
-    }
-    for (AppliedRule *applied = rules_.first(); applied != nullptr; applied = applied->next) {
-        if (applied->lease.taken && applied->rule->may_settle) {
-            count_used_units(*applied);
-        }
-    }
-}
-
-void RequestState::settle_charges() {
-    for (AppliedRule *applied = rules_.first(); applied != nullptr; applied = applied->next) {
-        if (applied->is_charged) {
-            read_final_cost(suspension_.request(), *applied);
-        }
-    }
-    nginx_module::settle(rules_.first());
-    for (BackendCheck *check = earlier_checks_; check != nullptr; check = check->next) {
-        check->settle_abandoned(suspension_.request());
-    }
-}
-
 void RequestState::end() {
-    abandon();
-    for (BackendCheck *check = earlier_checks_; check != nullptr; check = check->next) {
-        check->forget_heir();
-        check->release_permits();
+    suspension_.cancel();
+    limits_->end();
+}
+
+std::optional<std::string_view> RequestState::key(const limiter::Zone &zone) {
+    return evaluate(suspension_.request(), static_cast<const ZoneConf &>(zone).key);
+}
+
+std::optional<std::string_view> RequestState::text(const limiter::Rule &rule,
+                                                   limiter::RuleText which) {
+    return evaluate(suspension_.request(), *static_cast<const RuleConf &>(rule).text(which));
+}
+
+void RequestState::report(const limiter::InvalidNumber &invalid) {
+    log_invalid(suspension_.request(), invalid);
+}
+
+void RequestState::report_dry_run(const limiter::AppliedRule &rule) {
+    log_dry_run(suspension_.request(), rule);
+}
+
+void RequestState::report(limiter::RequestEvent event, int64_t number, int64_t second_number) {
+    [[maybe_unused]] ngx_log_t *log = suspension_.request()->connection->log;
+    switch (event) {
+    case limiter::RequestEvent::applies_rules:
+        ngx_log_debug2(NGX_LOG_DEBUG_HTTP, log, 0,
+                       "redis_rate_limit applies %L rules, asks Redis for %L", number,
+                       second_number);
+        break;
+    case limiter::RequestEvent::knows_denials:
+        ngx_log_debug1(NGX_LOG_DEBUG_HTTP, log, 0, "redis_rate_limit knows denials of %L rules",
+                       number);
+        break;
+    case limiter::RequestEvent::takes_leased:
+        ngx_log_debug0(NGX_LOG_DEBUG_HTTP, log, 0, "redis_rate_limit takes units of leases");
+        break;
+    case limiter::RequestEvent::has_answers:
+        ngx_log_debug1(NGX_LOG_DEBUG_HTTP, log, 0, "redis_rate_limit has its answers after %L us",
+                       number);
+        break;
+    case limiter::RequestEvent::passes:
+        ngx_log_debug0(NGX_LOG_DEBUG_HTTP, log, 0, "redis_rate_limit passes");
+        break;
     }
-    release_permits_of_this_host(rules_.first());
 }
 
 } // namespace nginx_module

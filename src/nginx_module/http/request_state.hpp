@@ -1,27 +1,29 @@
-// What is known of a client request: the rules that were applied to it, and what it waits for.
+// What is known of a client request: what the limiter knows, and what nginx has to wait for.
 #pragma once
 
 #include "nginx_module/ngx.hpp"
 
-#include "nginx_module/http/applied_rules.hpp"
-#include "nginx_module/http/backend_check.hpp"
+#include "limiter/limited_request.hpp"
 #include "nginx_module/http/suspension.hpp"
 
 #include <chrono>
-#include <span>
 
 namespace nginx_module {
 
 /// Lives in the request's pool, and is found again after an internal redirect, for which nginx
 /// forgets the contexts of modules.
-class RequestState final : Suspension::Callbacks {
+class RequestState final : public limiter::Request, Suspension::Callbacks {
   public:
-    /// Returns null if no rule was applied yet.
+    /// Returns null if there is none yet.
     static RequestState *find(ngx_http_request_t *r);
     /// Returns null if memory ran out.
     static RequestState *create(ngx_http_request_t *r);
 
     explicit RequestState(ngx_http_request_t *r) : suspension_(r, *this) {}
+
+    limiter::LimitedRequest &limits() { return *limits_; }
+    const limiter::LimitedRequest &limits() const { return *limits_; }
+    const limiter::AppliedRules &rules() const { return limits_->rules(); }
 
     enum class Stage {
         idle,
@@ -31,57 +33,35 @@ class RequestState final : Suspension::Callbacks {
         delayed,  // the delay is over, and the phases run again
     };
     Stage stage() const { return stage_; }
-
-    /// Asks all checks of a list, and suspends the request if it has to wait for answers. `now` is
-    /// precise_now(). Returns NGX_OK if all checks are answered or have failed, NGX_AGAIN if the
-    /// request is suspended, or NGX_ERROR if memory ran out.
-    ngx_int_t ask(BackendCheck *checks, std::span<AppliedRule> rules,
-                  std::chrono::microseconds now);
-    /// Returns the list of checks that were asked last.
-    BackendCheck *checks() { return checks_; }
-    /// Returns when they were asked and answered, as times of precise_now().
-    const rate_limit::DenyCache::CheckTimes &check_times() const { return check_times_; }
-
-    /// Suspends the request for a time. Returns false if memory ran out.
-    bool delay(std::chrono::microseconds time);
-
     /// Must be called when the answers or the end of the delay have been dealt with.
-    void set_idle();
+    void set_idle() { stage_ = Stage::idle; }
+
+    /// Suspends the request until its checks are answered, or for a time. Returns false if memory
+    /// ran out.
+    bool wait_for_answers();
+    bool delay(std::chrono::microseconds time);
+    bool was_delayed() const { return was_delayed_; }
     /// Stops waiting, because what was asked no longer matters to the request.
     void abandon();
-    /// Called when the request ends. Settles what it turned out to cost, unless it was rejected.
-    void settle();
-    /// Called when the request's pool is destroyed. Stops waiting, and gives back all permits.
+    /// Called when the request's pool is destroyed.
     void end();
 
-    AppliedRules &rules() { return rules_; }
-    const AppliedRules &rules() const { return rules_; }
-    Suspension &suspension() { return suspension_; }
-
-    void set_rejected() { is_rejected_ = true; }
-    bool is_rejected() const { return is_rejected_; }
-    bool was_delayed() const { return was_delayed_; }
-    /// Returns how long the request has waited for verdicts, in all phases.
-    std::chrono::microseconds time_asking() const { return time_asking_; }
-
   private:
-    friend class BackendCheck;
+    std::optional<std::string_view> key(const limiter::Zone &zone) override;
+    std::optional<std::string_view> text(const limiter::Rule &rule,
+                                         limiter::RuleText which) override;
+    void on_answered() override { suspension_.end_soon(); }
+    void report(const limiter::InvalidNumber &invalid) override;
+    void report_dry_run(const limiter::AppliedRule &rule) override;
+    void report(limiter::RequestEvent event, int64_t number, int64_t second_number) override;
 
-    void settle_charges();
-    void on_answer(std::chrono::microseconds now);
     void on_resume() override;
     void on_leave() override { abandon(); }
 
     Suspension suspension_;
     Stage stage_ = Stage::idle;
-    AppliedRules rules_;
-    BackendCheck *checks_ = nullptr;
-    BackendCheck *earlier_checks_ = nullptr; // checks of earlier phases and locations
-    size_t unanswered_ = 0;
-    bool is_rejected_ = false;
+    limiter::LimitedRequest *limits_ = nullptr;
     bool was_delayed_ = false;
-    rate_limit::DenyCache::CheckTimes check_times_{};
-    std::chrono::microseconds time_asking_{0};
 };
 
 } // namespace nginx_module

@@ -1,6 +1,5 @@
 #include "nginx_module/http/suspension.hpp"
 
-#include "nginx_module/http/request_state.hpp"
 #include "nginx_module/timer.hpp"
 
 #include <poll.h>
@@ -46,15 +45,27 @@ Suspension::Suspension(ngx_http_request_t *r, Callbacks &callbacks) : r_(r), cal
     };
 }
 
+/// Handles the end of the request. find() knows the suspension by this handler.
+void Suspension::leave(void *self) noexcept {
+    static_cast<Suspension *>(self)->callbacks_.on_leave();
+}
+
+Suspension *Suspension::find(ngx_http_request_t *r) {
+    for (const auto *cleanup = r->main->cleanup; cleanup != nullptr; cleanup = cleanup->next) {
+        if (cleanup->handler == leave) {
+            return static_cast<Suspension *>(cleanup->data);
+        }
+    }
+    return nullptr;
+}
+
 bool Suspension::begin(Watch watch) {
     if (!cleans_up_) {
         ngx_http_cleanup_t *cleanup = ngx_http_cleanup_add(r_, 0);
         if (cleanup == nullptr) {
             return false;
         }
-        cleanup->handler = [](void *self) noexcept {
-            static_cast<Suspension *>(self)->callbacks_.on_leave();
-        };
+        cleanup->handler = leave;
         cleanup->data = this;
         cleans_up_ = true;
     }
@@ -99,8 +110,8 @@ void Suspension::watch_for_reset(ngx_http_request_t *r) noexcept {
         ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
         return;
     }
-    if (RequestState *state = RequestState::find(r)) {
-        state->suspension().has_read_event_ = true;
+    if (Suspension *suspension = find(r)) {
+        suspension->has_read_event_ = true;
     }
     ngx_http_block_reading(r);
 }

@@ -43,6 +43,8 @@ class Suspension {
     void cancel();
 
   private:
+    static void leave(void *self) noexcept;
+    static Suspension *find(ngx_http_request_t *r);
     static void watch_for_reset(ngx_http_request_t *r) noexcept;
 
     bool look_at_client(Watch watch);

@@ -50,7 +50,7 @@ struct Results {
     bool denies = false;
     bool delays = false;
 
-    void add(const AppliedRule &applied) {
+    void add(const limiter::AppliedRule &applied) {
         if (const rate_limit::Verdict *verdict = applied.verdict()) {
             has_verdict = true;
             denies = denies || verdict->decision != rate_limit::Decision::granted;
@@ -65,10 +65,10 @@ struct Results {
 std::string_view status_of(const RequestState &state) {
     Results enforced;
     Results dry_run;
-    for (const AppliedRule *one = state.rules().first(); one != nullptr; one = one->next) {
+    for (const limiter::AppliedRule *one = state.rules().first(); one != nullptr; one = one->next) {
         (one->dry_run ? dry_run : enforced).add(*one);
     }
-    if (state.is_rejected()) {
+    if (state.limits().is_rejected()) {
         return enforced.denies ? "REJECTED" : "ERROR_CLOSED";
     }
     if (state.was_delayed()) {
@@ -91,19 +91,19 @@ ngx_int_t get_status(ngx_http_request_t * /*r*/, Value &value, const RequestStat
 }
 
 ngx_int_t get_source(ngx_http_request_t * /*r*/, Value &value, const RequestState &state) {
-    const AppliedRule *tightest = state.rules().tightest();
-    switch (tightest != nullptr ? tightest->source : AppliedRule::Source::none) {
-    case AppliedRule::Source::redis:
+    const limiter::AppliedRule *tightest = state.rules().tightest();
+    switch (tightest != nullptr ? tightest->result.source() : limiter::RuleResult::Source::none) {
+    case limiter::RuleResult::Source::redis:
         return set_static(value, "redis");
-    case AppliedRule::Source::deny_cache:
+    case limiter::RuleResult::Source::deny_cache:
         return set_static(value, "deny_cache");
-    case AppliedRule::Source::local:
+    case limiter::RuleResult::Source::local:
         return set_static(value, "local");
-    case AppliedRule::Source::lease:
+    case limiter::RuleResult::Source::lease:
         return set_static(value, "lease");
-    case AppliedRule::Source::override:
+    case limiter::RuleResult::Source::override:
         return set_static(value, "override");
-    case AppliedRule::Source::none:
+    case limiter::RuleResult::Source::none:
         break;
     }
     return set_static(value, "none");
@@ -111,37 +111,37 @@ ngx_int_t get_source(ngx_http_request_t * /*r*/, Value &value, const RequestStat
 
 /// Gives the tightest rule, or the first one if none has a verdict.
 ngx_int_t get_rule(ngx_http_request_t * /*r*/, Value &value, const RequestState &state) {
-    const AppliedRule *tightest = state.rules().tightest();
+    const limiter::AppliedRule *tightest = state.rules().tightest();
     return set_static(value, (tightest != nullptr ? tightest : state.rules().first())->rule->name);
 }
 
 /// Returns the tightest rule, or null if none has a verdict by its numbers: a ban has none.
-const AppliedRule *tightest_with_numbers(const RequestState &state) {
-    const AppliedRule *tightest = state.rules().tightest();
+const limiter::AppliedRule *tightest_with_numbers(const RequestState &state) {
+    const limiter::AppliedRule *tightest = state.rules().tightest();
     return tightest != nullptr && !tightest->ban ? tightest : nullptr;
 }
 
 ngx_int_t get_limit(ngx_http_request_t *r, Value &value, const RequestState &state) {
-    const AppliedRule *tightest = tightest_with_numbers(state);
+    const limiter::AppliedRule *tightest = tightest_with_numbers(state);
     return tightest != nullptr ? set_number(r, value, tightest->verdict_quota().capacity())
                                : set_not_found(value);
 }
 
 ngx_int_t get_remaining(ngx_http_request_t *r, Value &value, const RequestState &state) {
-    const AppliedRule *tightest = tightest_with_numbers(state);
+    const limiter::AppliedRule *tightest = tightest_with_numbers(state);
     return tightest != nullptr ? set_number(r, value, tightest->charge->verdict.remaining)
                                : set_not_found(value);
 }
 
 ngx_int_t get_reset(ngx_http_request_t *r, Value &value, const RequestState &state) {
-    const AppliedRule *tightest = tightest_with_numbers(state);
+    const limiter::AppliedRule *tightest = tightest_with_numbers(state);
     return tightest != nullptr
                ? set_number(r, value, rate_limit::seconds_up(tightest->charge->verdict.reset))
                : set_not_found(value);
 }
 
 ngx_int_t get_retry_after(ngx_http_request_t *r, Value &value, const RequestState &state) {
-    const AppliedRule *tightest = state.rules().tightest();
+    const limiter::AppliedRule *tightest = state.rules().tightest();
     if (tightest == nullptr || tightest->charge->verdict.decision != rate_limit::Decision::denied) {
         return set_not_found(value);
     }
@@ -160,30 +160,30 @@ ngx_int_t set_seconds(ngx_http_request_t *r, Value &value, std::chrono::microsec
 }
 
 ngx_int_t get_time(ngx_http_request_t *r, Value &value, const RequestState &state) {
-    return set_seconds(r, value, state.time_asking());
+    return set_seconds(r, value, state.limits().time_asking());
 }
 
 /// Gives the Unix time of the tightest rule's verdict: Redis's where Redis decided. Without a
 /// verdict it is the time at which Redis failed to give one, or now if it was not asked.
 ngx_int_t get_decided(ngx_http_request_t *r, Value &value, const RequestState &state) {
-    const AppliedRule *tightest = state.rules().tightest();
+    const limiter::AppliedRule *tightest = state.rules().tightest();
     if (tightest == nullptr) {
-        const auto answered = state.check_times().answered;
+        const auto answered = state.limits().check_times().answered;
         return set_seconds(
             r, value, unix_time_of(precise_now, answered.count() > 0 ? answered : precise_now()));
     }
-    switch (tightest->source) {
-    case AppliedRule::Source::redis:
-        return set_seconds(r, value, tightest->decided);
-    case AppliedRule::Source::lease:
-        return set_seconds(r, value, unix_time_of(boot_now, tightest->decided));
-    case AppliedRule::Source::deny_cache:
-    case AppliedRule::Source::local:
-    case AppliedRule::Source::override:
-    case AppliedRule::Source::none:
+    switch (tightest->result.source()) {
+    case limiter::RuleResult::Source::redis:
+        return set_seconds(r, value, tightest->result.decided());
+    case limiter::RuleResult::Source::lease:
+        return set_seconds(r, value, unix_time_of(boot_now, tightest->result.decided()));
+    case limiter::RuleResult::Source::deny_cache:
+    case limiter::RuleResult::Source::local:
+    case limiter::RuleResult::Source::override:
+    case limiter::RuleResult::Source::none:
         break;
     }
-    return set_seconds(r, value, unix_time_of(precise_now, tightest->decided));
+    return set_seconds(r, value, unix_time_of(precise_now, tightest->result.decided()));
 }
 
 using Getter = ngx_int_t (*)(ngx_http_request_t *r, Value &value, const RequestState &state);

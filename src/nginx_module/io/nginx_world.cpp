@@ -15,7 +15,8 @@ class NginxTimer final : public redis_client::Timer {
   public:
     explicit NginxTimer(std::function<void()> on_expiry) : on_expiry_(std::move(on_expiry)) {
         set_up_timer(event_, this, ngx_cycle->log, [](ngx_event_t *event) noexcept {
-            static_cast<NginxTimer *>(event->data)->on_expiry_();
+            const auto on_expiry = static_cast<NginxTimer *>(event->data)->on_expiry_;
+            on_expiry(); // the timer may end with it
         });
     }
     ~NginxTimer() override { stop_timer(event_); }

@@ -107,10 +107,12 @@ sub nginx_clients ($self) { return $self->clients_that(qr/evalsha|script/) }
 # The connections over which hosts ask for what operators have changed.
 sub followers ($self) { return $self->clients_that(qr/(?:get|time|hset)\b/) }
 
-# How often scripts were called so far, by command: { eval => 1, evalsha => 2 }.
+# How often scripts were called so far, by command: { eval => 1, evalsha => 2 }. The script with which a
+# host registers its rules, now and then, does not count: each of its calls scans a hash once.
 sub script_calls ($self) {
     my $stats = $self->client->info('commandstats');
-    return { map { $_ => ($stats->{"cmdstat_$_"} // '') =~ /calls=(\d+)/ ? $1 : 0 } qw(eval evalsha) };
+    my %calls = map { $_ => ($stats->{"cmdstat_$_"} // '') =~ /calls=(\d+)/ ? $1 : 0 } qw(eval evalsha hscan);
+    return { eval => $calls{eval} - $calls{hscan}, evalsha => $calls{evalsha} };
 }
 
 # How often scripts have read counters of fixed_window, gcra and its kin: once for each check, each

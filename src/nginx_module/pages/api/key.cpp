@@ -121,13 +121,14 @@ void write_members(JsonWriter &json, std::string_view key,
     json.member("key_encoded", key_encoded);
 }
 
-void write_in_full(JsonWriter &json, ngx_pool_t *pool, const ZoneConf &zone, const ClientKey &key) {
+void write_in_full(JsonWriter &json, ngx_pool_t *pool, const limiter::Zone &zone,
+                   const ClientKey &key) {
     if (!key.bytes) {
         const std::string_view digits = rate_limit::digest_in(key.encoded).value_or("");
         return write_members(json, digits, digits);
     }
-    KeyTextBuffer buffer;
-    const std::string_view text = readable_key(zone, *key.bytes, buffer);
+    limiter::KeyTextBuffer buffer;
+    const std::string_view text = limiter::readable_key(zone, *key.bytes, buffer);
     std::array<char, longest_shown> shown;
     rate_limit::TextWriter writer(shown);
     writer << rate_limit::Readable{text, longest_shown};
@@ -135,17 +136,18 @@ void write_in_full(JsonWriter &json, ngx_pool_t *pool, const ZoneConf &zone, con
 }
 
 /// Writes the first digits of the key's hash, as logs show them.
-void write_hash(JsonWriter &json, const ZoneConf &zone, const ClientKey &key) {
-    KeyTextBuffer buffer;
-    const std::string_view hash =
-        key.bytes ? hash_of_key(zone, *key.bytes, buffer)
-                  : rate_limit::digest_in(key.encoded).value_or("").substr(0, shown_digits_of_hash);
+void write_hash(JsonWriter &json, const limiter::Zone &zone, const ClientKey &key) {
+    limiter::KeyTextBuffer buffer;
+    const std::string_view hash = key.bytes ? limiter::hash_of_key(zone, *key.bytes, buffer)
+                                            : rate_limit::digest_in(key.encoded)
+                                                  .value_or("")
+                                                  .substr(0, limiter::shown_digits_of_hash);
     write_members(json, hash, hash);
 }
 
 } // namespace
 
-Result read_client_key(ngx_http_request_t *r, const ZoneConf &zone,
+Result read_client_key(ngx_http_request_t *r, const limiter::Zone &zone,
                        const ApiParameters &parameters) {
     if (const auto digits = parameters[ApiParameter::key_sha256]) {
         return key_of_digest(r, *digits);
@@ -169,7 +171,7 @@ Result read_client_key(ngx_http_request_t *r, const ZoneConf &zone,
     return key_of_bytes(r, text);
 }
 
-void write_client_key(JsonWriter &json, ngx_pool_t *pool, const ZoneConf &zone,
+void write_client_key(JsonWriter &json, ngx_pool_t *pool, const limiter::Zone &zone,
                       const ClientKey &key) {
     switch (zone.show_keys) {
     case ShowKeys::on:
@@ -182,11 +184,12 @@ void write_client_key(JsonWriter &json, ngx_pool_t *pool, const ZoneConf &zone,
     write_members(json, "", "");
 }
 
-std::optional<std::string_view> shown_digest(const ZoneConf &zone, std::string_view encoded_key) {
+std::optional<std::string_view> shown_digest(const limiter::Zone &zone,
+                                             std::string_view encoded_key) {
     return zone.show_keys == ShowKeys::on ? rate_limit::digest_in(encoded_key) : std::nullopt;
 }
 
-std::string_view phrase_of_key(ngx_pool_t *pool, const ZoneConf &zone, const ClientKey &key) {
+std::string_view phrase_of_key(ngx_pool_t *pool, const limiter::Zone &zone, const ClientKey &key) {
     if (key.bytes) {
         KeyPhrase phrase(zone, *key.bytes);
         std::string_view text = view(*phrase.shown());
@@ -197,7 +200,7 @@ std::string_view phrase_of_key(ngx_pool_t *pool, const ZoneConf &zone, const Cli
     case ShowKeys::on:
         return describe(pool, ", key_sha256 \"", digits, "\"");
     case ShowKeys::hash:
-        return describe(pool, ", key \"", digits.substr(0, shown_digits_of_hash), "\"");
+        return describe(pool, ", key \"", digits.substr(0, limiter::shown_digits_of_hash), "\"");
     case ShowKeys::off:
         break;
     }

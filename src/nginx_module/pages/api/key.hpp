@@ -20,20 +20,21 @@ struct ClientKey {
 };
 
 /// Finds the key that the parameters name.
-std::variant<ClientKey, ApiError> read_client_key(ngx_http_request_t *r, const ZoneConf &zone,
+std::variant<ClientKey, ApiError> read_client_key(ngx_http_request_t *r, const limiter::Zone &zone,
                                                   const ApiParameters &parameters);
 
 /// Writes the members `key` and `key_encoded`, as far as the zone shows keys. A key of which only
 /// the digest is known is shown as that.
-void write_client_key(JsonWriter &json, ngx_pool_t *pool, const ZoneConf &zone,
+void write_client_key(JsonWriter &json, ngx_pool_t *pool, const limiter::Zone &zone,
                       const ClientKey &key);
 
 /// Returns the 64 hex digits that `key_sha256` takes, if the key is stored as a digest and the zone
 /// shows keys.
-std::optional<std::string_view> shown_digest(const ZoneConf &zone, std::string_view encoded_key);
+std::optional<std::string_view> shown_digest(const limiter::Zone &zone,
+                                             std::string_view encoded_key);
 
 /// Returns a phrase for the middle of a log line, such as `, key "203.0.113.7"`, in the pool. It is
 /// empty if the zone shows no keys.
-std::string_view phrase_of_key(ngx_pool_t *pool, const ZoneConf &zone, const ClientKey &key);
+std::string_view phrase_of_key(ngx_pool_t *pool, const limiter::Zone &zone, const ClientKey &key);
 
 } // namespace nginx_module

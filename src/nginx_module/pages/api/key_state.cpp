@@ -1,6 +1,6 @@
 // Tells what Redis and this host know of a client, and charges nothing.
-#include "nginx_module/http/counter_identity.hpp"
-#include "nginx_module/http/known_denials.hpp"
+#include "limiter/counter_identity.hpp"
+#include "limiter/known_denials.hpp"
 #include "nginx_module/pages/api/actions.hpp"
 #include "nginx_module/pages/api/numbers.hpp"
 #include "nginx_module/pages/api/operation.hpp"
@@ -46,7 +46,7 @@ struct PeekCounter final : ApiCommand {
 
 /// A rule of the zone, the first of its name.
 struct RuleState {
-    const RuleConf *rule = nullptr;
+    const limiter::Rule *rule = nullptr;
     std::optional<ShownOverride> override;              // the one that holds
     const redis_client::LiveName *overridden = nullptr; // whom it is for
     std::optional<Quota> quota;                         // with the override's numbers
@@ -206,7 +206,7 @@ class ShowKey final : public ApiOperation {
 
     /// Returns false if memory ran out.
     bool make_counters(RuleState &state, const Quota &quota) {
-        const RuleConf &rule = *state.rule;
+        const limiter::Rule &rule = *state.rule;
         const uint64_t shards = rate_limit::shards_in_use(quota, rule.rule.shards);
         auto *counters =
             static_cast<PeekCounter *>(ngx_palloc(pool(), shards * sizeof(PeekCounter)));
@@ -252,7 +252,7 @@ class ShowKey final : public ApiOperation {
     }
 
     void write_rule(JsonWriter &json, const RuleState &state) const {
-        const RuleConf &rule = *state.rule;
+        const limiter::Rule &rule = *state.rule;
         const RuleNumbers numbers = numbers_of(rule, state.numbers());
         const bool is_dry_run = is_dry_run_everywhere(main_conf_of(request_.r), rule);
         json.begin_object();
@@ -303,7 +303,8 @@ class ShowKey final : public ApiOperation {
         return !state.counters.empty() &&
                std::ranges::all_of(state.counters, [&](const PeekCounter &counter) {
                    redis_client::Charge charge;
-                   return known_denial(as_applied(state, counter, charge), now).has_value();
+                   return limiter::known_denial(as_applied(state, counter, charge), now)
+                       .has_value();
                });
     }
 
@@ -313,27 +314,27 @@ class ShowKey final : public ApiOperation {
             return 0;
         }
         redis_client::Charge charge;
-        const AppliedRule applied = as_applied(state, state.counters[0], charge);
+        const limiter::AppliedRule applied = as_applied(state, state.counters[0], charge);
         const auto account = state.rule->zone->memory.lease_book().find(
-            identity_of(applied, static_cast<uint64_t>(applied.lease.time.count())));
+            limiter::identity_of(applied, static_cast<uint64_t>(applied.lease_time.count())));
         return account ? account->holding(boot_now()).units : 0;
     }
 
-    std::chrono::milliseconds block_of(const RuleConf &rule) const {
+    std::chrono::milliseconds block_of(const limiter::Rule &rule) const {
         return rule.rule.block_of(is_dry_run_everywhere(main_conf_of(request_.r), rule));
     }
 
     /// Returns the rule as it would be applied to a request of this client.
-    AppliedRule as_applied(const RuleState &state, const PeekCounter &counter,
-                           redis_client::Charge &charge) const {
+    limiter::AppliedRule as_applied(const RuleState &state, const PeekCounter &counter,
+                                    redis_client::Charge &charge) const {
         charge.quota = counter.quota;
         charge.redis_key = counter.redis_key;
         charge.block = block_of(*state.rule);
-        AppliedRule applied;
+        limiter::AppliedRule applied;
         applied.rule = state.rule;
         applied.quota = *state.quota;
         applied.charge = &charge;
-        applied.lease.time = rate_limit::lease_time(*state.quota, state.rule->rule.lease);
+        applied.lease_time = rate_limit::lease_time(*state.quota, state.rule->rule.lease);
         return applied;
     }
 

@@ -9,22 +9,22 @@ namespace {
 using rate_limit::Override;
 using rate_limit::Quota;
 
-Quota quota_with(const RuleConf &rule, const std::optional<Override> &override) {
+Quota quota_with(const limiter::Rule &rule, const std::optional<Override> &override) {
     return override ? rate_limit::overridden(rule.rule.quota, *override, rule.rule.shards)
                     : rule.rule.quota;
 }
 
-bool is_limit_known(const RuleConf &rule, const std::optional<Override> &override) {
-    return rule.limit == nullptr || (override && override->limit);
+bool is_limit_known(const limiter::Rule &rule, const std::optional<Override> &override) {
+    return rule.limit_text.empty() || (override && override->limit);
 }
 
-bool is_burst_known(const RuleConf &rule, const std::optional<Override> &override) {
-    return rule.burst == nullptr || (override && override->burst);
+bool is_burst_known(const limiter::Rule &rule, const std::optional<Override> &override) {
+    return rule.burst_text.empty() || (override && override->burst);
 }
 
 } // namespace
 
-RuleNumbers numbers_of(const RuleConf &rule, const std::optional<Override> &override) {
+RuleNumbers numbers_of(const limiter::Rule &rule, const std::optional<Override> &override) {
     const Quota quota = quota_with(rule, override);
     RuleNumbers numbers;
     if (is_limit_known(rule, override)) {
@@ -39,14 +39,14 @@ RuleNumbers numbers_of(const RuleConf &rule, const std::optional<Override> &over
     return numbers;
 }
 
-std::optional<Quota> quota_of(const RuleConf &rule, const std::optional<Override> &override) {
+std::optional<Quota> quota_of(const limiter::Rule &rule, const std::optional<Override> &override) {
     if (!numbers_of(rule, override).capacity) {
         return std::nullopt;
     }
     return quota_with(rule, override);
 }
 
-bool is_dry_run_everywhere(const MainConf &conf, const RuleConf &rule) {
+bool is_dry_run_everywhere(const MainConf &conf, const limiter::Rule &rule) {
     return std::ranges::none_of(conf.locations, [&](const LocationConf *location) {
         return !location->is_dry_run(rule) &&
                std::ranges::find(*location->rules, &rule) != location->rules->end();

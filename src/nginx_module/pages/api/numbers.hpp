@@ -20,14 +20,15 @@ struct RuleNumbers {
 };
 
 /// Returns the rule's numbers where an override says others, or says nothing.
-RuleNumbers numbers_of(const RuleConf &rule, const std::optional<rate_limit::Override> &override);
+RuleNumbers numbers_of(const limiter::Rule &rule,
+                       const std::optional<rate_limit::Override> &override);
 
 /// Returns the quota for a request of the rule's cost, or of 1 if a variable gives that. Returns
 /// nothing if the capacity is not known.
-std::optional<rate_limit::Quota> quota_of(const RuleConf &rule,
+std::optional<rate_limit::Quota> quota_of(const limiter::Rule &rule,
                                           const std::optional<rate_limit::Override> &override);
 
 /// Whether the rule is a dry run wherever it stands.
-bool is_dry_run_everywhere(const MainConf &conf, const RuleConf &rule);
+bool is_dry_run_everywhere(const MainConf &conf, const limiter::Rule &rule);
 
 } // namespace nginx_module

@@ -36,7 +36,7 @@ std::optional<ApiError> refuse(ngx_http_request_t *r, std::string_view member,
 
 /// Checks the numbers as the directive does for a rule of this host.
 std::optional<ApiError> check_for_rule(ngx_http_request_t *r, const OverrideDraft &draft,
-                                       const RuleConf &rule) {
+                                       const limiter::Rule &rule) {
     rate_limit::Quota quota = rule.rule.quota;
     const uint64_t largest = rate_limit::largest_limit(quota.algorithm);
     if (draft.what.limit.value_or(0) > largest) {

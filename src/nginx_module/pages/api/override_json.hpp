@@ -13,7 +13,7 @@ namespace nginx_module {
 
 /// Whom an override is for. All clients have no key, and all rules no name.
 struct OverrideOwner {
-    const ZoneConf &zone;
+    const limiter::Zone &zone;
     const ClientKey *key;
     std::string_view rule;
 };

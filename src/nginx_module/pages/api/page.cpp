@@ -140,7 +140,7 @@ std::optional<ApiError> read_parameters(ApiRequest &request, const Resource &res
     }
     if (const auto name = parameters[ApiParameter::rule]) {
         const auto &rules = request.zone->named_rules;
-        const auto found = std::ranges::find(rules, *name, &RuleConf::name);
+        const auto found = std::ranges::find(rules, *name, &limiter::Rule::name);
         if (found == rules.end()) {
             const rate_limit::Readable shown{*name, rate_limit::longest_name};
             return ApiError{NGX_HTTP_NOT_FOUND, "unknown_rule",

@@ -19,13 +19,13 @@ struct ApiRequest {
     explicit ApiRequest(ngx_http_request_t *a_request) : r(a_request) {}
 
     ngx_http_request_t *r;
-    const ZoneConf *zone = nullptr;
+    const limiter::Zone *zone = nullptr;
     ClientKey key;
-    const RuleConf *rule = nullptr; // the first one of its name
+    const limiter::Rule *rule = nullptr; // the first one of its name
     std::optional<std::string_view> cursor;
     std::span<char> body; // one more byte follows
 
-    const BackendConf &backend() const { return *zone->backend; }
+    const BackendConf &backend() const { return static_cast<const BackendConf &>(*zone->backend); }
     const redis_client::LiveStore &live_store() const { return *backend().live_store; }
     std::string_view rule_name() const { return rule != nullptr ? rule->name : std::string_view(); }
 };

@@ -13,15 +13,16 @@ void write_numbers(JsonWriter &json, const RuleNumbers &numbers) {
     json.member("capacity", numbers.capacity);
 }
 
-void write_rule(JsonWriter &json, const MainConf &conf, const RuleConf &rule) {
-    const ZoneConf &zone = *rule.zone;
+void write_rule(JsonWriter &json, const MainConf &conf, const limiter::Rule &rule) {
+    const limiter::Zone &zone = *rule.zone;
     const auto redis_now = [&zone] { return zone.backend->memory.redis_now(precise_now()); };
     const auto override = zone.memory.live_limits().find({}, rule.name, redis_now);
     json.begin_object();
     json.member("algorithm", to_string(rule.rule.quota.algorithm));
     json.member("window", rate_limit::Seconds{rule.rule.quota.window});
     write_numbers(json, numbers_of(rule, override));
-    json.member("cost", rule.cost == nullptr ? std::optional(rule.rule.quota.cost) : std::nullopt);
+    json.member("cost",
+                rule.cost_text.empty() ? std::optional(rule.rule.quota.cost) : std::nullopt);
     json.member("shards", rule.rule.shards);
     json.member("dry_run", is_dry_run_everywhere(conf, rule));
     json.name("configured");
@@ -44,14 +45,14 @@ std::string_view to_string(ShowKeys show_keys) {
     return "off";
 }
 
-void write_zone(JsonWriter &json, const MainConf &conf, const ZoneConf &zone) {
+void write_zone(JsonWriter &json, const MainConf &conf, const limiter::Zone &zone) {
     json.begin_object();
     json.member("backend", std::string_view(zone.backend->name));
     json.member("show_keys", to_string(zone.show_keys));
     json.member("overrides", zone.memory.live_limits().count());
     json.name("rules");
     json.begin_object();
-    for (const RuleConf *rule : zone.named_rules) {
+    for (const limiter::Rule *rule : zone.named_rules) {
         json.name(rule->name);
         write_rule(json, conf, *rule);
     }

@@ -25,12 +25,12 @@ std::span<T> pool_span(ngx_pool_t *pool, size_t count) {
     return {pool_array<T>(pool, count), count};
 }
 
-bool read_rules(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetrics &metrics) {
+bool read_rules(ngx_pool_t *pool, const limiter::Zone &zone, rate_limit::ZoneMetrics &metrics) {
     const auto rules = pool_span<rate_limit::RuleMetrics>(pool, zone.named_rules.size());
     if (rules.data() == nullptr) {
         return false;
     }
-    std::ranges::transform(zone.named_rules, rules.begin(), [](const RuleConf *rule) {
+    std::ranges::transform(zone.named_rules, rules.begin(), [](const limiter::Rule *rule) {
         return rate_limit::RuleMetrics{.name = rule->name,
                                        .algorithm = rule->rule.quota.algorithm,
                                        .limit = rule->limit_label,
@@ -42,7 +42,7 @@ bool read_rules(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetrics 
 }
 
 /// Returns what is shown of a top key, in the pool's memory; its data is null if memory ran out.
-ngx_str_t pooled_text(ngx_pool_t *pool, const ZoneConf &zone, std::string_view kept) {
+ngx_str_t pooled_text(ngx_pool_t *pool, const limiter::Zone &zone, std::string_view kept) {
     if (zone.kept_top_keys() == rate_limit::TopKeys::Kept::hashes) {
         ngx_str_t hash = to_ngx(kept);
         return {hash.len, ngx_pstrdup(pool, &hash)};
@@ -52,7 +52,7 @@ ngx_str_t pooled_text(ngx_pool_t *pool, const ZoneConf &zone, std::string_view k
 }
 
 /// Returns false if memory ran out.
-bool read_top_keys(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetrics &metrics) {
+bool read_top_keys(ngx_pool_t *pool, const limiter::Zone &zone, rate_limit::ZoneMetrics &metrics) {
     rate_limit::TopKeys::Buffer buffer;
     const auto counted = zone.memory.top_keys().read(zone.kept_top_keys(), buffer);
     const auto top = pool_span<rate_limit::TopKeyMetrics>(pool, counted.size());
@@ -70,19 +70,21 @@ bool read_top_keys(ngx_pool_t *pool, const ZoneConf &zone, rate_limit::ZoneMetri
     return true;
 }
 
-rate_limit::OverrideMetrics read_overrides(const ZoneConf &zone) {
+rate_limit::OverrideMetrics read_overrides(const limiter::Zone &zone) {
     const rate_limit::LiveLimits &limits = zone.memory.live_limits();
     return {
         .count = limits.count(), .rejections = limits.rejections(), .dropped = limits.dropped()};
 }
 
 /// Returns false if memory ran out.
-bool read_zone(ngx_pool_t *pool, const ZoneConf &zone, Detail detail,
+bool read_zone(ngx_pool_t *pool, const limiter::Zone &zone, Detail detail,
                rate_limit::ZoneMetrics &metrics) {
+    const microseconds now = precise_now();
+    const microseconds on_boot_clock = boot_now();
     metrics = {.name = zone.name,
                .size_bytes = zone.size,
-               .used_bytes = zone.size - zone.memory.free_bytes(),
-               .entries = zone.memory.entries(),
+               .used_bytes = zone.size - zone.memory.free_bytes(now, on_boot_clock),
+               .entries = zone.memory.entries(now, on_boot_clock),
                .evictions = zone.memory.evictions(),
                .overrides = read_overrides(zone),
                .top_rejected = {},

@@ -1,0 +1,49 @@
+// All rules that were applied to a request so far.
+#pragma once
+
+#include "limiter/applied_rule.hpp"
+
+#include <span>
+#include <string_view>
+
+namespace limiter {
+
+class AppliedRules {
+  public:
+    void add(AppliedRule &applied);
+    /// Sets the rules of the checks that were asked last. They may be charged even if the request
+    /// went elsewhere before the answers came.
+    void set_asked(std::span<AppliedRule> asked) { asked_ = asked; }
+    std::span<AppliedRule> asked() const { return asked_; }
+
+    /// Returns the first of a list, in the order in which rules were applied, without rules that
+    /// were left out.
+    AppliedRule *first() const { return first_; }
+    /// Returns the rule that a client should look at first. A dry run counts only if nothing is
+    /// enforced. Returns null if no rule has a verdict.
+    const AppliedRule *tightest() const;
+
+    /// Whether the rule itself was applied; if it is enforced now, it must have been enforced, too.
+    bool has(const Rule &rule, bool is_dry_run) const;
+    /// Returns an applied rule that makes it needless to apply this one: see "Which requests are
+    /// counted" in docs/responses.md. Returns null if there is none.
+    AppliedRule *covering(const AppliedRule &rule);
+    bool has_left_out(const Rule &rule) const;
+    /// Returns what the applied rules have charged to a Redis key of the zone, in the unit of
+    /// Quota::charged.
+    uint64_t charged_to(const Zone &zone, std::string_view redis_key) const;
+    /// Returns the rule that charged the same counter of the same client last; null if none did.
+    const AppliedRule *last_charge(const Rule &rule, std::string_view key) const;
+
+  private:
+    void supersede(const AppliedRule &by);
+    template <typename Predicate>
+    AppliedRule *find(Predicate is_such) const;
+
+    AppliedRule *first_ = nullptr;
+    AppliedRule **last_ = &first_;
+    AppliedRule *left_out_ = nullptr;
+    std::span<AppliedRule> asked_;
+};
+
+} // namespace limiter

@@ -1,0 +1,41 @@
+#include "limiter/configuration.hpp"
+
+#include "rate_limit/rule/leasing.hpp"
+#include "redis_client/script/arguments.hpp"
+
+namespace limiter {
+
+rate_limit::TopKeys::Kept Zone::kept_top_keys() const {
+    if (!has_top_keys || show_keys == rate_limit::ShowKeys::off) {
+        return rate_limit::TopKeys::Kept::nothing;
+    }
+    return show_keys == rate_limit::ShowKeys::hash ? rate_limit::TopKeys::Kept::hashes
+                                                   : rate_limit::TopKeys::Kept::keys;
+}
+
+void Rule::complete(const Zone &its_zone) {
+    zone = &its_zone;
+    key_format.emplace(its_zone.backend->prefix, rule);
+    name = rule.name();
+    limit_label = shown_limit();
+    arguments = redis_client::arguments_of_shards(rule);
+    if (!may_lease()) {
+        return;
+    }
+    lease_time = rate_limit::lease_time(rule.quota, rule.lease);
+    leasing_arguments = redis_client::leasing_arguments(rule.quota, rule.aligned, lease_time);
+    rate_limit::Quota nothing = rule.quota;
+    nothing.cost = 0;
+    fetch_arguments = redis_client::leasing_arguments(nothing, rule.aligned, lease_time);
+}
+
+bool are_asked_together(const Rule &rule, const Rule &other) {
+    const redis_client::BackendSettings *backend = rule.zone->backend;
+    if (&rule == &other || backend != other.zone->backend ||
+        backend->mode != redis_client::Mode::cluster) {
+        return backend == other.zone->backend;
+    }
+    return rule.zone == other.zone && rule.rule.shards == 1 && other.rule.shards == 1;
+}
+
+} // namespace limiter

@@ -1,0 +1,71 @@
+// What the configuration says of zones and rules, as plain data. What drives the limiter derives
+// from these what it needs to evaluate their texts, and is asked for them by Request.
+#pragma once
+
+#include "limiter/zone_memory.hpp"
+#include "rate_limit/settings/rule_parameters.hpp"
+#include "rate_limit/settings/zone_parameters.hpp"
+#include "rate_limit/text/key.hpp"
+#include "redis_client/link/backend_settings.hpp"
+#include "redis_client/wire/resp.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace limiter {
+
+struct Rule;
+
+struct Zone : rate_limit::ZoneParameters {
+    bool key_is_binary_address = false; // it is $binary_remote_addr; logs show it as text
+    /// To how many bits the key cuts an IPv6 address, if it is a variable that does nothing else:
+    /// $redis_rate_limit_addr or $redis_rate_limit_addr_BITS.
+    std::optional<unsigned> key_network_bits;
+    const redis_client::BackendSettings *backend = nullptr;
+    std::vector<Rule *> named_rules; // the first of each name
+    ZoneMemory memory;
+
+    /// Returns what the shared memory stores of the keys that are rejected most. It is not more
+    /// than may be shown.
+    rate_limit::TopKeys::Kept kept_top_keys() const;
+};
+
+/// The texts of a rule that may have variables.
+enum class RuleText : uint8_t { limit, burst, cost, final_cost };
+
+struct Rule : rate_limit::RuleParameters {
+    const Zone *zone = nullptr;
+    std::optional<rate_limit::KeyFormat> key_format;
+    // Unused with variables, which requests give:
+    std::vector<redis_client::WireWords> arguments;           // one for each shard
+    std::chrono::microseconds lease_time{0};                  // 0: nothing is leased
+    std::optional<redis_client::WireWords> leasing_arguments; // of a check that may lease units
+    std::optional<redis_client::WireWords> fetch_arguments;   // of one that does nothing else
+
+    std::string name;
+    std::string limit_label;                      // shown_limit(), for metrics
+    Rule *first_of_name = nullptr;                // the zone's first rule of this name
+    rate_limit::RuleCounters *counters = nullptr; // only first_of_name has them
+    bool is_refunded = false; // a charge of its counter may be given back a moment later
+    bool may_settle = false;  // a rule of its counter has a final cost
+
+    bool has_final_cost() const { return !final_cost_text.empty(); }
+    /// Whether a check of the rule may lease units, if the request's variables allow it.
+    bool may_lease() const { return rule.lease.kind != rate_limit::LeaseSetting::Kind::off; }
+
+    /// Sets what follows from the rule and its zone, which are complete: its name, its keys and the
+    /// arguments of its checks.
+    void complete(const Zone &its_zone);
+};
+
+/// The rules of one level of the configuration, which apply together.
+using RuleList = std::vector<const Rule *>;
+
+/// Whether one check asks for both rules, if both apply to a request. In a cluster their keys must
+/// be in one hash slot for that, as the keys of one zone are if the rules have no shards.
+bool are_asked_together(const Rule &rule, const Rule &other);
+
+} // namespace limiter
