@@ -3,7 +3,6 @@
 #include "nginx_module/ngx.hpp"
 
 #include "nginx_module/backend/backend.hpp"
-#include "nginx_module/backend/control_link.hpp"
 #include "nginx_module/backend/live_sync.hpp"
 #include "nginx_module/conf/configuration.hpp"
 #include "nginx_module/conf/directives.hpp"
@@ -102,7 +101,7 @@ ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
         // A reload may have changed this setting of memory that the old workers still use.
         zone->memory.top_keys().set_kept(zone->kept_top_keys());
     }
-    start_worker();
+    start_worker(*conf);
     start_backends(*conf);
     start_live_sync(*conf);
     return NGX_OK;
@@ -111,7 +110,6 @@ ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
 void exit_process(ngx_cycle_t * /*cycle*/) noexcept {
     stop_worker();
     stop_live_sync();
-    stop_control_links();
     stop_backends();
 }
 

@@ -2,7 +2,8 @@
 // leads somewhere.
 
 #include "pieces.hpp"
-#include "redis_client/control/cluster_query.hpp"
+#include "redis_client/control/cluster_map.hpp"
+#include "redis_client/control/control_session.hpp"
 #include "targets.hpp"
 #include "unit/redis_client/control/cluster_slots.hpp"
 
@@ -13,7 +14,6 @@ namespace {
 
 using redis_client::bulk_string;
 using redis_client::ClusterMap;
-using redis_client::ClusterQuery;
 using redis_client::list;
 using redis_client::number;
 
@@ -56,24 +56,46 @@ void require_sound(const ClusterMap &map) {
     require(served.any(), "a map leads somewhere");
 }
 
-/// All that could be seen from outside.
-std::string heard(std::string_view bytes, std::string_view piece_sizes, bool has_password) {
-    ClusterQuery query("", has_password ? "secret" : "");
-    query.connected();
-    auto progress = ClusterQuery::Progress::more;
-    for (Pieces pieces(bytes, piece_sizes);
-         !pieces.empty() && progress == ClusterQuery::Progress::more;) {
-        progress = query.received(pieces.take());
+/// Asks for the map, and keeps what could be seen of the answer from outside.
+struct MapCommand final : redis_client::ControlCommand {
+    bool write(redis_client::ByteQueue &out) const override {
+        return redis_client::write_command(out, {"CLUSTER", "SLOTS"});
     }
-    std::string all = std::to_string(static_cast<int>(progress)) + ' ';
-    if (progress == ClusterQuery::Progress::answered) {
-        require_sound(query.map());
-        for (const ClusterMap::Master &master : query.map().masters()) {
-            all += master.endpoint.host + ' ' + std::to_string(master.endpoint.port) + ' ' +
-                   master.address + ' ' + std::to_string(master.serves.count()) + '\n';
+    void on_reply(redis_client::ReplyView reply) override {
+        is_answered = true;
+        if (reply.is_error()) {
+            said = *reply.text();
+        } else if (const auto map = ClusterMap::read(reply)) {
+            require_sound(*map);
+            for (const ClusterMap::Master &master : map->masters()) {
+                said += master.endpoint.host + ' ' + std::to_string(master.endpoint.port) + ' ' +
+                        master.address + ' ' + std::to_string(master.serves.count()) + '\n';
+            }
         }
     }
-    return all + std::string(query.problem().what) + query.problem().redis_said;
+    void on_failure(bool /*was_sent*/, const redis_client::Fault & /*fault*/) override {}
+
+    bool is_answered = false;
+    std::string said;
+};
+
+std::string heard(std::string_view bytes, std::string_view piece_sizes, bool has_password) {
+    redis_client::SessionSettings settings;
+    settings.password = has_password ? "secret" : "";
+    redis_client::ControlSession session(settings, nullptr, size_t{16} << 20);
+    MapCommand command;
+    session.run(command);
+    session.connected();
+    bool is_broken = false;
+    for (Pieces pieces(bytes, piece_sizes);
+         !pieces.empty() && !command.is_answered && !is_broken;) {
+        const auto progress = session.received(pieces.take());
+        is_broken = progress == redis_client::SessionProgress::broken ||
+                    progress == redis_client::SessionProgress::refused;
+    }
+    return command.is_answered
+               ? command.said
+               : std::string(session.problem().what) + ' ' + std::string(session.problem().detail);
 }
 
 } // namespace

@@ -8,14 +8,14 @@
 
 namespace nginx_module {
 
-using redis_client::Backend;
+/// Connects to all backends that rules use, so that the first request need not wait for that. Must
+/// be called before a worker uses backends.
+void start_backends(const MainConf &conf);
 
 /// Returns the running part of the backend in this worker. The first call makes it, and begins to
 /// connect.
-Backend &backend_of(const BackendConf &conf);
+redis_client::Backend &backend_of(const redis_client::BackendSettings &settings);
 
-/// Connects to all backends that rules use, so that the first request need not wait for that.
-void start_backends(const MainConf &conf);
 /// Closes all running backends, because the worker ends.
 void stop_backends();
 

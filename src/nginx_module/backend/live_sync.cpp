@@ -63,13 +63,13 @@ LiveSync::Question::Question(LiveSync &sync, Write write, Take take)
 
 void LiveSync::Question::ask() {
     is_asked_ = true;
-    control_link_of(sync_.backend_).run(*this);
+    backend_of(sync_.backend_).run(*this);
 }
 
 void LiveSync::Question::cancel() {
     if (is_asked_) {
         is_asked_ = false;
-        control_link_of(sync_.backend_).cancel(*this);
+        backend_of(sync_.backend_).cancel(*this);
     }
 }
 
@@ -92,12 +92,11 @@ void LiveSync::Question::on_reply(ReplyView reply) {
 }
 
 /// Checks tell of a Redis that cannot be reached. The next poll tries again.
-void LiveSync::Question::on_failure(bool /*was_sent*/, std::string_view what,
-                                    std::string_view detail) {
+void LiveSync::Question::on_failure(bool /*was_sent*/, const redis_client::Fault &fault) {
     is_asked_ = false;
-    sync_.last_failure_ = what;
-    if (!detail.empty()) {
-        sync_.last_failure_.append(": ").append(detail);
+    sync_.last_failure_ = fault.what;
+    if (const std::string reason = fault.reason(); !reason.empty()) {
+        sync_.last_failure_.append(": ").append(reason);
     }
 }
 

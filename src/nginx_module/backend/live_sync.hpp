@@ -4,7 +4,7 @@
 
 #include "nginx_module/ngx.hpp"
 
-#include "nginx_module/backend/control_link.hpp"
+#include "nginx_module/backend/backend.hpp"
 #include "nginx_module/backend/followed_zones.hpp"
 #include "nginx_module/conf/configuration.hpp"
 #include "redis_client/control/live_follower.hpp"
@@ -42,7 +42,7 @@ class LiveSync {
 
         bool write(redis_client::ByteQueue &out) const override;
         void on_reply(redis_client::ReplyView reply) override;
-        void on_failure(bool was_sent, std::string_view what, std::string_view detail) override;
+        void on_failure(bool was_sent, const redis_client::Fault &fault) override;
 
       private:
         LiveSync &sync_;

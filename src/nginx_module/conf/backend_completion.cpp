@@ -142,6 +142,7 @@ char *complete_backend(ngx_conf_t *cf, BackendConf &backend) {
 
 bool look_up_servers(ngx_conf_t *cf, BackendConf &backend, ngx_resolver_t *resolver) {
     backend.resolver = resolver;
+    backend.has_resolver = resolver != nullptr;
     if (resolver != nullptr && !may_be_implied(*resolver)) {
         return true;
     }

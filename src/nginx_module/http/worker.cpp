@@ -14,7 +14,7 @@ namespace {
 class RunningBackends final : public limiter::Backends {
   public:
     redis_client::Backend &of(const redis_client::BackendSettings &settings) override {
-        return backend_of(static_cast<const BackendConf &>(settings));
+        return backend_of(settings);
     }
 };
 
@@ -52,6 +52,8 @@ class WorkerLog final : public limiter::WorkerLog {
 
 /// What the worker refers to, and itself.
 struct Process {
+    explicit Process(const MainConf &conf) : world(conf) {}
+
     NginxWorld world;
     RunningBackends backends;
     WorkerLog log;
@@ -65,8 +67,8 @@ std::unique_ptr<Process> &process() {
 
 } // namespace
 
-void start_worker() {
-    process() = std::make_unique<Process>();
+void start_worker(const MainConf &conf) {
+    process() = std::make_unique<Process>(conf);
 }
 
 limiter::Worker &this_worker() {

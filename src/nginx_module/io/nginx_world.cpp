@@ -1,7 +1,11 @@
 #include "nginx_module/io/nginx_world.hpp"
 
+#include "nginx_module/io/nginx_connection.hpp"
+#include "nginx_module/io/nginx_lookup.hpp"
 #include "nginx_module/timer.hpp"
 #include "nginx_module/util.hpp"
+
+#include <openssl/rand.h>
 
 #include <utility>
 
@@ -56,12 +60,33 @@ uint64_t NginxWorld::random() {
     return static_cast<uint64_t>(::ngx_random());
 }
 
+bool NginxWorld::random_bytes(std::span<unsigned char> bytes) {
+    return RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1;
+}
+
+pid_t NginxWorld::process() const {
+    return ngx_pid;
+}
+
 bool NginxWorld::is_leaving() const {
     return ngx_exiting != 0 || ngx_terminate != 0;
 }
 
 std::unique_ptr<redis_client::Timer> NginxWorld::make_timer(std::function<void()> on_expiry) {
     return std::make_unique<NginxTimer>(std::move(on_expiry));
+}
+
+std::unique_ptr<redis_client::Connection>
+NginxWorld::make_connection(size_t backend, redis_client::Connection::Callbacks &callbacks,
+                            std::chrono::milliseconds answer_timeout) {
+    return std::make_unique<NginxConnection>(callbacks, ngx_cycle->log,
+                                             conf_.backends[backend]->tls.get(), answer_timeout);
+}
+
+std::unique_ptr<redis_client::NameLookup>
+NginxWorld::make_lookup(size_t backend, redis_client::NameLookup::Callbacks &callbacks) {
+    ngx_resolver_t *resolver = conf_.backends[backend]->resolver;
+    return resolver != nullptr ? std::make_unique<NginxLookup>(callbacks, *resolver) : nullptr;
 }
 
 } // namespace nginx_module

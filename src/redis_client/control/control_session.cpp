@@ -9,9 +9,6 @@ namespace redis_client {
 
 namespace {
 
-/// A page of changes has up to half of that.
-constexpr size_t longest_reply = size_t{1} << 20;
-
 constexpr int most_redirects = 5;
 
 uint64_t next_connection() {
@@ -38,7 +35,8 @@ LoginReply login_reply_of(ReplyView reply) {
 
 } // namespace
 
-ControlSession::ControlSession(const SessionSettings &settings, Redirects *redirects)
+ControlSession::ControlSession(const SessionSettings &settings, Redirects *redirects,
+                               size_t longest_reply)
     : redirects_(redirects), login_(settings), reader_(longest_reply) {}
 
 void ControlSession::take_over(ControlCommand &command, Redirect::Kind kind) {
@@ -156,7 +154,7 @@ void ControlSession::answer(ControlCommand &command, ReplyView reply) {
     const auto to = redirects_ != nullptr && reply.is_error()
                         ? parse_redirect(reply.text().value_or(""))
                         : std::nullopt;
-    if (to && ++command.redirects_ <= most_redirects && redirects_->redirect(command, *to)) {
+    if (to && ++command.redirects_ <= most_redirects && redirects_->redirect(*this, command, *to)) {
         return;
     }
     command.connection_ = connection_;
@@ -171,7 +169,7 @@ ControlSession::Progress ControlSession::broken(std::string_view what, std::stri
 
 /// A command that fails may be run anew at once, or another one may be cancelled: only those that
 /// were there at first are told.
-void ControlSession::disconnected(std::string_view what, std::string_view detail) {
+void ControlSession::disconnected(const Fault &fault) {
     is_ready_ = false;
     output_.clear();
     for (const Sent &sent : std::exchange(sent_, {})) {
@@ -182,16 +180,16 @@ void ControlSession::disconnected(std::string_view what, std::string_view detail
     while (!failing_.empty()) {
         ControlCommand &command = *failing_.front();
         failing_.pop_front();
-        command.on_failure(true, what, detail);
+        command.on_failure(true, fault);
     }
 }
 
-void ControlSession::fail_waiting(std::string_view what, std::string_view detail) {
+void ControlSession::fail_waiting(const Fault &fault) {
     failing_ = std::exchange(waiting_, {});
     while (!failing_.empty()) {
         ControlCommand &command = *failing_.front();
         failing_.pop_front();
-        command.on_failure(false, what, detail);
+        command.on_failure(false, fault);
     }
 }
 
@@ -206,7 +204,7 @@ bool ControlSession::expire(Time now) {
     while (!failing_.empty()) {
         ControlCommand &command = *failing_.front();
         failing_.pop_front();
-        command.on_failure(false, is_ready_ ? "out of memory" : "no connection in time", detail_);
+        command.on_failure(false, {is_ready_ ? "out of memory" : "no connection in time", detail_});
     }
     earliest_ = first_deadline();
     return std::ranges::any_of(sent_, [&](const Sent &sent) { return sent.deadline <= now; });

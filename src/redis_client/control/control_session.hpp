@@ -6,6 +6,7 @@
 // gives it the bytes that came and sends the bytes of output().
 #pragma once
 
+#include "redis_client/fault.hpp"
 #include "redis_client/session/login.hpp"
 #include "redis_client/session/session_group.hpp"
 #include "redis_client/wire/byte_queue.hpp"
@@ -26,12 +27,12 @@ namespace redis_client {
 /// failed, or is cancelled.
 class ControlCommand {
   public:
-    /// How long it may take, from begin() on.
+    /// How long it may take, from begin() on, unless begin() says otherwise.
     static constexpr std::chrono::milliseconds timeout{2000};
 
     /// Must be called before the command is run.
-    void begin(Time now) {
-        deadline_ = now + timeout;
+    void begin(Time now, std::chrono::milliseconds within = timeout) {
+        deadline_ = now + within;
         redirects_ = 0;
         needs_asking_ = false;
     }
@@ -42,9 +43,9 @@ class ControlCommand {
     virtual bool write(ByteQueue &out) const = 0;
     /// The reply, which may be an error. The command is gone, and may be run anew, or destroyed.
     virtual void on_reply(ReplyView reply) = 0;
-    /// There will be no reply. If it was sent, nobody knows whether Redis has run it. `what` is
-    /// static text, and `detail` is valid during the call. The command is gone, as above.
-    virtual void on_failure(bool was_sent, std::string_view what, std::string_view detail) = 0;
+    /// There will be no reply. If it was sent, nobody knows whether Redis has run it. The command
+    /// is gone, as above.
+    virtual void on_failure(bool was_sent, const Fault &fault) = 0;
 
     uint16_t hash_slot = 0;   // of a cluster: that of all its keys
     bool holds_worker = true; // a worker that shuts down waits for the answer
@@ -69,16 +70,22 @@ class ControlSession {
     /// Finds the session of another cluster node, for redirects.
     class Redirects {
       public:
-        /// The command no longer belongs to the session; another one has to take it over. Returns
-        /// false if there is none: then the session answers the command by the error.
-        virtual bool redirect(ControlCommand &command, const Redirect &to) = 0;
+        /// The command no longer belongs to the session `from`; another one has to take it over.
+        /// Returns false if there is none: then the session answers the command by the error.
+        virtual bool redirect(const ControlSession &from, ControlCommand &command,
+                              const Redirect &to) = 0;
 
       protected:
         ~Redirects() = default;
     };
 
-    /// Without `redirects` the Redis is not a node of a cluster.
-    explicit ControlSession(const SessionSettings &settings, Redirects *redirects = nullptr);
+    /// A page of changes has up to half of that.
+    static constexpr size_t usual_longest_reply = size_t{1} << 20;
+
+    /// Without `redirects` the Redis is not a node of a cluster. A longer reply breaks the
+    /// connection.
+    explicit ControlSession(const SessionSettings &settings, Redirects *redirects = nullptr,
+                            size_t longest_reply = usual_longest_reply);
     ControlSession(const ControlSession &) = delete;
     ControlSession &operator=(const ControlSession &) = delete;
 
@@ -91,22 +98,16 @@ class ControlSession {
 
     void connected(); // the transport is
 
-    enum class Progress {
-        more,    // all is well
-        ready,   // the connection has just become ready
-        broken,  // the connection has to be closed, for the reason in what() and detail()
-        refused, // the same, and the next one will be refused until users or passwords change
-    };
+    using Progress = SessionProgress;
     Progress received(std::string_view bytes);
 
-    /// What was wrong last: static text, and what Redis said of it.
-    std::string_view what() const { return what_; }
-    std::string_view detail() const { return detail_; }
+    /// What was wrong last.
+    Fault problem() const { return {what_, detail_}; }
 
     /// The transport is closed. Commands that were sent fail, for that reason.
-    void disconnected(std::string_view what, std::string_view detail);
+    void disconnected(const Fault &fault);
     /// No connection came about: commands that wait for one fail, for that reason.
-    void fail_waiting(std::string_view what, std::string_view detail);
+    void fail_waiting(const Fault &fault);
     /// Fails the commands that wait and whose deadline has come. Returns true if one that was sent
     /// has had no answer for so long that the connection has to be given up.
     bool expire(Time now);

@@ -1,11 +1,18 @@
-// The world around a worker, as what decides needs it: clocks, chance and timers. nginx is one such
-// world. Tests and simulations have others, whose time they set.
+// The world around a worker, as what decides needs it: clocks, chance, timers and connections.
+// nginx is one such world. Tests and simulations have others, whose time they set.
 #pragma once
 
+#include "redis_client/io/connection.hpp"
+#include "redis_client/io/name_lookup.hpp"
+
+#include <sys/types.h>
+
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 
 namespace redis_client {
 
@@ -38,11 +45,27 @@ class World {
 
     /// Returns a random number of at least 31 bits. Somebody may guess it.
     virtual uint64_t random() = 0;
+    /// Sets bytes that nobody can guess, and that no other worker gets. Returns false if there are
+    /// none.
+    virtual bool random_bytes(std::span<unsigned char> bytes) = 0;
+
+    /// Returns the worker's process, by which memory that processes share knows the worker.
+    virtual pid_t process() const = 0;
 
     /// Whether the worker shuts down.
     virtual bool is_leaving() const = 0;
 
     virtual std::unique_ptr<Timer> make_timer(std::function<void()> on_expiry) = 0;
+
+    /// Makes a connection to one of the servers of the backend that has this index.
+    /// `answer_timeout` is for how long an answer is waited for.
+    virtual std::unique_ptr<Connection>
+    make_connection(size_t backend, Connection::Callbacks &callbacks,
+                    std::chrono::milliseconds answer_timeout) = 0;
+    /// Makes what looks up the names of the backend's servers. Returns null if they have none that
+    /// are looked up while the worker runs.
+    virtual std::unique_ptr<NameLookup> make_lookup(size_t backend,
+                                                    NameLookup::Callbacks &callbacks) = 0;
 
   protected:
     ~World() = default;

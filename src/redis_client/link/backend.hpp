@@ -2,10 +2,9 @@
 // Sentinels name, and a cluster.
 #pragma once
 
-#include "redis_client/link/backend_memory.hpp"
-#include "redis_client/link/backend_settings.hpp"
+#include "redis_client/control/control_session.hpp"
+#include "redis_client/link/backend_context.hpp"
 #include "redis_client/script/commands.hpp"
-#include "redis_client/session/session_group.hpp"
 #include "redis_client/session/settlements.hpp"
 
 #include <span>
@@ -38,26 +37,31 @@ class Backend {
     /// Gives a permit back, perhaps only when Redis can be reached again.
     virtual void release(Permit &permit) = 0;
 
+    /// Sends a command that is no check to the Redis that serves its hash slot, and calls it back
+    /// once, in a later turn of the event loop. In a cluster redirects are followed.
+    virtual void run(ControlCommand &command) = 0;
+    /// The command is about to go, and is not called back. Does nothing if it is not on its way.
+    virtual void cancel(const ControlCommand &command) = 0;
+
     /// Sends what is to be sent at once, because the worker ends.
     virtual void send_now() = 0;
 
-    WorkerCounters &counters() { return counters_; }
+    WorkerCounters &counters() { return context_.counters; }
     /// Whether such a check has a script of its own.
     bool has_script(std::span<const Charge> charges) const {
-        return group_.scripts.has(shape_of(charges));
+        return context_.group.scripts.has(shape_of(charges));
     }
 
     /// This worker has one more lease, or one less. While it has any, its connections stay open
     /// when it shuts down, so that it can give them back at last.
-    void hold_lease() { ++group_.leases; }
-    void let_lease_go() { --group_.leases; }
+    void hold_lease() { ++context_.group.leases; }
+    void let_lease_go() { --context_.group.leases; }
 
   protected:
-    Backend(const BackendSettings &settings, pid_t process)
-        : group_(settings.session), counters_(settings.memory, process) {}
+    Backend(const BackendSettings &settings, World &world, BackendLog &log)
+        : context_(settings, world, log) {}
 
-    SessionGroup group_;
-    WorkerCounters counters_;
+    BackendContext context_;
 };
 
 } // namespace redis_client

@@ -32,6 +32,7 @@ struct BackendSettings {
     std::string name;
     Mode mode = Mode::standalone;
     std::vector<ServerAddress> servers; // one Redis, the Sentinels, or some nodes of the cluster
+    bool has_resolver = false;          // their names are looked up while the worker runs
     SentinelSettings sentinel;
     SessionSettings session;
     std::string prefix = "rl:";

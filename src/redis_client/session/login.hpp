@@ -12,6 +12,14 @@
 
 namespace redis_client {
 
+/// What the bytes that came mean for the connection of a session.
+enum class SessionProgress {
+    more,    // all is well
+    ready,   // the connection has just become ready
+    broken,  // the connection has to be closed, because of the session's problem
+    refused, // the same, and the next one will be refused until users or passwords change
+};
+
 class Login {
   public:
     /// Of a session of checks, which runs these scripts.

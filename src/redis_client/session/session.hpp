@@ -113,12 +113,7 @@ class Session {
     /// The transport is connected.
     void connected();
 
-    enum class Progress {
-        more,    // all is well
-        ready,   // the connection has just become ready
-        broken,  // the connection has to be closed, for the reason in problem()
-        refused, // the same, and the next one will be refused until users or passwords change
-    };
+    using Progress = SessionProgress;
     Progress received(std::string_view bytes, Time now);
 
     /// What was wrong last.

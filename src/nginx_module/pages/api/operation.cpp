@@ -28,8 +28,10 @@ void ApiCommand::on_reply(redis_client::ReplyView reply) {
     operation_->on_end_of_command();
 }
 
-void ApiCommand::on_failure(bool was_sent, std::string_view what, std::string_view detail) {
-    failure_ = describe(operation_->pool(), shown(what), detail.empty() ? "" : ": ", shown(detail));
+void ApiCommand::on_failure(bool was_sent, const redis_client::Fault &fault) {
+    const std::string reason = fault.reason();
+    failure_ =
+        describe(operation_->pool(), shown(fault.what), reason.empty() ? "" : ": ", shown(reason));
     is_outcome_unknown_ = was_sent;
     is_under_way_ = false;
     operation_->on_end_of_command();
@@ -72,7 +74,7 @@ void ApiOperation::run(ApiCommand &command) {
     command.is_outcome_unknown_ = command.is_of_two_nodes_ = false;
     command.failure_ = {};
     ++running_;
-    control_link_of(request_.backend()).run(command);
+    backend_of(request_.backend()).run(command);
 }
 
 std::optional<ApiError> ApiOperation::error_if_not_followed(std::string_view done) const {
@@ -115,7 +117,7 @@ void ApiOperation::abandon() {
     }
     for (ApiCommand *command = commands_; command != nullptr; command = command->next_) {
         if (command->is_under_way_) {
-            control_link_of(request_.backend()).cancel(*command);
+            backend_of(request_.backend()).cancel(*command);
         }
     }
     on_abandoned();

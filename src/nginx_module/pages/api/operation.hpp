@@ -3,7 +3,7 @@
 
 #include "nginx_module/ngx.hpp"
 
-#include "nginx_module/backend/control_link.hpp"
+#include "nginx_module/backend/backend.hpp"
 #include "nginx_module/pages/api/answer.hpp"
 #include "nginx_module/pages/api/request.hpp"
 #include "redis_client/control/control_session.hpp"
@@ -39,7 +39,7 @@ class ApiCommand : public redis_client::ControlCommand {
     friend class ApiOperation;
 
     void on_reply(redis_client::ReplyView reply) final;
-    void on_failure(bool was_sent, std::string_view what, std::string_view detail) final;
+    void on_failure(bool was_sent, const redis_client::Fault &fault) final;
     /// Reads a reply that is no error. Returns false if it is none to this command.
     virtual bool read(redis_client::ReplyView reply) = 0;
 

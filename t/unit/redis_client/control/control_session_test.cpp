@@ -24,9 +24,9 @@ struct Asked final : ControlCommand {
             then();
         }
     }
-    void on_failure(bool was_sent, std::string_view what, std::string_view detail) override {
-        said += (was_sent ? "sent: " : "not sent: ") + std::string(what);
-        said += detail.empty() ? "" : ", " + std::string(detail);
+    void on_failure(bool was_sent, const Fault &fault) override {
+        said += (was_sent ? "sent: " : "not sent: ") + std::string(fault.what);
+        said += fault.detail.empty() ? "" : ", " + std::string(fault.detail);
         if (then) {
             then();
         }
@@ -39,7 +39,8 @@ struct Asked final : ControlCommand {
 
 class ControlSessionTest : public testing::Test, protected ControlSession::Redirects {
   protected:
-    bool redirect(ControlCommand &command, const Redirect &to) override {
+    bool redirect(const ControlSession & /*from*/, ControlCommand &command,
+                  const Redirect &to) override {
         redirected_ = &command;
         redirect_ = to.kind;
         return takes_redirects_;
@@ -109,12 +110,12 @@ TEST_F(ControlSessionTest, IsRefused) {
     ControlSession session(settings);
     session.connected();
     EXPECT_EQ(session.received("-WRONGPASS of secret\r\n"), Progress::refused);
-    EXPECT_EQ(session.what(), "AUTH");
-    EXPECT_EQ(session.detail(), "WRONGPASS");
-    session.disconnected(session.what(), session.detail());
+    EXPECT_EQ(session.problem().what, "AUTH");
+    EXPECT_EQ(session.problem().detail, "WRONGPASS");
+    session.disconnected(session.problem());
     session.connected();
     EXPECT_EQ(session.received("+OK\r\n*1\r\n$5\r\nslave\r\n"), Progress::broken);
-    EXPECT_EQ(session.what(), "ROLE");
+    EXPECT_EQ(session.problem().what, "ROLE");
     session.connected();
     EXPECT_EQ(session.received("+OK\r\n*1\r\n$6\r\nmaster\r\n"), Progress::ready);
     EXPECT_EQ(session.received("+more\r\n"), Progress::broken) << "nobody has asked";
@@ -129,7 +130,7 @@ TEST_F(ControlSessionTest, AConnectionHasANumberOfItsOwn) {
     run(a_);
     (void)session_.received("+2\r\n");
     EXPECT_EQ(a_.connection(), first);
-    session_.disconnected("gone", {});
+    session_.disconnected({"gone"});
     session_.connected();
     run(a_);
     (void)session_.received("+3\r\n");
@@ -139,17 +140,17 @@ TEST_F(ControlSessionTest, AConnectionHasANumberOfItsOwn) {
 TEST_F(ControlSessionTest, TellsWhatWasSentAndWhatWasNot) {
     session_.connected();
     run(a_);
-    session_.disconnected("it broke", "by chance");
+    session_.disconnected({"it broke", "by chance"});
     EXPECT_EQ(a_.said, "sent: it broke, by chance");
     run(b_);
-    session_.fail_waiting("it is gone", {});
+    session_.fail_waiting({"it is gone"});
     EXPECT_EQ(b_.said, "not sent: it is gone");
     EXPECT_TRUE(session_.is_idle());
 }
 
 TEST_F(ControlSessionTest, WhatWaitsOutlivesABrokenConnection) {
     run(a_);
-    session_.disconnected("it broke", {});
+    session_.disconnected({"it broke"});
     EXPECT_EQ(a_.said, "");
     session_.connected();
     EXPECT_EQ(sent(), (Commands{{"GET", "a"}}));
@@ -211,7 +212,7 @@ TEST_F(ControlSessionTest, ACallMayRunOrCancelOthers) {
         session_.cancel(b_);
         run(a_);
     };
-    session_.disconnected("gone", {});
+    session_.disconnected({"gone"});
     EXPECT_EQ(a_.said, "") << "it was run anew, and waits";
     EXPECT_EQ(b_.said, "");
     EXPECT_TRUE(session_.has_waiting());
@@ -259,8 +260,8 @@ TEST_F(ControlSessionTest, AReplicaIsLeft) {
     run(b_);
     EXPECT_EQ(session_.received("-READONLY You can't write\r\n"), Progress::broken);
     EXPECT_EQ(a_.said, "error READONLY You can't write");
-    EXPECT_EQ(session_.what(), "error reply");
-    session_.disconnected(session_.what(), session_.detail());
+    EXPECT_EQ(session_.problem().what, "error reply");
+    session_.disconnected(session_.problem());
     EXPECT_EQ(b_.said, "sent: error reply, READONLY You can't write");
     session_.connected();
     run(a_);
@@ -288,8 +289,8 @@ TEST_F(ControlSessionTest, GarbageBreaksTheConnection) {
         session_.connected();
         run(a_);
         EXPECT_EQ(session_.received(garbage), Progress::broken) << garbage.substr(0, 20);
-        EXPECT_EQ(session_.what(), "an unexpected reply");
-        session_.disconnected(session_.what(), session_.detail());
+        EXPECT_EQ(session_.problem().what, "an unexpected reply");
+        session_.disconnected(session_.problem());
         EXPECT_EQ(a_.said, "sent: an unexpected reply");
     }
 }

@@ -1,0 +1,94 @@
+// The link for checks at one Redis of a backend: what happens to them when the connection or Redis
+// fails, and what the log and the counters hear of that.
+#pragma once
+
+#include "redis_client/link/link.hpp"
+#include "redis_client/link/outage_log.hpp"
+#include "redis_client/session/session.hpp"
+
+#include <chrono>
+#include <span>
+#include <string_view>
+#include <variant>
+
+namespace redis_client {
+
+class CheckLink final : public Link {
+  public:
+    /// Implemented by the cluster that the Redis is part of.
+    class Callbacks : public Redirects {
+      public:
+        /// The connection or a check has failed. Perhaps the node no longer serves its keys.
+        virtual void on_fault() = 0;
+
+      protected:
+        ~Callbacks() = default;
+    };
+
+    /// Begins to connect at once. If `callbacks` is null, the Redis is not part of a cluster.
+    CheckLink(BackendContext &context, const MakeAddressSource &make_address_source,
+              Callbacks *callbacks = nullptr);
+    ~CheckLink();
+
+    /// These seven functions do what Backend says of them, at this one Redis.
+    std::variant<Command *, Failure> ask(std::span<Charge> charges, CheckCallbacks &callbacks);
+    void abandon(Command &check);
+    void hand_over(Command &check, std::span<Charge> charges, CheckCallbacks &callbacks);
+    void refund(std::span<Charge> charges);
+    void settle(const SettlementOrder &order);
+    void release(Permit &permit);
+    void send_now();
+
+    /// Takes a command, permits or settlements from another node of the cluster.
+    void take_over(Command &command, Redirect::Kind kind);
+    void take_permits(const HashSlotSet &of, CheckLink &from);
+    void take_settlements(const HashSlotSet &of, Session &from);
+    const Session &session() const { return session_; }
+    Session &session() { return session_; }
+
+    /// Must be called before a link is destroyed because its Redis is no longer asked. Logs the end
+    /// of its outage.
+    void retire();
+
+  private:
+    void begin_session() override { session_.connected(); }
+    SessionProgress receive(std::string_view bytes) override;
+    Fault problem() const override;
+    bool is_ready() const override { return session_.is_ready(); }
+    void on_ready() override;
+    void on_quiet() override;
+    using Link::give_up;
+    void give_up(const Fault &fault, std::chrono::milliseconds longest_wait) override;
+    bool is_wanted() const override;
+    void on_deadline() override;
+    void update() override;
+    void on_connecting() override;
+    std::string_view stage() const override;
+
+    void on_moved() override;
+    void on_lost(const Fault &fault) override;
+    void on_dismissed() override;
+    ByteQueue &output() override;
+
+    void connect_if_dismissed();
+    void disconnected(Session::Lost lost, std::chrono::milliseconds longest_wait);
+    bool is_needed() const;
+    void report_loss();
+    void set_deadline_timer();
+
+    void report_key_failures();
+    void begin_outage(const Fault &fault);
+    void end_outage();
+    bool has_lasting_faults() const { return faults_.is_lasting() || key_faults_.is_lasting(); }
+
+    Callbacks *callbacks_;
+    Session session_;
+    bool is_counted_ready_ = false; // the shared memory counts it as ready
+    OutageLog faults_;
+    OutageLog key_faults_; // apart from faults_, because a bad key may be asked for all the time
+    bool needs_verdict_ = false; // only a verdict ends the outage: Redis answers with errors
+    Counters reported_;          // the session's counters as far as they are logged
+    std::chrono::milliseconds deadline_{0}; // for which the deadline timer was started
+};
+
+} // namespace redis_client

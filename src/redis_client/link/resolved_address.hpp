@@ -1,0 +1,45 @@
+// The address source of a server with fixed addresses, or with a name that is looked up again for
+// each connection.
+#pragma once
+
+#include "redis_client/io/world.hpp"
+#include "redis_client/link/address_source.hpp"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace redis_client {
+
+class ResolvedAddress final : public AddressSource, NameLookup::Callbacks {
+  public:
+    /// `backend` is the index of the backend that the server belongs to.
+    ResolvedAddress(AddressSource::Callbacks &callbacks, World &world, size_t backend,
+                    ServerAddress name);
+    ResolvedAddress(const ResolvedAddress &) = delete;
+    ResolvedAddress &operator=(const ResolvedAddress &) = delete;
+
+    /// If a name is not found within the time, it keeps the addresses that it had. At first these
+    /// are the spare ones.
+    void locate(std::chrono::milliseconds timeout) override;
+    void give_up() override;
+    bool use_next() override;
+
+    const Address &address() const override { return addresses_[next_]; }
+    std::string_view host() const override { return name_.host; }
+    std::string_view text() const override;
+
+  private:
+    void on_resolved(std::vector<Address> found, std::string_view error) override;
+    void take_addresses(std::vector<Address> found);
+
+    AddressSource::Callbacks &callbacks_;
+    ServerAddress name_;
+    std::vector<Address> addresses_; // the last ones that were found
+    size_t next_ = 0;
+    size_t left_out_ = 0;                // how many addresses were of no use since give_up()
+    std::unique_ptr<NameLookup> lookup_; // null: only fixed addresses are found
+};
+
+} // namespace redis_client

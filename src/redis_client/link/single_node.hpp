@@ -1,0 +1,38 @@
+// A backend that is one Redis: the only one, or the master that Sentinels name.
+#pragma once
+
+#include "redis_client/link/backend.hpp"
+#include "redis_client/link/check_link.hpp"
+#include "redis_client/link/control_link.hpp"
+
+#include <optional>
+#include <span>
+#include <variant>
+
+namespace redis_client {
+
+class SingleNode final : public Backend {
+  public:
+    SingleNode(const BackendSettings &settings, World &world, BackendLog &log);
+
+    std::variant<Command *, Failure> ask(std::span<Charge> charges,
+                                         CheckCallbacks &callbacks) override {
+        return checks_.ask(charges, callbacks);
+    }
+    void abandon(Command &check) override { checks_.abandon(check); }
+    void hand_over(Command &check, std::span<Charge> charges, CheckCallbacks &callbacks) override {
+        checks_.hand_over(check, charges, callbacks);
+    }
+    void refund(std::span<Charge> charges) override { checks_.refund(charges); }
+    void settle(const SettlementOrder &order) override { checks_.settle(order); }
+    void release(Permit &permit) override { checks_.release(permit); }
+    void run(ControlCommand &command) override;
+    void cancel(const ControlCommand &command) override;
+    void send_now() override { checks_.send_now(); }
+
+  private:
+    CheckLink checks_;
+    std::optional<ControlLink> control_; // is made for the first command
+};
+
+} // namespace redis_client

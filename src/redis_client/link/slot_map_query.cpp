@@ -1,0 +1,85 @@
+#include "redis_client/link/slot_map_query.hpp"
+
+#include "redis_client/wire/resp.hpp"
+
+#include <utility>
+
+namespace redis_client {
+
+namespace {
+
+/// A range of hash slots takes some 100 bytes a node, and each hash slot may be a range of its own.
+constexpr size_t longest_reply = size_t{16} << 20;
+
+} // namespace
+
+SlotMapQuery::SlotMapQuery(Callbacks &callbacks, BackendContext &context)
+    : callbacks_(callbacks),
+      context_(context),
+      link_(
+          context,
+          [&](AddressSource::Callbacks &link) {
+              auto servers = std::make_unique<ServersInTurn>(link, context);
+              servers_ = servers.get();
+              return servers;
+          },
+          nullptr, longest_reply),
+      timer_(context.world.make_timer([this] { on_timer(); })) {
+    holds_worker = false;
+}
+
+void SlotMapQuery::fetch() {
+    is_fetching_ = true;
+    servers_->begin_round();
+    ask();
+}
+
+void SlotMapQuery::ask() {
+    const std::chrono::milliseconds timeout = context_.settings.connect_timeout;
+    timer_->start(timeout);
+    problem_ = "no answer in time";
+    begin(context_.now(), 2 * timeout); // the timer ends it before
+    link_.run(*this);
+}
+
+bool SlotMapQuery::write(ByteQueue &out) const {
+    return write_command(out, {"CLUSTER", "SLOTS"});
+}
+
+void SlotMapQuery::on_reply(ReplyView reply) {
+    if (reply.is_error()) {
+        end(reply.text().value_or(""));
+        return;
+    }
+    map_ = ClusterMap::read(reply);
+    end(reply.is_empty() ? "no node of the cluster serves any keys" : "an unexpected reply");
+}
+
+void SlotMapQuery::on_failure(bool /*was_sent*/, const Fault &fault) {
+    end(fault.detail.empty() ? fault.what : fault.detail);
+}
+
+/// The link is still busy with this command. What follows waits for the timer.
+void SlotMapQuery::end(std::string_view problem) {
+    problem_ = problem;
+    timer_->start(std::chrono::milliseconds{0});
+}
+
+void SlotMapQuery::on_timer() {
+    const std::string host(servers_->host());
+    (void)link_.cancel(*this);
+    link_.hang_up();
+    const auto map = std::exchange(map_, std::nullopt);
+    if (!map && !servers_->is_round_over()) {
+        ask();
+        return;
+    }
+    is_fetching_ = false;
+    if (map) {
+        callbacks_.on_map(*map, host);
+    } else {
+        callbacks_.on_no_map({"no node tells who serves the keys", problem_});
+    }
+}
+
+} // namespace redis_client

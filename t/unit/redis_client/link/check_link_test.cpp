@@ -1,0 +1,235 @@
+// The link for checks to one Redis: connecting, waits between attempts, outages, deadlines, and the
+// end of a worker.
+#include "unit/redis_client/link/link_test.hpp"
+
+namespace redis_client {
+namespace {
+
+constexpr std::string_view here = "10.0.0.1:6379";
+
+class CheckLinkTest : public LinkTest {
+  protected:
+    void start() {
+        serve(Mode::standalone, {"10.0.0.1"});
+        backend();
+    }
+    void start_ready() {
+        start();
+        log_in(redis());
+        ASSERT_EQ(log_.ready, 1);
+    }
+    TestConnection &redis() { return world_.connection_to(here); }
+    bool is_connected() { return !world_.connections().empty(); }
+    /// Whether the next attempt comes in that time, and not a millisecond earlier.
+    void expect_attempt_in(std::chrono::milliseconds wait) {
+        world_.pass(wait - 1ms);
+        EXPECT_FALSE(is_connected()) << wait.count();
+        world_.pass(1ms);
+        EXPECT_TRUE(is_connected()) << wait.count();
+    }
+};
+
+TEST_F(CheckLinkTest, ConnectsAtOnceAndAsks) {
+    start();
+    EXPECT_EQ(log_.connecting, (Lines{std::string(here)}));
+    EXPECT_EQ(redis().host(), "10.0.0.1");
+    EXPECT_TRUE(ask(a_, "k")) << "it waits for the connection";
+    log_in(redis());
+    EXPECT_EQ(redis().sent(), (Commands{evalsha("k")}));
+    redis().receive(grant(7));
+    EXPECT_EQ(a_.results, (Results{granted(7)}));
+    EXPECT_EQ(log_.take(), Lines{});
+    EXPECT_EQ(counts().state, rate_limit::BackendState::up);
+}
+
+TEST_F(CheckLinkTest, WaitsLongerAndLongerBetweenAttempts) {
+    start();
+    for (const auto wait : {25ms, 50ms, 100ms, 200ms, 400ms, 500ms, 500ms}) {
+        redis().refuse();
+        expect_attempt_in(wait);
+    }
+    EXPECT_EQ(log_.take(), (Lines{"10.0.0.1:6379 fails: connecting failed: Connection refused"}))
+        << "an outage is told once";
+    EXPECT_EQ(counts().state, rate_limit::BackendState::down);
+    EXPECT_FALSE(ask(a_, "k")) << "nobody waits for a Redis that cannot be reached";
+}
+
+TEST_F(CheckLinkTest, WaitsAreShortenedByChance) {
+    world_.random_number = 25; // of 0 to 25 ms
+    start();
+    redis().refuse();
+    expect_attempt_in(50ms);
+}
+
+TEST_F(CheckLinkTest, GivesUpAnAttemptThatTakesTooLong) {
+    struct Case {
+        std::function<void()> happens;
+        std::string_view stage;
+    };
+    serve(Mode::standalone, {"10.0.0.1"});
+    for (const auto &[happens, stage] : std::vector<Case>{
+             {[] {}, "connecting"},
+             {[&] { redis().shake_hands(); }, "in the TLS handshake"},
+             {[&] { redis().accept(); }, "logging in"},
+         }) {
+        backends_.stop();
+        backend();
+        happens();
+        world_.pass(settings_.connect_timeout - 1ms);
+        EXPECT_TRUE(is_connected()) << stage;
+        world_.pass(1ms);
+        EXPECT_FALSE(is_connected()) << stage;
+        EXPECT_EQ(log_.take(),
+                  (Lines{"10.0.0.1:6379 fails: no connection in time: " + std::string(stage)}));
+    }
+}
+
+TEST_F(CheckLinkTest, EndsAnOutageWhenAllIsQuietForASecond) {
+    start();
+    redis().refuse();
+    world_.pass(25ms);
+    log_in(redis());
+    EXPECT_EQ(log_.take(), (Lines{"10.0.0.1:6379 fails: connecting failed: Connection refused"}));
+    world_.pass(999ms);
+    EXPECT_EQ(log_.take(), Lines{});
+    world_.pass(1ms);
+    EXPECT_EQ(log_.take(), (Lines{"10.0.0.1:6379 works again, 0 ms, 0 checks"}));
+}
+
+TEST_F(CheckLinkTest, CountsTheChecksOfAnOutage) {
+    start_ready();
+    EXPECT_TRUE(ask(a_, "k"));
+    EXPECT_TRUE(ask(b_, "l"));
+    redis().lose({"the connection broke", {}, ECONNRESET});
+    EXPECT_EQ(a_.results, (Results{Failure::connect}));
+    EXPECT_EQ(log_.take(), (Lines{"10.0.0.1:6379 fails: the connection broke: Connection reset by "
+                                  "peer"}));
+    world_.pass(25ms);
+    log_in(redis());
+    world_.pass(1s);
+    EXPECT_EQ(log_.take(), (Lines{"10.0.0.1:6379 works again, 0 ms, 2 checks"}));
+}
+
+TEST_F(CheckLinkTest, ReplacesAtOnceAConnectionThatHasServed) {
+    start_ready();
+    world_.pass(1s);
+    redis().lose();
+    EXPECT_TRUE(is_connected());
+    EXPECT_EQ(log_.take(), Lines{}) << "nobody has used it";
+    log_in(redis());
+    redis().lose();
+    EXPECT_FALSE(is_connected()) << "a connection that breaks at once is not replaced in a loop";
+    EXPECT_EQ(log_.take(), (Lines{"10.0.0.1:6379 fails: the connection was closed"}));
+}
+
+TEST_F(CheckLinkTest, WaitsLongAfterARefusedLogin) {
+    settings_.session.password = "secret";
+    start();
+    for (const auto wait : {25ms, 50ms, 100ms, 200ms, 400ms, 800ms, 1600ms, 3200ms, 5000ms}) {
+        redis().accept();
+        redis().receive("-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+        expect_attempt_in(wait);
+    }
+    EXPECT_EQ(log_.take(), (Lines{"10.0.0.1:6379 fails: AUTH: WRONGPASS"}));
+}
+
+TEST_F(CheckLinkTest, ReadsOnceBeforeADeadlineCountsAsMissed) {
+    start_ready();
+    EXPECT_TRUE(ask(a_, "k"));
+    redis().arrive(grant(5));
+    world_.pass(100ms);
+    EXPECT_EQ(a_.results, (Results{granted(5)}));
+
+    EXPECT_TRUE(ask(b_, "l"));
+    world_.pass(99ms);
+    EXPECT_EQ(b_.results, Results{});
+    world_.pass(1ms);
+    EXPECT_EQ(b_.results, (Results{Failure::timeout}));
+    EXPECT_EQ(log_.take(), (Lines{"10.0.0.1:6379 fails: no answer in time"}));
+    EXPECT_TRUE(is_connected()) << "it may only be slow";
+    world_.pass(900ms);
+    EXPECT_FALSE(is_connected()) << "by now it has been silent for a second";
+}
+
+TEST_F(CheckLinkTest, OnlyAVerdictEndsAnOutageOfErrors) {
+    start_ready();
+    EXPECT_TRUE(ask(a_, "k"));
+    redis().receive("-LOADING Redis is loading the dataset in memory\r\n");
+    EXPECT_EQ(log_.take(), (Lines{"10.0.0.1:6379 fails: error reply: LOADING Redis is loading the "
+                                  "dataset in memory"}));
+    world_.pass(5s);
+    EXPECT_EQ(log_.take(), Lines{});
+    EXPECT_TRUE(ask(a_, "k"));
+    redis().receive(grant(5));
+    EXPECT_EQ(log_.take(), (Lines{"10.0.0.1:6379 works again, 0 ms, 1 checks"}));
+}
+
+TEST_F(CheckLinkTest, TriesTheNextAddressOfANameAtOnce) {
+    settings_.has_resolver = world_.has_resolver = true;
+    settings_.servers = {{.host = "redis.test", .port = 6379}};
+    world_.names["redis.test"] = {literal_address("10.0.0.1", 0).front(),
+                                  literal_address("10.0.0.2", 0).front()};
+    backend();
+    redis().refuse();
+    world_.connection_to("10.0.0.2:6379").refuse();
+    EXPECT_FALSE(is_connected()) << "both have refused";
+    EXPECT_EQ(log_.take(), (Lines{"10.0.0.2:6379 fails: connecting failed: Connection refused"}));
+    expect_attempt_in(25ms);
+}
+
+TEST_F(CheckLinkTest, KeepsTheAddressesOfANameThatIsNoLongerFound) {
+    settings_.has_resolver = world_.has_resolver = true;
+    settings_.servers = {{.host = "redis.test", .port = 6379}};
+    backend();
+    EXPECT_EQ(log_.take(),
+              (Lines{"redis.test fails: its name cannot be resolved: Host not found"}));
+    world_.names["redis.test"] = literal_address("10.0.0.1", 0);
+    world_.pass(25ms);
+    EXPECT_EQ(redis().host(), "redis.test") << "whom a certificate must be for";
+    world_.names.clear();
+    redis().refuse();
+    world_.pass(50ms);
+    EXPECT_TRUE(is_connected());
+}
+
+TEST_F(CheckLinkTest, NamesNeedAResolver) {
+    settings_.servers = {{.host = "redis.test", .port = 6379}};
+    backend();
+    EXPECT_EQ(log_.take(),
+              (Lines{"redis.test fails: no resolver is configured for its name: redis.test"}));
+}
+
+TEST_F(CheckLinkTest, LetsAWorkerEndThatNeedsNothing) {
+    start_ready();
+    EXPECT_TRUE(redis().is_idle());
+    world_.is_worker_leaving = true;
+    redis().dismiss();
+    world_.pass(1min);
+    EXPECT_FALSE(is_connected());
+    EXPECT_FALSE(world_.is_worker_held());
+    EXPECT_EQ(log_.take(), Lines{});
+    EXPECT_TRUE(ask(a_, "k")) << "a request that is still under way";
+    EXPECT_TRUE(is_connected());
+}
+
+TEST_F(CheckLinkTest, HoldsAWorkerForACheckThatWaits) {
+    start_ready();
+    EXPECT_TRUE(ask(a_, "k"));
+    EXPECT_FALSE(redis().is_idle());
+    world_.is_worker_leaving = true;
+    EXPECT_TRUE(world_.is_worker_held());
+    redis().receive(grant(3));
+    EXPECT_EQ(a_.results, (Results{granted(3)}));
+    EXPECT_FALSE(is_connected()) << "it was the last answer";
+    EXPECT_FALSE(world_.is_worker_held());
+}
+
+TEST_F(CheckLinkTest, FailsTheChecksOfABackendThatEnds) {
+    start();
+    EXPECT_TRUE(ask(a_, "k"));
+    backends_.stop();
+    EXPECT_EQ(a_.results, (Results{Failure::connect}));
+}
+
+} // namespace
+} // namespace redis_client
