@@ -3,7 +3,6 @@
 #include "nginx_module/ngx.hpp"
 
 #include "nginx_module/backend/backend.hpp"
-#include "nginx_module/backend/live_sync.hpp"
 #include "nginx_module/conf/configuration.hpp"
 #include "nginx_module/conf/directives.hpp"
 #include "nginx_module/conf/linking.hpp"
@@ -103,13 +102,11 @@ ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
     }
     start_worker(*conf);
     start_backends(*conf);
-    start_live_sync(*conf);
     return NGX_OK;
 }
 
 void exit_process(ngx_cycle_t * /*cycle*/) noexcept {
     stop_worker();
-    stop_live_sync();
     stop_backends();
 }
 

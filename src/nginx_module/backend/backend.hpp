@@ -8,15 +8,15 @@
 
 namespace nginx_module {
 
-/// Connects to all backends that rules use, so that the first request need not wait for that. Must
-/// be called before a worker uses backends.
+/// Connects to all backends that rules use, so that the first request need not wait for that, and
+/// begins to follow what operators set in them. Must be called before a worker uses backends.
 void start_backends(const MainConf &conf);
 
 /// Returns the running part of the backend in this worker. The first call makes it, and begins to
 /// connect.
 redis_client::Backend &backend_of(const redis_client::BackendSettings &settings);
 
-/// Closes all running backends, because the worker ends.
+/// Closes all running backends, because the worker ends. Other workers follow what operators set.
 void stop_backends();
 
 } // namespace nginx_module

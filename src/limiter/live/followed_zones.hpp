@@ -1,20 +1,23 @@
 // The zones of a backend, into whose shared memory one worker writes what operators have set.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
-
-#include "nginx_module/conf/configuration.hpp"
+#include "limiter/configuration.hpp"
+#include "limiter/live/live_log.hpp"
 #include "rate_limit/tables/live_limits_writer.hpp"
 #include "redis_client/control/live_follower.hpp"
+#include "redis_client/io/world.hpp"
 
+#include <chrono>
+#include <span>
 #include <string_view>
 #include <vector>
 
-namespace nginx_module {
+namespace limiter {
 
 class FollowedZones final : public redis_client::LiveFollower::Callbacks {
   public:
-    FollowedZones(const MainConf &conf, const BackendConf &backend, ngx_log_t *log);
+    FollowedZones(const redis_client::BackendSettings &settings, std::span<const Zone *const> zones,
+                  redis_client::World &world, LiveLog &log);
     FollowedZones(const FollowedZones &) = delete;
     FollowedZones &operator=(const FollowedZones &) = delete;
 
@@ -30,19 +33,24 @@ class FollowedZones final : public redis_client::LiveFollower::Callbacks {
     bool need_all_anew() const;
 
   private:
-    struct Zone {
-        const limiter::Zone *conf;
+    struct Followed {
+        const Zone *zone;
         rate_limit::LiveLimitsWriter writer;
 
-        std::string_view name() const { return conf->name; }
+        std::string_view name() const { return zone->name; }
     };
 
-    void set(Zone &zone, const redis_client::LiveChange &change);
+    void set(Followed &followed, const redis_client::LiveChange &change);
 
-    const BackendConf &backend_;
-    ngx_log_t *log_;
-    std::vector<Zone> zones_; // by their names
-    size_t next_zone_ = 0;    // where remove_expired() goes on
+    std::chrono::microseconds redis_now() const {
+        return settings_.memory.redis_now(world_.precise_now());
+    }
+
+    const redis_client::BackendSettings &settings_;
+    redis_client::World &world_;
+    LiveLog &log_;
+    std::vector<Followed> zones_; // by their names
+    size_t next_zone_ = 0;        // where remove_expired() goes on
 };
 
-} // namespace nginx_module
+} // namespace limiter

@@ -2,26 +2,30 @@
 // host asks each backend for all of them; the others look now and then whether it still does.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
-
-#include "nginx_module/backend/backend.hpp"
-#include "nginx_module/backend/followed_zones.hpp"
-#include "nginx_module/conf/configuration.hpp"
+#include "limiter/configuration.hpp"
+#include "limiter/live/followed_zones.hpp"
+#include "limiter/live/live_log.hpp"
 #include "redis_client/control/live_follower.hpp"
+#include "redis_client/link/backend.hpp"
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace nginx_module {
+namespace limiter {
 
 class LiveSync {
   public:
-    /// Begins with the next turn of the event loop.
-    LiveSync(const MainConf &conf, const BackendConf &backend, ngx_log_t *log);
+    /// Begins with the next turn of the event loop. The zones and rules are those of the backend.
+    /// All outlive this object but the lists.
+    LiveSync(const redis_client::BackendSettings &settings, redis_client::Backend &backend,
+             std::span<const Zone *const> zones, std::span<const Rule *const> rules,
+             redis_client::World &world, LiveLog &log);
     ~LiveSync();
     LiveSync(const LiveSync &) = delete;
     LiveSync &operator=(const LiveSync &) = delete;
@@ -77,8 +81,10 @@ class LiveSync {
     bool is_asking() const;
     void go_on(std::optional<uint64_t> since);
 
-    const BackendConf &backend_;
-    ngx_log_t *log_;
+    const redis_client::BackendSettings &settings_;
+    redis_client::Backend &backend_;
+    redis_client::World &world_;
+    LiveLog &log_;
     std::vector<const rate_limit::Rule *> rules_; // one for each counter
     FollowedZones zones_;
     redis_client::LiveFollower follower_;
@@ -103,12 +109,7 @@ class LiveSync {
     Question record_count_query_;
     Question head_;
     Question page_;
-    ngx_event_t timer_{};
+    std::unique_ptr<redis_client::Timer> timer_;
 };
 
-/// Begins to follow all backends that rules use.
-void start_live_sync(const MainConf &conf);
-/// Lets other workers follow them, because this one ends.
-void stop_live_sync();
-
-} // namespace nginx_module
+} // namespace limiter
