@@ -9,7 +9,6 @@ namespace limiter {
 
 namespace {
 
-using rate_limit::Algorithm;
 using rate_limit::Record;
 
 bool is_local(const AppliedRule &applied) {
@@ -128,7 +127,7 @@ LocalRule decide(AppliedRule &applied, const rate_limit::Now &now) {
 void charge(const LocalRule &local, const rate_limit::Now &now) {
     store_local(local.applied->rule->zone->memory, local.hash, *local.after);
     local.applied->is_charged = true;
-    if (local.applied->charge->quota.algorithm == Algorithm::concurrency) {
+    if (rate_limit::holds_permits(local.applied->charge->quota.algorithm)) {
         local.applied->local_permits_since = now.monotonic;
     }
 }
@@ -171,7 +170,7 @@ void remember(AppliedRule &applied, std::chrono::microseconds asked) {
         rate_limit::record_verdict(zone.find(asked), quota, applied.charge->last_verdict(),
                                    applied.rule->zone->local_limit_percent, asked);
     zone.store(after);
-    if (after && quota.algorithm == Algorithm::concurrency && quota.cost > 0) {
+    if (after && rate_limit::holds_permits(quota.algorithm) && quota.cost > 0) {
         applied.local_permits_since = asked;
     }
 }

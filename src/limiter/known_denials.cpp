@@ -22,7 +22,7 @@ bool may_cache(const AppliedRule &applied) {
 /// may come back at any time.
 bool is_certain(const AppliedRule &applied) {
     return !applied.rule->is_refunded &&
-           applied.charge->quota.algorithm != rate_limit::Algorithm::concurrency;
+           !rate_limit::holds_permits(applied.charge->quota.algorithm);
 }
 
 /// Returns the part of a denial that holds until the time that Redis said: all of it, or the block

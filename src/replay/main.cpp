@@ -249,13 +249,14 @@ std::string prefix_of(const Options &options) {
                          : "rl:";
 }
 
-/// Concurrency counts requests until they end.
+/// A rule that holds permits counts requests until they end.
 std::optional<Error> missing_in(const LogFormat &format, const RulesFile &rules) {
     for (const auto &rule : rules.rules) {
-        if (rule->quota().algorithm == rate_limit::Algorithm::concurrency &&
+        if (rate_limit::holds_permits(rule->quota().algorithm) &&
             !LogTime(format).has_request_time()) {
             return "rule \"" + rule->name +
-                   "\": concurrency needs $request_time in the format, to know when requests end";
+                   "\": " + std::string(to_string(rule->quota().algorithm)) +
+                   " needs $request_time in the format, to know when requests end";
         }
     }
     return std::nullopt;

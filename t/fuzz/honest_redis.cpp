@@ -71,7 +71,7 @@ std::vector<KnownScript> make_scripts() {
     std::vector<KnownScript> scripts;
     for (const Question &question : questions()) {
         scripts.push_back({check_script(question.shape), &question, false});
-        if (!question.shape.has(Algorithm::concurrency)) {
+        if (!question.shape.holds_permits()) {
             scripts.push_back({batch_script(question.shape), &question, true});
         }
     }

@@ -2,6 +2,7 @@
 // after any replies of Redis that are verdicts at all.
 
 #include "rate_limit/algorithms/local.hpp"
+#include "rate_limit/algorithms/rule_reply.hpp"
 #include "rules.hpp"
 #include "targets.hpp"
 #include "unit/rate_limit/tables/shared_table_test.hpp"

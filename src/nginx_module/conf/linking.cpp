@@ -81,11 +81,10 @@ bool link_rule(ngx_conf_t *cf, const MainConf &conf, RuleConf &rule) {
 /// What the rules of one name may do instead, where it is no other name with a counter of its own.
 /// A zone of limit_req that is used with and without `nodelay` becomes two such rules.
 const char *other_way_out(rate_limit::Algorithm one, rate_limit::Algorithm other) {
-    using rate_limit::Algorithm;
-    const auto is_gcra = [](Algorithm algorithm) {
-        return algorithm == Algorithm::gcra || algorithm == Algorithm::leaky_bucket;
+    const auto is_of_limit_req = [](rate_limit::Algorithm algorithm) {
+        return rate_limit::traits_of(algorithm).burst == rate_limit::Burst::above_one;
     };
-    return is_gcra(one) && is_gcra(other)
+    return is_of_limit_req(one) && is_of_limit_req(other)
                ? ", or algorithm=leaky_bucket for all of them, with delay= as large as burst= "
                  "where no request is to be held back"
                : "";

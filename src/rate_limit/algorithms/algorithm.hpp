@@ -1,8 +1,8 @@
 // The algorithms that a rule may have.
 //
 // A new algorithm is a value of the enum and a row of the table, with a family of its own: the
-// script lua/<name>.lua and the code src/rate_limit/<name>.cpp. An algorithm that decides as
-// another one does, but by other parameters, takes that one's family.
+// script lua/<name>.lua and the code src/rate_limit/algorithms/<name>.cpp. An algorithm that
+// decides as another one does, but by other parameters, takes that one's family.
 #pragma once
 
 #include "rate_limit/enum_table.hpp"
@@ -54,6 +54,10 @@ struct AlgorithmTraits {
     bool takes_aligned = false;
     bool takes_delay = false;
     bool needs_window = true; // else `window=` may be left out
+    // What is taken is in the hands of requests in flight, by permits, and comes back when they
+    // end.
+    bool holds_permits = false;
+    bool keeps_each_unit = false; // the key has an entry for each unit, which costs Redis time
     // `lease=auto` leases for this part of the time in which the capacity comes back, at first; 0:
     // its script cannot lease units.
     int lease_divisor = 32;
@@ -71,8 +75,9 @@ inline constexpr std::array algorithm_table = {
                     .name = "sliding_log",
                     .family = sliding_log_family,
                     .reply_length = 4,
+                    .keeps_each_unit = true,
                     .lease_divisor = 64, // a leased unit comes back up to a lease's time later
-                    .largest_limit = 1'000'000, // the log keeps an entry for each unit
+                    .largest_limit = 1'000'000,
                     .largest_cost = 1'000},
     AlgorithmTraits{.algorithm = Algorithm::sliding_window,
                     .name = "sliding_window",
@@ -102,6 +107,7 @@ inline constexpr std::array algorithm_table = {
                     .family = concurrency_family,
                     .reply_length = 1,
                     .needs_window = false,
+                    .holds_permits = true,
                     .lease_divisor = 0},
 };
 
@@ -142,6 +148,18 @@ constexpr std::string_view to_string(Algorithm algorithm) {
 constexpr bool is_bucket(Algorithm algorithm) {
     return traits_of(algorithm).burst != Burst::none;
 }
+
+constexpr bool holds_permits(Algorithm algorithm) {
+    return traits_of(algorithm).holds_permits;
+}
+
+/// The algorithm whose script gives permits back and renews them. One command may renew those of
+/// many rules, so that all algorithms that hold permits are of its family.
+inline constexpr Algorithm algorithm_of_permits =
+    std::ranges::find(algorithm_table, true, &AlgorithmTraits::holds_permits)->algorithm;
+static_assert(std::ranges::all_of(algorithm_table, [](const AlgorithmTraits &traits) {
+    return !traits.holds_permits || &traits.family == &traits_of(algorithm_of_permits).family;
+}));
 
 constexpr uint64_t largest_limit(Algorithm algorithm) {
     return traits_of(algorithm).largest_limit;

@@ -4,8 +4,7 @@
 #pragma once
 
 #include "rate_limit/algorithms/algorithm.hpp"
-#include "rate_limit/algorithms/local.hpp"
-#include "rate_limit/rule/verdict.hpp"
+#include "rate_limit/algorithms/local_decision.hpp"
 
 #include <array>
 #include <chrono>
@@ -59,8 +58,8 @@ struct AlgorithmFamily {
     /// How long the state in a key may count.
     std::chrono::microseconds (*longest_state)(const Quota &quota);
 
-    /// These two do the work of the functions of these names in verdict.hpp. The reply has as many
-    /// numbers as the table says, none of them beyond 2^53.
+    /// These two do the work of the functions of these names in rule_reply.hpp. The reply has as
+    /// many numbers as the table says, none of them beyond 2^53.
     std::optional<Verdict> (*verdict_of_reply)(const Quota &quota, RuleReply reply, bool charged);
     int64_t (*receipt_of_reply)(const Quota &quota, RuleReply reply, int64_t now);
 
@@ -75,10 +74,14 @@ struct AlgorithmFamily {
     std::optional<Record> (*record_verdict)(const std::optional<Record> &known,
                                             const RedisVerdict &redis);
 
-    /// This does the work of the function of this name in local.hpp. Null: nothing is settled.
+    /// These two do the work of the functions of these names in local.hpp. Null: nothing is
+    /// settled, and no permits are held.
     std::optional<Record> (*settle_locally)(const std::optional<Record> &known, const Quota &quota,
                                             const LocalSettlement &settlement, bool aligned,
                                             const Now &now) = nullptr;
+    std::optional<Record> (*release_permits)(const std::optional<Record> &known, const Quota &quota,
+                                             std::chrono::microseconds taken_at,
+                                             std::chrono::microseconds now) = nullptr;
 };
 
 } // namespace rate_limit

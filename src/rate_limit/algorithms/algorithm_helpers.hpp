@@ -21,14 +21,6 @@ inline std::chrono::microseconds time_of(uint64_t word) {
     return std::chrono::microseconds(static_cast<int64_t>(word));
 }
 
-/// The decision of a rule that, by itself, grants or not.
-inline Decision decision_of(const Quota &quota, bool granted) {
-    if (quota.cost > quota.capacity()) {
-        return Decision::never;
-    }
-    return granted ? Decision::granted : Decision::denied;
-}
-
 /// Some scripts reply with what a charge would leave of the limit, whether it was made or not.
 inline uint64_t remaining_of(const Quota &quota, int64_t left, bool charged) {
     const uint64_t not_taken = quota.to_keep_free() + (charged ? 0 : quota.to_charge());

@@ -75,10 +75,8 @@ std::optional<Record> record(const std::optional<Record> &known, const RedisVerd
     return with_charge(permits_of(known, redis.asked), redis.quota, redis.asked);
 }
 
-} // namespace
-
-std::optional<Record> release_permits(const std::optional<Record> &known, const Quota &quota,
-                                      microseconds taken_at, microseconds now) {
+std::optional<Record> release(const std::optional<Record> &known, const Quota &quota,
+                              microseconds taken_at, microseconds now) {
     Permits permits = permits_of(known, now);
     if (permits.units == 0 || taken_at < permits.since) { // the request was forgotten
         return std::nullopt;
@@ -86,6 +84,8 @@ std::optional<Record> release_permits(const std::optional<Record> &known, const 
     permits.units -= std::min(permits.units, quota.to_charge());
     return record_of(permits, quota, now);
 }
+
+} // namespace
 
 constinit const AlgorithmFamily concurrency_family = {
     .script =
@@ -104,6 +104,7 @@ constinit const AlgorithmFamily concurrency_family = {
     .receipt_of_reply = [](const Quota &, RuleReply, int64_t) { return int64_t{0}; },
     .decide_locally = decide,
     .record_verdict = record,
+    .release_permits = release,
 };
 
 } // namespace rate_limit

@@ -23,21 +23,6 @@ uint64_t least_limit(const Quota &bucket) {
 
 } // namespace
 
-LocalDecision decision_of_reply(const Quota &quota, RuleReply reply, microseconds now,
-                                const Values &values) {
-    const bool granted = is_granted(reply);
-    const auto verdict = verdict_of_reply(quota, reply, granted);
-    if (!verdict) { // no rule and no record should lead to such numbers: such a request is denied
-        return {.verdict = {.decision = Decision::never}, .after = std::nullopt};
-    }
-    LocalDecision decision{.verdict = *verdict, .after = std::nullopt};
-    if (granted && quota.charges()) {
-        decision.after = {.time = now, .holds_for = decision.verdict.reset, .values = values};
-        decision.receipt = receipt_of_reply(quota, reply, now.count());
-    }
-    return decision;
-}
-
 LocalDecision decide_locally(const std::optional<Record> &known, const Quota &quota, bool aligned,
                              const Now &now) {
     if (const auto verdict = verdict_without_counter(quota)) {
@@ -82,6 +67,11 @@ std::optional<Record> record_verdict(const std::optional<Record> &known, const Q
                                        .part = part,
                                        .used = part_taken(used),
                                        .asked = asked});
+}
+
+std::optional<Record> release_permits(const std::optional<Record> &known, const Quota &quota,
+                                      microseconds taken_at, microseconds now) {
+    return traits_of(quota.algorithm).family.release_permits(known, quota, taken_at, now);
 }
 
 } // namespace rate_limit

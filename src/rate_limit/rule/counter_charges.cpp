@@ -1,7 +1,5 @@
 #include "rate_limit/rule/counter_charges.hpp"
 
-#include "rate_limit/algorithms/algorithm_helpers.hpp"
-
 #include <algorithm>
 
 namespace rate_limit {
@@ -25,16 +23,6 @@ Quota quota_of_units(const Quota &quota, uint64_t units) {
     some.charged = 0;
     some.reserves_nothing = false;
     return some;
-}
-
-uint64_t units_to_charge(const Quota &quota) {
-    if (!is_bucket(quota.algorithm)) {
-        return quota.to_charge();
-    }
-    const Interval interval(quota);
-    const BucketTime time = time_to_charge(quota);
-    return static_cast<uint64_t>((Wide{time.us} * interval.parts + time.fraction) /
-                                 interval.length);
 }
 
 bool CounterCharges::add(const Quota &quota) {

@@ -23,9 +23,6 @@ namespace rate_limit {
 /// Returns a quota of so many units of the same counter, of which nothing is charged yet.
 Quota quota_of_units(const Quota &quota, uint64_t units);
 
-/// Returns how much of the cost is still to be charged, in whole units.
-uint64_t units_to_charge(const Quota &quota);
-
 class CounterCharges {
   public:
     /// Adds a charge by the quota that it was made with: Quota::charged is what the charges before

@@ -121,12 +121,22 @@ BucketTime time_to_charge(const Quota &quota) {
     return time;
 }
 
+uint64_t units_to_charge(const Quota &quota) {
+    if (!is_bucket(quota.algorithm)) {
+        return quota.to_charge();
+    }
+    const Interval interval(quota);
+    const BucketTime time = time_to_charge(quota);
+    return static_cast<uint64_t>((Wide{time.us} * interval.parts + time.fraction) /
+                                 interval.length);
+}
+
 std::string Rule::name() const {
     if (!explicit_name.empty()) {
         return explicit_name;
     }
-    if (quota.algorithm == Algorithm::concurrency) {
-        return zone + "/concurrency";
+    if (holds_permits(quota.algorithm)) {
+        return zone + "/" + std::string(to_string(quota.algorithm));
     }
     const int64_t ms = quota.window.count();
     return zone + "/" +

@@ -108,6 +108,9 @@ inline constexpr std::chrono::microseconds longest_debt = longest_refill;
 /// that is already charged.
 BucketTime time_to_charge(const Quota &quota);
 
+/// Returns how much of the cost is still to be charged, in whole units.
+uint64_t units_to_charge(const Quota &quota);
+
 inline constexpr std::chrono::milliseconds shortest_lease{1};
 inline constexpr std::chrono::milliseconds longest_lease{10'000};
 

@@ -1,38 +1,11 @@
 #include "rate_limit/rule/verdict.hpp"
 
-#include "rate_limit/algorithms/algorithm_helpers.hpp"
-#include "rate_limit/rule/counter_charges.hpp"
-
 #include <algorithm>
 
 namespace rate_limit {
 
 bool is_granted(RuleReply reply) {
     return reply[0] >= 0;
-}
-
-std::optional<Verdict> verdict_of_reply(const Quota &quota, RuleReply reply, bool charged) {
-    constexpr int64_t largest = int64_t{1} << 53; // Lua has no larger whole numbers
-    const auto out_of_range = [](int64_t number) { return number > largest || number < -largest; };
-    if (reply.size() != reply_length(quota.algorithm) || std::ranges::any_of(reply, out_of_range)) {
-        return std::nullopt;
-    }
-    if (is_granted(reply) && quota.cost > quota.capacity()) {
-        return std::nullopt;
-    }
-    auto verdict = traits_of(quota.algorithm).family.verdict_of_reply(quota, reply, charged);
-    if (verdict && verdict->decision != Decision::denied) {
-        verdict->retry_after = std::chrono::microseconds{0};
-    }
-    return verdict;
-}
-
-std::optional<Verdict> verdict_after_lease(const Quota &quota, RuleReply reply, RuleReply lease) {
-    std::array<int64_t, longest_reply> numbers{};
-    const std::span after = std::span(numbers).first(reply.size());
-    std::ranges::copy(reply, after.begin());
-    traits_of(quota.algorithm).family.add_lease(quota, after, lease);
-    return is_granted(after) ? verdict_of_reply(quota, after, true) : std::nullopt;
 }
 
 Verdict verdict_after_refund(const Quota &quota, Verdict verdict) {
@@ -50,15 +23,11 @@ Verdict verdict_of_blocked(const Quota &quota, const Verdict &of_counter,
     if (verdict.decision == Decision::denied) {
         verdict.retry_after = std::max(of_counter.retry_after, blocked_for);
     }
-    if (quota.algorithm != Algorithm::concurrency) { // nobody knows when units come back
+    if (!holds_permits(quota.algorithm)) { // nobody knows when units come back
         verdict.next_unit =
             of_counter.remaining > 0 ? blocked_for : std::max(of_counter.next_unit, blocked_for);
     }
     return verdict;
-}
-
-int64_t receipt_of_reply(const Quota &quota, RuleReply reply, int64_t now) {
-    return traits_of(quota.algorithm).family.receipt_of_reply(quota, reply, now);
 }
 
 std::optional<Verdict> verdict_without_counter(const Quota &quota) {

@@ -46,21 +46,19 @@ struct Verdict {
     bool operator==(const Verdict &) const = default;
 };
 
+/// The decision of a rule that, by itself, grants or not.
+inline Decision decision_of(const Quota &quota, bool granted) {
+    if (quota.cost > quota.capacity()) {
+        return Decision::never;
+    }
+    return granted ? Decision::granted : Decision::denied;
+}
+
 /// The REPLY numbers of one rule, as lua/<algorithm>.lua describes them.
 using RuleReply = std::span<const int64_t>;
 
 /// Whether the rule, by itself, grants. The script has decided that.
 bool is_granted(RuleReply reply);
-
-/// Returns the verdict that follows from a reply, or nothing if no state of the rule leads to such
-/// numbers. The script decides and replies with its state; the times are worked out here, exactly,
-/// and rounded up to microseconds. `charged` says whether the units were taken: they were not if
-/// another rule of the same check denies.
-std::optional<Verdict> verdict_of_reply(const Quota &quota, RuleReply reply, bool charged);
-
-/// Returns the verdict after units were leased with the check, too. `lease` are the last REPLY
-/// numbers of lua/<algorithm>.lua. Returns nothing if no state of the rule leads to such numbers.
-std::optional<Verdict> verdict_after_lease(const Quota &quota, RuleReply reply, RuleReply lease);
 
 /// Returns the verdict after its charge was refunded. If units are still missing, the times are
 /// those until the refunded units would have come back, too. `delay` stays as it was: a refund is
@@ -72,10 +70,6 @@ Verdict verdict_after_refund(const Quota &quota, Verdict verdict);
 /// passes.
 Verdict verdict_of_blocked(const Quota &quota, const Verdict &of_counter,
                            std::chrono::microseconds blocked_for);
-
-/// Returns what a refund of the charge refers to, which is the last argument of the `-- refund`
-/// part of lua/<algorithm>.lua. `now` is the time of the charge.
-int64_t receipt_of_reply(const Quota &quota, RuleReply reply, int64_t now);
 
 /// Returns the verdict of a rule that needs no counter, because its capacity is 0 and it denies
 /// everything; of another rule, nothing.

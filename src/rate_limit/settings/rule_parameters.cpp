@@ -165,7 +165,7 @@ Refusal check_parameters(const RuleParameters &rule) {
         {"aligned", rule.rule.aligned,
          [](const AlgorithmTraits &traits) { return traits.takes_aligned; }},
         {"final_cost", !rule.final_cost_text.empty(),
-         [](const AlgorithmTraits &traits) { return traits.algorithm != Algorithm::concurrency; }},
+         [](const AlgorithmTraits &traits) { return !traits.holds_permits; }},
         {"lease", rule.rule.lease.kind != LeaseSetting::Kind::off,
          [](const AlgorithmTraits &traits) { return traits.lease_divisor > 0; }},
     };
@@ -180,12 +180,13 @@ Refusal check_parameters(const RuleParameters &rule) {
 
 /// Refuses a window in which the rule's permits cannot be renewed.
 Refusal check_window(const Quota &quota) {
-    if (quota.algorithm != Algorithm::concurrency || quota.window >= shortest_window_of_permits) {
+    if (!holds_permits(quota.algorithm) || quota.window >= shortest_window_of_permits) {
         return std::nullopt;
     }
     return refused("window", std::to_string(quota.window.count()) + "ms",
-                   "at least " + std::to_string(shortest_window_of_permits.count()) +
-                       "ms with concurrency, so that permits can be renewed within it");
+                   "at least " + std::to_string(shortest_window_of_permits.count()) + "ms with " +
+                       std::string(to_string(quota.algorithm)) +
+                       ", so that permits can be renewed within it");
 }
 
 /// Refuses a limit or a cost that is more than the algorithm takes.
@@ -343,13 +344,14 @@ void warn_of_small_shards(const RuleParameters &rule, std::vector<std::string> &
     }
 }
 
-/// Warns of a token_bucket without room. It is not refused, because a limit of 0 is not refused
-/// either. But it may be a mistake: with gcra burst=0 is the default, and grants requests.
+/// Warns of a bucket whose size is its burst, and that has no room. It is not refused, because a
+/// limit of 0 is not refused either. But it may be a mistake: with gcra burst=0 is the default, and
+/// grants requests.
 void warn_of_empty_bucket(const Quota &quota, std::vector<std::string> &warnings) {
-    if (quota.algorithm == Algorithm::token_bucket && quota.burst == uint64_t{0} &&
-        quota.cost > 0) {
-        warnings.emplace_back("burst \"0\" is the size of a token_bucket, and denies every "
-                              "request, expected at least 1");
+    const AlgorithmTraits &traits = traits_of(quota.algorithm);
+    if (traits.burst == Burst::is_capacity && quota.burst == uint64_t{0} && quota.cost > 0) {
+        warnings.push_back("burst \"0\" is the size of a " + std::string(traits.name) +
+                           ", and denies every request, expected at least 1");
     }
 }
 

@@ -23,7 +23,7 @@ std::string_view write_rate_limit_policy_item(std::string_view name, const Quota
     at = append(at, name);
     at = append(at, "\";q=");
     at = append(at, quota.capacity());
-    if (quota.algorithm == Algorithm::concurrency) {
+    if (holds_permits(quota.algorithm)) {
         at = append(at, ";qu=\"concurrent-requests\"");
     } else {
         at = append(at, ";w=");

@@ -49,7 +49,7 @@ bool write_peek(ByteQueue &out, rate_limit::Quota quota, bool aligned, std::stri
     WireWords arguments = check_arguments(quota, aligned);
     const uint64_t keys = blocks == Blocks::yes ? 2 : 1;
     if (blocks == Blocks::yes) {
-        if (quota.algorithm == Algorithm::concurrency) {
+        if (rate_limit::holds_permits(quota.algorithm)) {
             arguments.add(""); // the permit
         }
         arguments.add(uint64_t{0}); // it begins no block

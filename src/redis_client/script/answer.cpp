@@ -1,5 +1,7 @@
 #include "redis_client/script/answer.hpp"
 
+#include "rate_limit/algorithms/rule_reply.hpp"
+
 #include <endian.h>
 
 #include <algorithm>

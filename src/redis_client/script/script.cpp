@@ -209,9 +209,8 @@ constexpr bool is_power_in_range(uint64_t base, size_t digits) {
 
 Script::Script(std::string a_source) : source(std::move(a_source)), sha1(sha1_hex(source)) {}
 
-bool ScriptShape::has(Algorithm algorithm) const {
-    return std::ranges::any_of(parts(),
-                               [&](const Part &part) { return part.algorithm == algorithm; });
+bool ScriptShape::holds_permits() const {
+    return std::ranges::any_of(parts(), rate_limit::holds_permits, &Part::algorithm);
 }
 
 uint64_t ScriptShape::code() const {
@@ -303,13 +302,13 @@ Script settlement_script(Algorithm algorithm, SettlementKind kind) {
 
 Script renew_script() {
     return Script(without_comments(lua_one_check().head) +
-                  without_comments(lua_source(Algorithm::concurrency).renew));
+                  without_comments(lua_source(rate_limit::algorithm_of_permits).renew));
 }
 
 ScriptLibrary::ScriptLibrary()
     : any_rules_(any_rules_script(Blocks::no)),
       any_rules_with_blocks_(any_rules_script(Blocks::yes)),
-      release_(refund_script(Algorithm::concurrency)),
+      release_(refund_script(rate_limit::algorithm_of_permits)),
       renew_(renew_script()) {
     for (const Algorithm algorithm : rate_limit::all_algorithms) {
         for (size_t kind = 0; kind < settlement_kinds; ++kind) {
@@ -325,7 +324,7 @@ void ScriptLibrary::add(const ScriptShape &shape) {
         return;
     }
     Scripts scripts{.check = check_script(shape), .batch = std::nullopt};
-    if (!shape.has(Algorithm::concurrency)) {
+    if (!shape.holds_permits()) {
         scripts.batch = batch_script(shape);
     }
     scripts_.try_emplace(shape.code(), std::move(scripts));

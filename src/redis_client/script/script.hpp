@@ -42,7 +42,7 @@ class ScriptShape {
     };
 
     void add(Part part) { parts_[count_++] = part; }
-    bool has(rate_limit::Algorithm algorithm) const;
+    bool holds_permits() const;
     bool has_blocks() const { return std::ranges::any_of(parts(), &Part::blocks); }
     bool operator==(const ScriptShape &) const = default;
     std::span<const Part> parts() const { return {parts_, count_}; }
@@ -79,12 +79,12 @@ enum class SettlementKind : uint8_t {
 };
 inline constexpr size_t settlement_kinds = 2;
 
-/// Settles what many requests turned out to cost, by one algorithm that is not `concurrency`:
+/// Settles what many requests turned out to cost, by one algorithm that holds no permits:
 /// lua/settlements.lua.
 Script settlement_script(rate_limit::Algorithm algorithm, SettlementKind kind);
 
 /// Decides as the check of one rule does, and charges nothing. KEYS and ARGV are those of the
-/// check, but for the permit of a `concurrency` rule. If it is told to begin no block it writes
+/// check, but for the permit of a rule that holds some. If it is told to begin no block it writes
 /// nothing.
 Script peek_script(const ScriptShape::Part &rule);
 

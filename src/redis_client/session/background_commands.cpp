@@ -37,7 +37,7 @@ bool BackgroundCommands::make_permits(std::span<Charge> charges) {
         charge.permit = nullptr;
     }
     for (Charge &charge : charges) {
-        if (charge.quota.algorithm == rate_limit::Algorithm::concurrency) {
+        if (rate_limit::holds_permits(charge.quota.algorithm)) {
             charge.permit =
                 permits_.make(charge.redis_key, charge.quota.to_charge(), charge.quota.window);
             if (charge.permit == nullptr) {

@@ -33,7 +33,7 @@ Login::Login(const SessionSettings &settings, const ScriptLibrary &scripts) : Lo
         if (const Script *batch = scripts.batch(shape)) {
             load(*batch);
         }
-        has_permits = has_permits || shape.has(rate_limit::Algorithm::concurrency);
+        has_permits = has_permits || shape.holds_permits();
     }
     for (const rate_limit::Algorithm algorithm : settings.settled) {
         load(scripts.settlement(algorithm, SettlementKind::debt));

@@ -21,11 +21,11 @@ bool can_share_batch(const Command &check, const Command &other) {
            std::ranges::equal(check.charges, other.charges, same);
 }
 
-/// How long Redis works for a charge, in charges of one unit: a log has an entry for each.
+/// How long Redis works for a charge, in charges of one unit.
 size_t work_of(const Charge &charge) {
     constexpr uint64_t entries_like_one_charge = 16;
-    const bool is_log = charge.quota.algorithm == rate_limit::Algorithm::sliding_log;
-    return 1 + (is_log ? (charge.quota.cost + charge.wanted) / entries_like_one_charge : 0);
+    const bool has_entries = rate_limit::traits_of(charge.quota.algorithm).keeps_each_unit;
+    return 1 + (has_entries ? (charge.quota.cost + charge.wanted) / entries_like_one_charge : 0);
 }
 
 /// A run is to stay below a millisecond, and its answers within a reply.

@@ -14,13 +14,13 @@ using rate_limit::SettlementResult;
 
 namespace {
 
-/// A run of the script is to stay below a millisecond. A log has an entry for each unit.
+/// A run of the script is to stay below a millisecond.
 constexpr size_t most_at_once = 64;
-constexpr size_t most_at_once_of_logs = 8;
+constexpr size_t most_at_once_of_entries = 8;
 
 size_t longest_batch(const Settlement &first) {
-    return first.algorithm == rate_limit::Algorithm::sliding_log ? most_at_once_of_logs
-                                                                 : most_at_once;
+    return rate_limit::traits_of(first.algorithm).keeps_each_unit ? most_at_once_of_entries
+                                                                  : most_at_once;
 }
 
 bool can_share(const Settlement &one, const Settlement &other) {

@@ -13,7 +13,7 @@ namespace replay {
 
 namespace {
 
-using rate_limit::Algorithm;
+using rate_limit::AlgorithmTraits;
 using rate_limit::Quota;
 
 /// The state of one key. An algorithm uses one of them.
@@ -27,9 +27,10 @@ struct State {
 /// Whether a key whose aligned windows never hold more than so many units is never rejected. Any
 /// window touches two aligned ones.
 bool is_surely_granted(const Quota &quota, uint64_t peak) {
-    const bool is_of_window =
-        !is_bucket(quota.algorithm) || (quota.algorithm == Algorithm::token_bucket && !quota.burst);
-    return is_of_window && quota.algorithm != Algorithm::concurrency && quota.limit >= 2 * peak;
+    const AlgorithmTraits &traits = traits_of(quota.algorithm);
+    const bool is_of_window = traits.burst == rate_limit::Burst::none ||
+                              (traits.burst == rate_limit::Burst::is_capacity && !quota.burst);
+    return is_of_window && !traits.holds_permits && quota.limit >= 2 * peak;
 }
 
 class Trial {
@@ -37,14 +38,12 @@ class Trial {
     Trial(const Quota &quota, bool aligned) : quota_(quota), aligned_(aligned) {}
 
     bool grants(State &state, const Spool::Request &request) const {
-        switch (quota_.algorithm) {
-        case Algorithm::sliding_log:
-            return grants_by_log(state, request.time_us);
-        case Algorithm::concurrency:
+        const AlgorithmTraits &traits = traits_of(quota_.algorithm);
+        if (traits.holds_permits) {
             return grants_by_flight(state, request);
-        default:
-            return grants_by_record(state, request.time_us);
         }
+        return traits.keeps_each_unit ? grants_by_log(state, request.time_us)
+                                      : grants_by_record(state, request.time_us);
     }
 
   private:

@@ -215,7 +215,7 @@ void Replay::make_charge(size_t index, uint64_t chance) {
     } else {
         charge.redis_key = rule.key_format->write(applied.key, applied.redis_key_buffer);
     }
-    if (applied.quota.algorithm == rate_limit::Algorithm::concurrency) {
+    if (rate_limit::holds_permits(applied.quota.algorithm)) {
         charge.quota.window = lasting_permit;
         rate_limit::TextWriter name(applied.permit.name_bytes);
         name << permits_made_++ << " " << charge.quota.cost;

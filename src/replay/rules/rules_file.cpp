@@ -303,7 +303,7 @@ class Reader {
         rate_limit::decide_other_limits(rules);
         for (const auto &rule : file_.rules) {
             rate_limit::Rule asked = rule->rule;
-            if (asked.quota.algorithm == rate_limit::Algorithm::concurrency) {
+            if (rate_limit::holds_permits(asked.quota.algorithm)) {
                 asked.quota.window = lasting_permit;
             }
             rule->arguments = redis_client::arguments_of_shards(asked);

@@ -1,95 +1,14 @@
-// Verdicts: tests that hold for each algorithm, and which of two verdicts is the tighter one.
-
-#include "verdict_test.hpp"
+#include "rate_limit/rule/verdict.hpp"
 
 #include "unit/rate_limit/algorithms.hpp"
+#include "unit/rate_limit/algorithms/rule_reply_test.hpp"
 
 #include <gtest/gtest.h>
 
-#include <cstdint>
 #include <vector>
 
 namespace rate_limit {
 namespace {
-
-TEST(Verdict, IsOfReplyNumbersOfItsAlgorithm) {
-    for (const Algorithm algorithm : all_algorithms) {
-        const size_t length = reply_length(algorithm);
-        for (size_t other = 0; other <= 6; ++other) {
-            const Numbers reply(other, 0);
-            EXPECT_EQ(charged(quota_of(algorithm), reply).has_value(), other == length)
-                << to_string(algorithm) << ", " << other;
-        }
-    }
-}
-
-TEST(Verdict, IsGrantedWhereTheFirstNumberIsNotNegative) {
-    for (const Algorithm algorithm : all_algorithms) {
-        Numbers reply(reply_length(algorithm), 0);
-        EXPECT_TRUE(is_granted(reply));
-        EXPECT_EQ(charged(quota_of(algorithm), reply)->decision, Decision::granted);
-        reply[0] = -1;
-        EXPECT_FALSE(is_granted(reply));
-        EXPECT_EQ(uncharged(quota_of(algorithm), reply)->decision, Decision::denied);
-    }
-}
-
-TEST(Verdict, IsNothingWhereANumberIsBeyondLua) {
-    for (const Algorithm algorithm : all_algorithms) {
-        for (size_t i = 0; i < reply_length(algorithm); ++i) {
-            for (const int64_t beyond : {largest + 1, -largest - 1, INT64_MAX, INT64_MIN}) {
-                Numbers reply(reply_length(algorithm), 0);
-                reply[i] = beyond;
-                EXPECT_EQ(charged(quota_of(algorithm), reply), std::nullopt);
-                EXPECT_EQ(uncharged(quota_of(algorithm), reply), std::nullopt);
-            }
-        }
-    }
-}
-
-// Costs
-
-TEST(Verdict, IsNeverWhereTheCostIsMoreThanTheCapacity) {
-    for (const Algorithm algorithm : all_algorithms) {
-        Quota quota = is_bucket(algorithm) ? bucket_of(algorithm) : quota_of(algorithm);
-        quota.cost = quota.capacity() + 1;
-        Numbers reply(reply_length(algorithm), 0);
-        reply[0] = -1; // this is a bucket's reply when nothing is taken
-        const auto verdict = uncharged(quota, reply);
-        ASSERT_TRUE(verdict) << to_string(algorithm);
-        EXPECT_EQ(verdict->decision, Decision::never);
-        EXPECT_EQ(verdict->remaining, quota.capacity()) << to_string(algorithm);
-        EXPECT_EQ(verdict->retry_after, 0us);
-        EXPECT_EQ(verdict->reset, 0us);
-
-        quota.cost = quota.capacity();
-        EXPECT_EQ(uncharged(quota, reply)->decision, Decision::denied) << to_string(algorithm);
-    }
-}
-
-TEST(Verdict, IsNothingWhereMoreThanTheCapacityIsGranted) {
-    for (const Algorithm algorithm : all_algorithms) {
-        Quota quota = is_bucket(algorithm) ? bucket_of(algorithm) : quota_of(algorithm);
-        quota.cost = quota.capacity() + 1;
-        const Numbers reply(reply_length(algorithm), 0);
-        EXPECT_EQ(charged(quota, reply), std::nullopt) << to_string(algorithm);
-        EXPECT_EQ(uncharged(quota, reply), std::nullopt) << to_string(algorithm);
-    }
-}
-
-TEST(Verdict, CountsTheCostThatWasNotCharged) {
-    for (const Algorithm algorithm :
-         {Algorithm::fixed_window, Algorithm::sliding_log, Algorithm::concurrency}) {
-        Numbers reply(reply_length(algorithm), 0);
-        reply[0] = 30; // ten more were taken
-        EXPECT_EQ(charged(quota_of(algorithm, 10), reply)->remaining, 30u);
-        EXPECT_EQ(uncharged(quota_of(algorithm, 10), reply)->remaining, 40u);
-        reply[0] = -4;
-        EXPECT_EQ(uncharged(quota_of(algorithm, 10), reply)->remaining, 6u);
-        reply[0] = -14; // the limit was lowered
-        EXPECT_EQ(uncharged(quota_of(algorithm, 10), reply)->remaining, 0u);
-    }
-}
 
 TEST(Verdict, NeedsNoCounterWithoutCapacity) {
     for (const Algorithm algorithm : all_algorithms) {
@@ -139,41 +58,6 @@ TEST(Verdict, IsTighterWithALongerWaitOrALesserShare) {
 TEST(Verdict, IsNotTighterThanAnEqualShare) {
     EXPECT_FALSE(is_tighter(limit_of(10), {.remaining = 1}, limit_of(100), {.remaining = 10}));
     EXPECT_FALSE(is_tighter(limit_of(100), {.remaining = 10}, limit_of(10), {.remaining = 1}));
-}
-
-// Receipts of a charge at 1'000'000'000 us
-
-int64_t receipt(Algorithm algorithm, const Numbers &reply) {
-    return receipt_of_reply(quota_of(algorithm), reply, 1'000'000'000);
-}
-
-TEST(Receipt, IsTheMomentOfAWindowsCharge) {
-    EXPECT_EQ(receipt(Algorithm::fixed_window, {99, 7'000'000}), 1'000'000'000);
-    EXPECT_EQ(receipt(Algorithm::fixed_window, {99, 60'000'000}), 1'000'000'000);
-    EXPECT_EQ(receipt(Algorithm::sliding_window, {0, 1, 15'000'000}), 1'000'000'000);
-    EXPECT_EQ(receipt(Algorithm::sliding_window, {0, 1, 0}), 1'000'000'000);
-}
-
-TEST(Receipt, IsTheWindowsLastMomentWhereTheClockSteppedBackBeforeIt) {
-    EXPECT_EQ(receipt(Algorithm::fixed_window, {99, 60'000'001}), 1'060'000'000);
-    EXPECT_EQ(receipt(Algorithm::sliding_window, {0, 1, -15'000'000}), 1'074'999'999);
-}
-
-TEST(Receipt, IsTheTimeOfALogsEntries) {
-    EXPECT_EQ(receipt(Algorithm::sliding_log, {99, 1, 60'000'000, 0}), 1'000'000'000);
-    // The clock stepped back: the new entries have the time of the newest one.
-    EXPECT_EQ(receipt(Algorithm::sliding_log, {99, 1, 60'000'003, 0}), 1'000'000'003);
-}
-
-TEST(Receipt, IsTheStateOfABucketThatNoRefundMoved) {
-    for (const Algorithm algorithm : buckets) {
-        EXPECT_EQ(receipt(algorithm, {4'250'000, 2, 0}), 1'004'250'000);
-        EXPECT_EQ(receipt(algorithm, {4'250'000, 2, 9'000'000}), 1'013'250'000);
-    }
-}
-
-TEST(Receipt, IsNoneOfASlot) {
-    EXPECT_EQ(receipt(Algorithm::concurrency, {99}), 0);
 }
 
 } // namespace

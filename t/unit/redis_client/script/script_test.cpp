@@ -93,13 +93,10 @@ TEST(ScriptShape, IsEqualWhereItsPartsAre) {
     EXPECT_NE(shape_of({Algorithm::fixed_window}), ScriptShape());
 }
 
-TEST(ScriptShape, KnowsItsAlgorithms) {
-    const ScriptShape shape = shape_of({Algorithm::gcra, Algorithm::concurrency});
-    EXPECT_TRUE(shape.has(Algorithm::gcra));
-    EXPECT_TRUE(shape.has(Algorithm::concurrency));
-    EXPECT_FALSE(shape.has(Algorithm::leaky_bucket));
-    EXPECT_FALSE(shape.has(Algorithm::fixed_window)); // of which there are parts left
-    EXPECT_FALSE(ScriptShape().has(Algorithm::fixed_window));
+TEST(ScriptShape, KnowsWhetherItHoldsPermits) {
+    EXPECT_TRUE(shape_of({Algorithm::gcra, Algorithm::concurrency}).holds_permits());
+    EXPECT_FALSE(shape_of({Algorithm::gcra, Algorithm::fixed_window}).holds_permits());
+    EXPECT_FALSE(ScriptShape().holds_permits());
 }
 
 TEST(ScriptShape, HasACodeOfItsOwn) {
@@ -142,7 +139,7 @@ TEST(ScriptLibrary, HasTheScriptsOfTheShapesThatWereAdded) {
         EXPECT_EQ(library.batch(shape), nullptr);
         library.add(shape);
         EXPECT_EQ(library.check(shape).source, check_script(shape).source);
-        if (shape.has(Algorithm::concurrency)) {
+        if (shape.holds_permits()) {
             EXPECT_EQ(library.batch(shape), nullptr); // each request has a permit of its own
         } else {
             EXPECT_EQ(library.batch(shape)->source, batch_script(shape).source);

@@ -1,6 +1,6 @@
 // The verdicts that the replies of each algorithm lead to.
 
-#include "verdict_test.hpp"
+#include "rule_reply_test.hpp"
 
 #include "unit/rate_limit/algorithms.hpp"
 

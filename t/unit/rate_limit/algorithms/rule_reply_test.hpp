@@ -1,6 +1,7 @@
 // Quotas for tests of verdicts, and the verdicts of replies.
 #pragma once
 
+#include "rate_limit/algorithms/rule_reply.hpp"
 #include "rate_limit/rule/verdict.hpp"
 
 #include <cstdint>
