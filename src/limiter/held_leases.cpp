@@ -8,7 +8,7 @@
 namespace limiter {
 
 using rate_limit::LeaseBook;
-using rate_limit::LeaseCount;
+using rate_limit::RuleCounter;
 using std::chrono::microseconds;
 
 namespace {
@@ -48,7 +48,7 @@ bool HeldLeases::was_reset_since(const AppliedRule &applied, microseconds asked)
 
 void HeldLeases::return_units(const AppliedRule &applied, const UnusedUnits &rest) {
     if (was_reset_since(applied, rest.asked)) {
-        applied.counters().count(LeaseCount::expired, rest.units);
+        applied.counters().count(RuleCounter::lease_units_expired, rest.units);
         return;
     }
     log_.report(LeaseEvent::returned, rest.units);

@@ -20,8 +20,8 @@ void keep_lease(Worker &worker, const AppliedRule &applied, Answered answered) {
     if (leased.units == 0) {
         return;
     }
-    applied.counters().count(rate_limit::LeaseCount::taken, 1);
-    applied.counters().count(rate_limit::LeaseCount::units, leased.units);
+    applied.counters().count(rate_limit::RuleCounter::leases_taken);
+    applied.counters().count(rate_limit::RuleCounter::lease_units, leased.units);
     worker.log.report(LeaseEvent::leased, leased.units, leased.usable_for.count());
     if (is_kept) {
         worker.leases.hold(applied, rate_limit::end_of_lease(applied.lease.claim, leased));

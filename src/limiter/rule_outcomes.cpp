@@ -8,6 +8,7 @@ namespace limiter {
 
 namespace {
 
+using rate_limit::RuleCounter;
 using rate_limit::RuleOutcome;
 
 RuleOutcome outcome_of_grant(const AppliedRule &applied, bool is_rejected) {
@@ -87,7 +88,7 @@ void count_once_a_zone(std::span<const AppliedRule> rules, const IsSuch &is_such
 } // namespace
 
 void count_used_units(const AppliedRule &applied) {
-    applied.counters().count(rate_limit::LeaseCount::used, applied.lease.taken->units);
+    applied.counters().count(RuleCounter::lease_units_used, applied.lease.taken->units);
 }
 
 void count_outcomes(std::span<const AppliedRule> rules) {
@@ -96,14 +97,14 @@ void count_outcomes(std::span<const AppliedRule> rules) {
         rate_limit::RuleCounters &counters = applied.counters();
         counters.count(outcome_of(applied, is_rejected));
         if (applied.is_decided_by(RuleResult::Source::deny_cache)) {
-            counters.count_deny_cache_hit();
+            counters.count(RuleCounter::rejected_by_deny_cache);
         }
         if (is_banned(applied)) {
-            counters.count_ban();
+            counters.count(RuleCounter::rejected_by_override);
         }
         if (applied.is_decided_by(RuleResult::Source::lease) && applied.is_charged &&
             !is_rejected) {
-            counters.count(rate_limit::LeaseCount::requests, 1);
+            counters.count(RuleCounter::lease_requests);
             if (!applied.rule->may_settle) {
                 count_used_units(applied);
             }

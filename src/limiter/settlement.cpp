@@ -14,7 +14,7 @@ namespace limiter {
 namespace {
 
 using rate_limit::LocalSettlement;
-using rate_limit::SettlementResult;
+using rate_limit::RuleCounter;
 using redis_client::SettlementKind;
 
 /// Returns nothing if the rule has none, or if the request does not know it.
@@ -57,7 +57,7 @@ class Settling {
     void charge_more(const AppliedRule &applied, const rate_limit::Quota &debt) {
         if (applied.is_decided_by(RuleResult::Source::local)) {
             settle_here(worker_, applied, debt, &LocalSettlement::to_charge);
-            applied.counters().count(SettlementResult::charged);
+            applied.counters().count(RuleCounter::settlements_charged);
         } else {
             tell_redis(applied, SettlementKind::debt, debt);
         }
@@ -81,7 +81,7 @@ class Settling {
     /// Counts the request, if Redis need not be told anything.
     void end() {
         if (!is_counted_ && returned_here_ != nullptr) {
-            returned_here_->count(SettlementResult::returned);
+            returned_here_->count(RuleCounter::settlements_returned);
         }
     }
 

@@ -6,6 +6,7 @@
 #include "rate_limit/metrics/rule_counters.hpp"
 #include "rate_limit/rule/rule.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -30,22 +31,65 @@ struct TopKeyMetrics {
     uint64_t rejected;
 };
 
-/// What operators have set for a zone while nginx runs.
-struct OverrideMetrics {
-    uint64_t count;      // that hold
-    uint64_t rejections; // requests that bans have rejected
-    uint64_t dropped;    // for want of room
+/// What is told of a zone. A new one is a value here, and a row of the table.
+enum class ZoneValue : uint8_t {
+    used_bytes,
+    size_bytes,
+    entries,
+    evictions,
+    overrides,           // of operators, that hold
+    override_rejections, // requests that bans have rejected
+    overrides_dropped,   // for want of room
 };
+
+struct ZoneValueTraits {
+    ZoneValue value;
+    MetricFamily family;
+    std::string_view name;     // in JSON
+    std::string_view object{}; // of the zone, which has it in JSON; those of one stand together
+};
+
+/// In the order of Prometheus's families. JSON has the size before the others.
+inline constexpr std::array zone_value_table = {
+    ZoneValueTraits{ZoneValue::used_bytes,
+                    {.name = "zone_used_bytes", .help = "Shared memory in use.", .type = "gauge"},
+                    "used_bytes"},
+    ZoneValueTraits{
+        ZoneValue::size_bytes,
+        {.name = "zone_size_bytes", .help = "Shared memory that there is.", .type = "gauge"},
+        "size_bytes"},
+    ZoneValueTraits{ZoneValue::entries, {}, "entries"},
+    ZoneValueTraits{ZoneValue::evictions,
+                    {.name = "zone_evictions_total",
+                     .help = "Entries that had to make room for others while they still counted."},
+                    "evictions"},
+    ZoneValueTraits{ZoneValue::overrides,
+                    {.name = "overrides",
+                     .help = "Overrides of operators that this host obeys.",
+                     .type = "gauge"},
+                    "count",
+                    overrides_of_zone},
+    ZoneValueTraits{ZoneValue::override_rejections,
+                    {.name = "override_rejections_total",
+                     .help = "Requests that were rejected by bans of operators."},
+                    "rejections",
+                    overrides_of_zone},
+    ZoneValueTraits{
+        ZoneValue::overrides_dropped,
+        {.name = "overrides_dropped_total", .help = "Overrides for which this host had no room."},
+        "dropped",
+        overrides_of_zone},
+};
+static_assert(is_in_order(zone_value_table, &ZoneValueTraits::value));
 
 struct ZoneMetrics {
     std::string_view name;
-    uint64_t size_bytes;
-    uint64_t used_bytes;
-    uint64_t entries;
-    uint64_t evictions;
-    OverrideMetrics overrides;
+    std::array<uint64_t, zone_value_table.size()> values{};
     std::span<const TopKeyMetrics> top_rejected; // those with the most rejections come first
     std::span<const RuleMetrics> rules;
+
+    uint64_t &of(ZoneValue value) { return values[static_cast<size_t>(value)]; }
+    uint64_t of(ZoneValue value) const { return values[static_cast<size_t>(value)]; }
 };
 
 struct BackendMetrics {

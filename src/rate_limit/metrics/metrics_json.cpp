@@ -78,37 +78,81 @@ void write(TextWriter &out, const BackendMetrics &backend) {
     out << "}";
 }
 
+/// Writes those rows of a table for which `is_written` is true, each behind a comma, and those of
+/// one object in it. `end_object` is called with the name of each object before it ends.
+template <typename Rows, typename IsWritten, typename NumberOf, typename EndObject>
+void write_rows(TextWriter &out, const Rows &rows, const IsWritten &is_written,
+                const NumberOf &number_of, const EndObject &end_object) {
+    std::string_view object;
+    const auto end = [&] {
+        if (!object.empty()) {
+            end_object(object);
+            out << "}";
+        }
+    };
+    for (const auto &row : rows) {
+        if (!is_written(row)) {
+            continue;
+        }
+        if (row.object != object) {
+            end();
+            object = row.object;
+            out << ", " << Quoted{object} << ": {";
+        } else {
+            out << ", ";
+        }
+        out << Quoted{row.name} << ": " << number_of(row);
+    }
+    end();
+}
+
+template <typename IsWritten>
+void write_counters(TextWriter &out, const RuleCounts &counts, const IsWritten &is_written) {
+    write_rows(
+        out, rule_counter_table, is_written,
+        [&](const RuleCounterTraits &row) { return counts.of(row.counter); },
+        [](std::string_view) {});
+}
+
 void write(TextWriter &out, const RuleMetrics &rule) {
     out << Quoted{rule.name} << R"(: {"algorithm": )" << Quoted{to_string(rule.algorithm)}
         << R"(, "limit": )" << Quoted{rule.limit} << R"(, "window_seconds": )"
         << Seconds{rule.window};
     for (const auto &[outcome, name] : rule_outcome_table) {
-        out << ", " << Quoted{name} << ": " << rule.counts.outcomes[static_cast<size_t>(outcome)];
+        out << ", " << Quoted{name} << ": " << rule.counts.of(outcome);
         if (outcome == RuleOutcome::rejected) {
-            out << R"(, "rejected_by_deny_cache": )" << rule.counts.rejected_by_deny_cache;
+            write_counters(out, rule.counts,
+                           [](const RuleCounterTraits &row) { return row.object.empty(); });
         }
     }
-    out << R"(, "leases": {"taken": )" << rule.counts.of(LeaseCount::taken) << R"(, "units": )"
-        << rule.counts.of(LeaseCount::units) << R"(, "used": )" << rule.counts.of(LeaseCount::used)
-        << R"(, "returned": )" << rule.counts.of(LeaseCount::returned) << R"(, "expired": )"
-        << rule.counts.of(LeaseCount::expired) << R"(, "requests": )"
-        << rule.counts.of(LeaseCount::requests) << R"(}, "settlements": {)";
-    write_each(out, settlement_result_names, [&, i = size_t{0}](std::string_view name) mutable {
-        out << Quoted{name} << ": " << rule.counts.settlements[i++];
+    write_counters(out, rule.counts, [](const RuleCounterTraits &row) {
+        return !row.object.empty() && row.object != overrides_of_zone;
     });
-    out << "}}";
+    out << "}";
+}
+
+/// Writes what the object of a zone has of each of its rules.
+void write_of_rules(TextWriter &out, const ZoneMetrics &zone, std::string_view object) {
+    for (const RuleCounterTraits &row : rule_counter_table) {
+        if (row.object == object) {
+            out << ", " << Quoted{row.name} << ": {";
+            write_each(out, zone.rules, [&](const RuleMetrics &rule) {
+                out << Quoted{rule.name} << ": " << rule.counts.of(row.counter);
+            });
+            out << "}";
+        }
+    }
 }
 
 void write(TextWriter &out, const ZoneMetrics &zone) {
-    out << Quoted{zone.name} << R"(: {"size_bytes": )" << zone.size_bytes << R"(, "used_bytes": )"
-        << zone.used_bytes << R"(, "entries": )" << zone.entries << R"(, "evictions": )"
-        << zone.evictions << R"(, "overrides": {"count": )" << zone.overrides.count
-        << R"(, "rejections": )" << zone.overrides.rejections << R"(, "dropped": )"
-        << zone.overrides.dropped << R"(, "rejected": {)";
-    write_each(out, zone.rules, [&out](const RuleMetrics &rule) {
-        out << Quoted{rule.name} << ": " << rule.counts.rejected_by_override;
-    });
-    out << R"(}}, "top_rejected": [)";
+    constexpr auto first = ZoneValue::size_bytes;
+    out << Quoted{zone.name} << ": {" << Quoted{zone_value_table[static_cast<size_t>(first)].name}
+        << ": " << zone.of(first);
+    write_rows(
+        out, zone_value_table, [](const ZoneValueTraits &row) { return row.value != first; },
+        [&](const ZoneValueTraits &row) { return zone.of(row.value); },
+        [&](std::string_view object) { write_of_rules(out, zone, object); });
+    out << R"(, "top_rejected": [)";
     write_each(out, zone.top_rejected, [&out](const TopKeyMetrics &top) {
         out << R"({"key": )" << Quoted{top.key} << R"(, "rejected": )" << top.rejected << "}";
     });

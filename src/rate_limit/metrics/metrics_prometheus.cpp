@@ -18,10 +18,9 @@ struct Label {
 /// Writes the name, the type and the help text of a metric, then its samples.
 class Family {
   public:
-    Family(TextWriter &out, std::string_view name, std::string_view type, std::string_view help)
-        : out_(out), name_(name) {
-        out << "# HELP " << prefix << name << " " << help << "\n# TYPE " << prefix << name << " "
-            << type << "\n";
+    Family(TextWriter &out, const MetricFamily &family) : out_(out), name_(family.name) {
+        out << "# HELP " << prefix << family.name << " " << family.help << "\n# TYPE " << prefix
+            << family.name << " " << family.type << "\n";
     }
 
     /// Writes a sample of the metric, or of the part of a histogram that the suffix names.
@@ -45,17 +44,17 @@ class Family {
 };
 
 template <typename NumberOf>
-void write_of_backends(TextWriter &out, const Metrics &metrics, std::string_view name,
-                       std::string_view type, std::string_view help, const NumberOf &number_of) {
-    const Family family(out, name, type, help);
+void write_of_backends(TextWriter &out, const Metrics &metrics, const MetricFamily &traits,
+                       const NumberOf &number_of) {
+    const Family family(out, traits);
     for (const BackendMetrics &backend : metrics.backends) {
         family.add({{"backend", backend.name}}, number_of(backend.counts));
     }
 }
 
 void write_errors(TextWriter &out, const Metrics &metrics) {
-    const Family family(out, "backend_errors_total", "counter",
-                        "Checks that got no verdict, by what went wrong.");
+    const Family family(out, {.name = "backend_errors_total",
+                              .help = "Checks that got no verdict, by what went wrong."});
     for (const BackendMetrics &backend : metrics.backends) {
         for (size_t i = 0; i < failure_names.size(); ++i) {
             family.add({{"backend", backend.name}, {"class", failure_names[i]}},
@@ -72,7 +71,8 @@ void write_events(TextWriter &out, const Metrics &metrics) {
         std::array<char, 64> name;
         TextWriter name_writer(name);
         name_writer << "backend_" << traits.name << "_total";
-        write_of_backends(out, metrics, {name.data(), name_writer.size()}, "counter", traits.help,
+        write_of_backends(out, metrics,
+                          {.name = {name.data(), name_writer.size()}, .help = traits.help},
                           [event = traits.event](const BackendCounts &counts) {
                               return counts.events[static_cast<size_t>(event)];
                           });
@@ -80,8 +80,9 @@ void write_events(TextWriter &out, const Metrics &metrics) {
 }
 
 void write_followed(TextWriter &out, const Metrics &metrics) {
-    const Family family(out, "live_limits_followed", "gauge",
-                        "Whether what operators set reaches this host.");
+    const Family family(out, {.name = "live_limits_followed",
+                              .help = "Whether what operators set reaches this host.",
+                              .type = "gauge"});
     for (const BackendMetrics &backend : metrics.backends) {
         family.add({{"backend", backend.name}}, uint64_t{backend.follows_live_limits});
     }
@@ -93,8 +94,9 @@ void write_durations(TextWriter &out, const Metrics &metrics) {
     constexpr unsigned first = 6; // 64 us
     constexpr unsigned last = 24; // 17 s
     constexpr std::string_view bucket = "_bucket";
-    const Family family(out, "check_duration_seconds", "histogram",
-                        "From asking a check to its verdict, or to its failure.");
+    const Family family(out, {.name = "check_duration_seconds",
+                              .help = "From asking a check to its verdict, or to its failure.",
+                              .type = "histogram"});
     for (const BackendMetrics &backend : metrics.backends) {
         const Label name{"backend", backend.name};
         const Latencies &latency = backend.counts.latency;
@@ -112,113 +114,78 @@ void write_durations(TextWriter &out, const Metrics &metrics) {
 }
 
 void write_backends(TextWriter &out, const Metrics &metrics) {
-    write_of_backends(out, metrics, "backend_checks_total", "counter",
-                      "Checks, whether they got a verdict or not.",
-                      [](const BackendCounts &counts) { return counts.checks; });
+    write_of_backends(
+        out, metrics,
+        {.name = "backend_checks_total", .help = "Checks, whether they got a verdict or not."},
+        [](const BackendCounts &counts) { return counts.checks; });
     write_errors(out, metrics);
-    write_of_backends(out, metrics, "backend_up", "gauge",
-                      "Whether any worker has a connection that is ready.",
+    write_of_backends(out, metrics,
+                      {.name = "backend_up",
+                       .help = "Whether any worker has a connection that is ready.",
+                       .type = "gauge"},
                       [](const BackendCounts &counts) {
                           return uint64_t{counts.state == BackendState::up ? 1U : 0U};
                       });
-    write_of_backends(out, metrics, "backend_pending", "gauge", "Checks in flight.",
+    write_of_backends(out, metrics,
+                      {.name = "backend_pending", .help = "Checks in flight.", .type = "gauge"},
                       [](const BackendCounts &counts) { return counts.pending; });
     write_events(out, metrics);
     write_followed(out, metrics);
     write_durations(out, metrics);
 }
 
-template <typename NumberOf>
-void write_of_zones(TextWriter &out, const Metrics &metrics, std::string_view name,
-                    std::string_view type, std::string_view help, const NumberOf &number_of) {
-    const Family family(out, name, type, help);
-    for (const ZoneMetrics &zone : metrics.zones) {
-        family.add({{"zone", zone.name}}, number_of(zone));
-    }
-}
-
 void write_zones(TextWriter &out, const Metrics &metrics) {
-    write_of_zones(out, metrics, "zone_used_bytes", "gauge", "Shared memory in use.",
-                   [](const ZoneMetrics &zone) { return zone.used_bytes; });
-    write_of_zones(out, metrics, "zone_size_bytes", "gauge", "Shared memory that there is.",
-                   [](const ZoneMetrics &zone) { return zone.size_bytes; });
-    write_of_zones(out, metrics, "zone_evictions_total", "counter",
-                   "Entries that had to make room for others while they still counted.",
-                   [](const ZoneMetrics &zone) { return zone.evictions; });
-    write_of_zones(out, metrics, "overrides", "gauge",
-                   "Overrides of operators that this host obeys.",
-                   [](const ZoneMetrics &zone) { return zone.overrides.count; });
-    write_of_zones(out, metrics, "override_rejections_total", "counter",
-                   "Requests that were rejected by bans of operators.",
-                   [](const ZoneMetrics &zone) { return zone.overrides.rejections; });
-    write_of_zones(out, metrics, "overrides_dropped_total", "counter",
-                   "Overrides for which this host had no room.",
-                   [](const ZoneMetrics &zone) { return zone.overrides.dropped; });
-}
-
-template <typename NumberOf>
-void write_of_rules(TextWriter &out, const Metrics &metrics, std::string_view name,
-                    std::string_view help, const NumberOf &number_of) {
-    const Family family(out, name, "counter", help);
-    for (const ZoneMetrics &zone : metrics.zones) {
-        for (const RuleMetrics &rule : zone.rules) {
-            family.add({{"zone", zone.name}, {"rule", rule.name}}, number_of(rule.counts));
+    for (const ZoneValueTraits &row : zone_value_table) {
+        if (row.family.name.empty()) {
+            continue;
+        }
+        const Family family(out, row.family);
+        for (const ZoneMetrics &zone : metrics.zones) {
+            family.add({{"zone", zone.name}}, zone.of(row.value));
         }
     }
 }
 
-void write_leases(TextWriter &out, const Metrics &metrics) {
-    write_of_rules(out, metrics, "leases_total", "Times that this host took units in advance.",
-                   [](const RuleCounts &counts) { return counts.of(LeaseCount::taken); });
-    const Family units(out, "lease_units_total", "counter",
-                       "Units that were taken in advance, by what became of them.");
+/// Writes what `add_all` adds of each rule, by the value of the family's label.
+template <typename AddAll>
+void write_of_rules(TextWriter &out, const Metrics &metrics, const MetricFamily &traits,
+                    const AddAll &add_all) {
+    const Family family(out, traits);
     for (const ZoneMetrics &zone : metrics.zones) {
         for (const RuleMetrics &rule : zone.rules) {
-            const auto add = [&](std::string_view fate, LeaseCount count) {
-                units.add({{"zone", zone.name}, {"rule", rule.name}, {"fate", fate}},
-                          rule.counts.of(count));
-            };
-            add("used", LeaseCount::used);
-            add("returned", LeaseCount::returned);
-            add("expired", LeaseCount::expired);
-        }
-    }
-    write_of_rules(out, metrics, "lease_requests_total",
-                   "Requests that were granted without asking Redis.",
-                   [](const RuleCounts &counts) { return counts.of(LeaseCount::requests); });
-}
-
-void write_settlements(TextWriter &out, const Metrics &metrics) {
-    const Family family(out, "settlements_total", "counter",
-                        "Requests that turned out to cost more or less than they were charged.");
-    for (const ZoneMetrics &zone : metrics.zones) {
-        for (const RuleMetrics &rule : zone.rules) {
-            for (size_t i = 0; i < settlement_results; ++i) {
-                family.add({{"zone", zone.name},
-                            {"rule", rule.name},
-                            {"result", settlement_result_names[i]}},
-                           rule.counts.settlements[i]);
-            }
+            const Label of_zone{"zone", zone.name};
+            const Label of_rule{"rule", rule.name};
+            add_all(rule.counts, [&](std::string_view value, uint64_t number) {
+                if (traits.label.empty()) {
+                    family.add({of_zone, of_rule}, number);
+                } else {
+                    family.add({of_zone, of_rule, {traits.label, value}}, number);
+                }
+            });
         }
     }
 }
 
 void write_rules(TextWriter &out, const Metrics &metrics) {
-    const Family requests(out, "requests_total", "counter",
-                          "Requests that a rule was applied to, by what it came to.");
-    for (const ZoneMetrics &zone : metrics.zones) {
-        for (const RuleMetrics &rule : zone.rules) {
-            for (const auto &[outcome, name] : rule_outcome_table) {
-                requests.add({{"zone", zone.name}, {"rule", rule.name}, {"outcome", name}},
-                             rule.counts.outcomes[static_cast<size_t>(outcome)]);
-            }
+    write_of_rules(out, metrics, requests_family, [](const RuleCounts &counts, const auto &add) {
+        for (const auto &[outcome, name] : rule_outcome_table) {
+            add(name, counts.of(outcome));
         }
+    });
+    const MetricFamily *last = nullptr;
+    for (const RuleCounterTraits &row : rule_counter_table) {
+        if (row.family == nullptr || row.family == last) {
+            continue;
+        }
+        last = row.family;
+        write_of_rules(out, metrics, *last, [&](const RuleCounts &counts, const auto &add) {
+            for (const RuleCounterTraits &of_family : rule_counter_table) {
+                if (of_family.family == last) {
+                    add(of_family.name, counts.of(of_family.counter));
+                }
+            }
+        });
     }
-    write_of_rules(out, metrics, "deny_cache_hits_total",
-                   "Requests that were rejected without asking Redis again.",
-                   [](const RuleCounts &counts) { return counts.rejected_by_deny_cache; });
-    write_leases(out, metrics);
-    write_settlements(out, metrics);
 }
 
 } // namespace

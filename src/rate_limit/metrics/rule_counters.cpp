@@ -11,33 +11,17 @@ constexpr auto relaxed = std::memory_order_relaxed;
 } // namespace
 
 RuleCounts RuleCounters::read() const {
+    const auto load = [](const Counter &counter) { return counter.load(relaxed); };
     RuleCounts counts;
-    for (size_t i = 0; i < outcome_count; ++i) {
-        counts.outcomes[i] = outcomes_[i].load(relaxed);
-    }
-    counts.rejected_by_deny_cache = rejected_by_deny_cache_.load(relaxed);
-    counts.rejected_by_override = rejected_by_override_.load(relaxed);
-    for (size_t i = 0; i < lease_count_kinds; ++i) {
-        counts.leases[i] = leases_[i].load(relaxed);
-    }
-    for (size_t i = 0; i < settlement_results; ++i) {
-        counts.settlements[i] = settlements_[i].load(relaxed);
-    }
+    std::ranges::transform(outcomes_, counts.outcomes.begin(), load);
+    std::ranges::transform(counters_, counts.counters.begin(), load);
     return counts;
 }
 
 void RuleCounters::reset() {
-    for (Counter &counter : outcomes_) {
-        counter.store(0, relaxed);
-    }
-    rejected_by_deny_cache_.store(0, relaxed);
-    rejected_by_override_.store(0, relaxed);
-    for (Counter &counter : leases_) {
-        counter.store(0, relaxed);
-    }
-    for (Counter &counter : settlements_) {
-        counter.store(0, relaxed);
-    }
+    const auto zero = [](Counter &counter) { counter.store(0, relaxed); };
+    std::ranges::for_each(outcomes_, zero);
+    std::ranges::for_each(counters_, zero);
 }
 
 RuleCounterTable::RuleCounterTable(std::span<std::byte> memory)

@@ -1,6 +1,7 @@
 // Counters of the outcomes of rules, in memory that many processes share.
 #pragma once
 
+#include "rate_limit/metrics/metric_family.hpp"
 #include "rate_limit/metrics/rule_outcome.hpp"
 #include "rate_limit/text/hash.hpp"
 
@@ -13,50 +14,83 @@
 
 namespace rate_limit {
 
-/// What is counted of the leases of a rule.
-enum class LeaseCount : uint8_t {
-    taken,    // leases
-    units,    // of these leases
-    used,     // units that requests took, and did not give back when they ended
-    returned, // units that nobody took, and of which Redis was told
-    expired,  // units that nobody took, and of which Redis could not be told
-    requests, // that were granted by leases
+/// What is counted of a rule beside its outcomes. A new one is a value here, and a row of the
+/// table.
+enum class RuleCounter : uint8_t {
+    rejected_by_deny_cache, // these are among those rejected
+    rejected_by_override,   // so are these, by bans
+    leases_taken,
+    lease_units,          // of these leases
+    lease_units_used,     // that requests took, and did not give back when they ended
+    lease_units_returned, // that nobody took, and of which Redis was told
+    lease_units_expired,  // that nobody took, and of which Redis could not be told
+    lease_requests,       // that were granted by leases
+    settlements_charged,  // the request cost more than was charged
+    settlements_returned, // it cost less
+    settlements_lost,     // Redis does not know
 };
-inline constexpr size_t lease_count_kinds = 6;
 
-/// What became of the settlement of a request's final cost.
-enum class SettlementResult : uint8_t {
-    charged,  // it cost more than was charged
-    returned, // it cost less
-    lost,     // Redis does not know
+/// The object of a zone in JSON that shows a counter for each of the zone's rules.
+inline constexpr std::string_view overrides_of_zone = "overrides";
+
+inline constexpr MetricFamily requests_family{
+    "requests_total", "Requests that a rule was applied to, by what it came to.", "outcome"};
+inline constexpr MetricFamily deny_cache_hits_family{
+    "deny_cache_hits_total", "Requests that were rejected without asking Redis again."};
+inline constexpr MetricFamily leases_family{"leases_total",
+                                            "Times that this host took units in advance."};
+inline constexpr MetricFamily lease_units_family{
+    "lease_units_total", "Units that were taken in advance, by what became of them.", "fate"};
+inline constexpr MetricFamily lease_requests_family{
+    "lease_requests_total", "Requests that were granted without asking Redis."};
+inline constexpr MetricFamily settlements_family{
+    "settlements_total", "Requests that turned out to cost more or less than they were charged.",
+    "result"};
+
+struct RuleCounterTraits {
+    RuleCounter counter;
+    const MetricFamily *family; // rows of one stand together; null: Prometheus does not get it
+    std::string_view name;      // in JSON; for Prometheus it is the value of the family's label
+    // That it stands in, in JSON; those of one stand together. None: it follows `rejected`.
+    std::string_view object{};
 };
-inline constexpr size_t settlement_results = 3;
-/// Their names in metrics, in the order of SettlementResult.
-inline constexpr std::array<std::string_view, settlement_results> settlement_result_names = {
-    "charged", "returned", "lost"};
+
+/// In the order of JSON and of Prometheus's families.
+inline constexpr std::array rule_counter_table = {
+    RuleCounterTraits{RuleCounter::rejected_by_deny_cache, &deny_cache_hits_family,
+                      "rejected_by_deny_cache"},
+    RuleCounterTraits{RuleCounter::rejected_by_override, nullptr, "rejected", overrides_of_zone},
+    RuleCounterTraits{RuleCounter::leases_taken, &leases_family, "taken", "leases"},
+    RuleCounterTraits{RuleCounter::lease_units, nullptr, "units", "leases"},
+    RuleCounterTraits{RuleCounter::lease_units_used, &lease_units_family, "used", "leases"},
+    RuleCounterTraits{RuleCounter::lease_units_returned, &lease_units_family, "returned", "leases"},
+    RuleCounterTraits{RuleCounter::lease_units_expired, &lease_units_family, "expired", "leases"},
+    RuleCounterTraits{RuleCounter::lease_requests, &lease_requests_family, "requests", "leases"},
+    RuleCounterTraits{RuleCounter::settlements_charged, &settlements_family, "charged",
+                      "settlements"},
+    RuleCounterTraits{RuleCounter::settlements_returned, &settlements_family, "returned",
+                      "settlements"},
+    RuleCounterTraits{RuleCounter::settlements_lost, &settlements_family, "lost", "settlements"},
+};
+static_assert(is_in_order(rule_counter_table, &RuleCounterTraits::counter));
+
+inline constexpr size_t rule_counter_count = rule_counter_table.size();
 
 struct RuleCounts {
     std::array<uint64_t, outcome_count> outcomes{};
-    uint64_t rejected_by_deny_cache = 0; // these are among those rejected
-    uint64_t rejected_by_override = 0;   // the same, by bans
-    std::array<uint64_t, lease_count_kinds> leases{};
-    std::array<uint64_t, settlement_results> settlements{};
+    std::array<uint64_t, rule_counter_count> counters{};
 
-    uint64_t of(SettlementResult what) const { return settlements[static_cast<size_t>(what)]; }
-    uint64_t of(LeaseCount what) const { return leases[static_cast<size_t>(what)]; }
+    uint64_t of(RuleOutcome outcome) const { return outcomes[static_cast<size_t>(outcome)]; }
+    uint64_t of(RuleCounter counter) const { return counters[static_cast<size_t>(counter)]; }
 };
 
 /// They live in memory that is all zeros at first.
 class RuleCounters {
   public:
     void count(RuleOutcome outcome) { add(outcomes_[static_cast<size_t>(outcome)], 1); }
-    void count_deny_cache_hit() { add(rejected_by_deny_cache_, 1); }
-    void count_ban() { add(rejected_by_override_, 1); }
-    void count(LeaseCount what, uint64_t number) {
-        add(leases_[static_cast<size_t>(what)], number);
+    void count(RuleCounter counter, uint64_t number = 1) {
+        add(counters_[static_cast<size_t>(counter)], number);
     }
-
-    void count(SettlementResult what) { add(settlements_[static_cast<size_t>(what)], 1); }
 
     RuleCounts read() const;
     void reset();
@@ -68,10 +102,7 @@ class RuleCounters {
     }
 
     std::array<Counter, outcome_count> outcomes_;
-    Counter rejected_by_deny_cache_;
-    Counter rejected_by_override_;
-    std::array<Counter, lease_count_kinds> leases_;
-    std::array<Counter, settlement_results> settlements_;
+    std::array<Counter, rule_counter_count> counters_;
 };
 
 /// The counters of rules, found by the hashes of their names. Only the process that reads a

@@ -9,8 +9,7 @@
 
 namespace redis_client {
 
-using rate_limit::LeaseCount;
-using rate_limit::SettlementResult;
+using rate_limit::RuleCounter;
 
 namespace {
 
@@ -58,13 +57,14 @@ void gather(SettlementList &list) {
 }
 
 /// Null counts nothing.
-void count(rate_limit::RuleCounters *counters, uint64_t leased_units, SettlementResult result) {
+void count(rate_limit::RuleCounters *counters, uint64_t leased_units, RuleCounter result) {
     if (counters == nullptr) {
         return;
     }
     if (leased_units > 0) {
-        counters->count(result == SettlementResult::returned ? LeaseCount::returned
-                                                             : LeaseCount::expired,
+        counters->count(result == RuleCounter::settlements_returned
+                            ? RuleCounter::lease_units_returned
+                            : RuleCounter::lease_units_expired,
                         leased_units);
     } else {
         counters->count(result);
@@ -76,7 +76,7 @@ void count(rate_limit::RuleCounters *counters, uint64_t leased_units, Settlement
 Settlements::~Settlements() {
     while (Settlement *settlement = waiting_.front()) {
         waiting_.remove(*settlement);
-        end(*settlement, SettlementResult::lost);
+        end(*settlement, RuleCounter::settlements_lost);
     }
 }
 
@@ -88,7 +88,7 @@ void Settlements::add(const SettlementOrder &order) {
                                                 : refund_arguments(charge.quota, charge.receipt));
     const uint64_t leased_units = order.is_of_lease ? charge.quota.cost : 0;
     if (settlement == nullptr) {
-        count(order.counters, leased_units, SettlementResult::lost);
+        count(order.counters, leased_units, RuleCounter::settlements_lost);
         return;
     }
     settlement->counters = order.counters;
@@ -159,10 +159,10 @@ void Settlements::finish(Command &command, std::string_view results) {
     for (const char result : results) {
         Settlement &settlement = *command.settlements.front();
         command.settlements.remove(settlement);
-        const SettlementResult done = settlement.kind == SettlementKind::debt
-                                          ? SettlementResult::charged
-                                          : SettlementResult::returned;
-        end(settlement, result == '1' ? done : SettlementResult::lost);
+        const RuleCounter done = settlement.kind == SettlementKind::debt
+                                     ? RuleCounter::settlements_charged
+                                     : RuleCounter::settlements_returned;
+        end(settlement, result == '1' ? done : RuleCounter::settlements_lost);
     }
     pipeline_.recycle(command);
 }
@@ -171,7 +171,7 @@ void Settlements::lose(Command &command) {
     sent_ -= count_of(command);
     while (Settlement *settlement = command.settlements.front()) {
         command.settlements.remove(*settlement);
-        end(*settlement, SettlementResult::lost);
+        end(*settlement, RuleCounter::settlements_lost);
     }
     pipeline_.recycle(command);
 }
@@ -219,7 +219,7 @@ size_t Settlements::count_of(const Command &command) {
     return count;
 }
 
-void Settlements::end(Settlement &settlement, SettlementResult result) {
+void Settlements::end(Settlement &settlement, RuleCounter result) {
     count(settlement.counters, settlement.leased_units, result);
     group_.settlements.give_back(settlement);
 }

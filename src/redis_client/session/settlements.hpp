@@ -67,7 +67,7 @@ class Settlements {
   private:
     static size_t count_of(const Command &command);
     Settlement *make(SettlementKind kind, const Charge &charge, const WireWords &arguments);
-    void end(Settlement &settlement, rate_limit::SettlementResult result);
+    void end(Settlement &settlement, rate_limit::RuleCounter result);
 
     SessionGroup &group_;
     Pipeline &pipeline_;

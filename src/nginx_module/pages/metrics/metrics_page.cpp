@@ -14,6 +14,7 @@ namespace nginx_module {
 
 namespace {
 
+using rate_limit::ZoneValue;
 using std::chrono::microseconds;
 
 /// How far down a format goes: to rules, or to the keys rejected most.
@@ -70,25 +71,20 @@ bool read_top_keys(ngx_pool_t *pool, const limiter::Zone &zone, rate_limit::Zone
     return true;
 }
 
-rate_limit::OverrideMetrics read_overrides(const limiter::Zone &zone) {
-    const rate_limit::LiveLimits &limits = zone.memory.live_limits();
-    return {
-        .count = limits.count(), .rejections = limits.rejections(), .dropped = limits.dropped()};
-}
-
 /// Returns false if memory ran out.
 bool read_zone(ngx_pool_t *pool, const limiter::Zone &zone, Detail detail,
                rate_limit::ZoneMetrics &metrics) {
     const microseconds now = precise_now();
     const microseconds on_boot_clock = boot_now();
-    metrics = {.name = zone.name,
-               .size_bytes = zone.size,
-               .used_bytes = zone.size - zone.memory.free_bytes(now, on_boot_clock),
-               .entries = zone.memory.entries(now, on_boot_clock),
-               .evictions = zone.memory.evictions(),
-               .overrides = read_overrides(zone),
-               .top_rejected = {},
-               .rules = {}};
+    const rate_limit::LiveLimits &limits = zone.memory.live_limits();
+    metrics = {.name = zone.name, .values = {}, .top_rejected = {}, .rules = {}};
+    metrics.of(ZoneValue::size_bytes) = zone.size;
+    metrics.of(ZoneValue::used_bytes) = zone.size - zone.memory.free_bytes(now, on_boot_clock);
+    metrics.of(ZoneValue::entries) = zone.memory.entries(now, on_boot_clock);
+    metrics.of(ZoneValue::evictions) = zone.memory.evictions();
+    metrics.of(ZoneValue::overrides) = limits.count();
+    metrics.of(ZoneValue::override_rejections) = limits.rejections();
+    metrics.of(ZoneValue::overrides_dropped) = limits.dropped();
     return (detail == Detail::rules || read_top_keys(pool, zone, metrics)) &&
            read_rules(pool, zone, metrics);
 }

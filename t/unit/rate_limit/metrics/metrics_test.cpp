@@ -35,10 +35,7 @@ struct Example {
         for (size_t i = 0; i < outcome_count; ++i) {
             rules[0].counts.outcomes[i] = i + 1;
         }
-        rules[0].counts.rejected_by_deny_cache = 2;
-        rules[0].counts.rejected_by_override = 1;
-        rules[0].counts.leases = {21, 22, 23, 24, 25, 26};
-        rules[0].counts.settlements = {31, 32, 33};
+        rules[0].counts.counters = {2, 1, 21, 22, 23, 24, 25, 26, 31, 32, 33};
         LatencyHistogram histogram{};
         histogram.add(300us);
         histogram.add(1500us);
@@ -63,11 +60,7 @@ struct Example {
     std::vector<TopKeyMetrics> top_rejected{{.key = "203.0.113.7", .rejected = 12},
                                             {.key = R"(\x22)", .rejected = 1}};
     std::vector<ZoneMetrics> zones{{.name = "per_ip",
-                                    .size_bytes = 1048576,
-                                    .used_bytes = 20000,
-                                    .entries = 12,
-                                    .evictions = 3,
-                                    .overrides = {.count = 31, .rejections = 32, .dropped = 33},
+                                    .values = {20000, 1048576, 12, 3, 31, 32, 33},
                                     .top_rejected = top_rejected,
                                     .rules = rules}};
     std::vector<BackendMetrics> backends{

@@ -36,26 +36,26 @@ TEST(RuleCountersTest, CountsEachOutcomeByItself) {
             counters.count(static_cast<RuleOutcome>(i));
         }
     }
-    counters.count_deny_cache_hit();
     const RuleCounts counts = counters.read();
     for (size_t i = 0; i < outcome_count; ++i) {
         EXPECT_EQ(counts.outcomes[i], i + 1);
     }
-    EXPECT_EQ(counts.rejected_by_deny_cache, 1);
+    EXPECT_EQ(counts.counters, decltype(RuleCounts::counters){});
     counters.reset();
     EXPECT_EQ(counters.read().outcomes, decltype(RuleCounts::outcomes){});
-    EXPECT_EQ(counters.read().rejected_by_deny_cache, 0);
 }
 
-TEST(RuleCountersTest, CountsWhatBecomesOfLeases) {
+TEST(RuleCountersTest, CountsWhatIsNoOutcome) {
     RuleCounters counters{};
-    for (size_t i = 0; i < lease_count_kinds; ++i) {
-        counters.count(static_cast<LeaseCount>(i), 10 + i);
+    for (size_t i = 0; i < rule_counter_count; ++i) {
+        counters.count(static_cast<RuleCounter>(i), 10 + i);
     }
-    EXPECT_EQ(counters.read().of(LeaseCount::taken), 10);
-    EXPECT_EQ(counters.read().of(LeaseCount::requests), 15);
+    counters.count(RuleCounter::settlements_lost);
+    EXPECT_EQ(counters.read().of(RuleCounter::rejected_by_deny_cache), 10);
+    EXPECT_EQ(counters.read().of(RuleCounter::settlements_lost), 21);
+    EXPECT_EQ(counters.read().outcomes, decltype(RuleCounts::outcomes){});
     counters.reset();
-    EXPECT_EQ(counters.read().leases, decltype(RuleCounts::leases){});
+    EXPECT_EQ(counters.read().counters, decltype(RuleCounts::counters){});
 }
 
 TEST(RuleCountersTest, EachOutcomeHasANameOfItsOwn) {

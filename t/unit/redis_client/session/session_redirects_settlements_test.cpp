@@ -5,7 +5,7 @@
 namespace redis_client {
 namespace {
 
-using rate_limit::SettlementResult;
+using rate_limit::RuleCounter;
 
 class SettlementRedirectsTest : public SessionRedirectsTest {
   protected:
@@ -18,7 +18,7 @@ class SettlementRedirectsTest : public SessionRedirectsTest {
                        .aligned = false,
                        .counters = &counters_});
     }
-    uint64_t count(SettlementResult result) const { return counters_.read().of(result); }
+    uint64_t count(RuleCounter result) const { return counters_.read().of(result); }
 
     rate_limit::RuleCounters counters_{};
 };
@@ -31,7 +31,7 @@ TEST_F(SettlementRedirectsTest, GoToTheNodeThatHasTheKeys) {
     EXPECT_FALSE(old_().has_background_commands());
     EXPECT_EQ(sent(new_()), commands);
     EXPECT_EQ(receive(new_(), "$2\r\n11\r\n"), Progress::more);
-    EXPECT_EQ(count(SettlementResult::charged), 2u);
+    EXPECT_EQ(count(RuleCounter::settlements_charged), 2u);
 }
 
 TEST_F(SettlementRedirectsTest, AskTheNodeToWhichTheKeysMove) {
@@ -41,7 +41,7 @@ TEST_F(SettlementRedirectsTest, AskTheNodeToWhichTheKeysMove) {
     commands.insert(commands.begin(), asking);
     EXPECT_EQ(sent(new_()), commands);
     EXPECT_EQ(receive(new_(), "+OK\r\n$1\r\n1\r\n"), Progress::more);
-    EXPECT_EQ(count(SettlementResult::charged), 1u);
+    EXPECT_EQ(count(RuleCounter::settlements_charged), 1u);
 }
 
 TEST_F(SettlementRedirectsTest, GoAloneWhileTheirKeysMove) {
@@ -51,7 +51,7 @@ TEST_F(SettlementRedirectsTest, GoAloneWhileTheirKeysMove) {
     EXPECT_EQ(receive(old_(), tryagain), Progress::more);
     EXPECT_EQ(sent(old_()).size(), 2u);
     EXPECT_EQ(receive(old_(), "$1\r\n1\r\n$1\r\n1\r\n"), Progress::more);
-    EXPECT_EQ(count(SettlementResult::charged), 2u);
+    EXPECT_EQ(count(RuleCounter::settlements_charged), 2u);
 }
 
 TEST_F(SettlementRedirectsTest, WaitForANodeThatCannotBeReached) {
@@ -59,11 +59,11 @@ TEST_F(SettlementRedirectsTest, WaitForANodeThatCannotBeReached) {
     const Commands commands = sent(old_());
     new_().disconnected(Lost::unreachable, now_);
     EXPECT_EQ(receive(old_(), moved_to_new), Progress::more);
-    EXPECT_EQ(count(SettlementResult::lost), 0u);
+    EXPECT_EQ(count(RuleCounter::settlements_lost), 0u);
     log_in(new_());
     EXPECT_EQ(sent(new_()), commands);
     EXPECT_EQ(receive(new_(), "$1\r\n1\r\n"), Progress::more);
-    EXPECT_EQ(count(SettlementResult::charged), 1u);
+    EXPECT_EQ(count(RuleCounter::settlements_charged), 1u);
 }
 
 } // namespace

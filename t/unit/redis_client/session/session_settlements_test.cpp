@@ -12,8 +12,8 @@
 namespace redis_client {
 namespace {
 
+using rate_limit::RuleCounter;
 using rate_limit::RuleCounters;
-using rate_limit::SettlementResult;
 
 const Script &script_of(SettlementKind kind, Algorithm algorithm = Algorithm::fixed_window) {
     static const ScriptLibrary library;
@@ -67,7 +67,6 @@ class SessionSettlementsTest : public SessionTest {
         }
         return took;
     }
-    uint64_t count(rate_limit::LeaseCount count) const { return counters_.read().of(count); }
     void charge(std::string_view key, uint64_t units = 5) {
         settle(SettlementKind::debt, key, units);
     }
@@ -75,7 +74,7 @@ class SessionSettlementsTest : public SessionTest {
         settle(SettlementKind::refund, key, units);
     }
 
-    uint64_t count(SettlementResult result) const { return counters_.read().of(result); }
+    uint64_t count(RuleCounter result) const { return counters_.read().of(result); }
 
     RuleCounters counters_{};
 };
@@ -103,9 +102,9 @@ TEST_F(SessionSettlementsTest, OfOneTurnGoTogether) {
     EXPECT_EQ(sent(), expected);
     EXPECT_TRUE(session_->has_background_commands());
     EXPECT_EQ(receive("$2\r\n10\r\n$1\r\n1\r\n"), Progress::more);
-    EXPECT_EQ(count(SettlementResult::charged), 1u);
-    EXPECT_EQ(count(SettlementResult::lost), 1u) << "Redis said that c failed";
-    EXPECT_EQ(count(SettlementResult::returned), 1u);
+    EXPECT_EQ(count(RuleCounter::settlements_charged), 1u);
+    EXPECT_EQ(count(RuleCounter::settlements_lost), 1u) << "Redis said that c failed";
+    EXPECT_EQ(count(RuleCounter::settlements_returned), 1u);
 }
 
 TEST_F(SessionSettlementsTest, OfOtherAlgorithmsDoNot) {
@@ -114,7 +113,7 @@ TEST_F(SessionSettlementsTest, OfOtherAlgorithmsDoNot) {
     settle(SettlementKind::debt, "b", 5, Algorithm::sliding_window);
     EXPECT_EQ(sent().size(), 2u);
     receive("$1\r\n1\r\n$1\r\n1\r\n");
-    EXPECT_EQ(count(SettlementResult::charged), 2u);
+    EXPECT_EQ(count(RuleCounter::settlements_charged), 2u);
 }
 
 TEST_F(SessionSettlementsTest, AreBoundedInACommand) {
@@ -139,7 +138,7 @@ TEST_F(SessionSettlementsTest, WaitForAConnection) {
     log_in();
     EXPECT_EQ(sent().size(), 2u);
     receive("$1\r\n1\r\n$1\r\n1\r\n");
-    EXPECT_EQ(count(SettlementResult::lost), 0u);
+    EXPECT_EQ(count(RuleCounter::settlements_lost), 0u);
 }
 
 TEST_F(SessionSettlementsTest, AreNotSentTwice) {
@@ -148,7 +147,7 @@ TEST_F(SessionSettlementsTest, AreNotSentTwice) {
     flush();
     charge("b");
     session_->disconnected(Lost::in_use, now_);
-    EXPECT_EQ(count(SettlementResult::lost), 1u) << "nobody knows whether Redis has done it";
+    EXPECT_EQ(count(RuleCounter::settlements_lost), 1u) << "nobody knows whether Redis has done it";
     log_in();
     EXPECT_EQ(sent(), Commands{debts("EVALSHA", script_of(SettlementKind::debt).sha1, {"b"})});
     receive("$1\r\n1\r\n");
@@ -161,7 +160,7 @@ TEST_F(SessionSettlementsTest, AreSentInFullWhereRedisDoesNotKnowTheScript) {
     EXPECT_EQ(receive(noscript), Progress::more);
     EXPECT_EQ(sent(), Commands{debts("EVAL", script_of(SettlementKind::debt).source, {"a"})});
     receive("$1\r\n1\r\n");
-    EXPECT_EQ(count(SettlementResult::charged), 1u);
+    EXPECT_EQ(count(RuleCounter::settlements_charged), 1u);
 }
 
 TEST_F(SessionSettlementsTest, GoAloneWhereTheirKeysAreApart) {
@@ -177,7 +176,7 @@ TEST_F(SessionSettlementsTest, GoAloneWhereTheirKeysAreApart) {
     charge("b");
     EXPECT_EQ(sent().size(), 2u) << "from then on";
     receive("$1\r\n1\r\n$1\r\n1\r\n");
-    EXPECT_EQ(count(SettlementResult::charged), 4u);
+    EXPECT_EQ(count(RuleCounter::settlements_charged), 4u);
 }
 
 TEST_F(SessionSettlementsTest, AreLostIfRedisRefusesThem) {
@@ -185,7 +184,7 @@ TEST_F(SessionSettlementsTest, AreLostIfRedisRefusesThem) {
     charge("a");
     charge("b");
     EXPECT_EQ(receive("-OOM command not allowed\r\n"), Progress::more);
-    EXPECT_EQ(count(SettlementResult::lost), 2u);
+    EXPECT_EQ(count(RuleCounter::settlements_lost), 2u);
 }
 
 TEST_F(SessionSettlementsTest, EndTheConnectionByAnswersThatAreNone) {
@@ -197,7 +196,7 @@ TEST_F(SessionSettlementsTest, EndTheConnectionByAnswersThatAreNone) {
         EXPECT_EQ(receive(answer), Progress::broken) << answer;
         session_->disconnected(Lost::unreachable, now_);
     }
-    EXPECT_EQ(count(SettlementResult::lost), 8u);
+    EXPECT_EQ(count(RuleCounter::settlements_lost), 8u);
 }
 
 TEST_F(SessionSettlementsTest, AreLostBeyondABound) {
@@ -205,9 +204,9 @@ TEST_F(SessionSettlementsTest, AreLostBeyondABound) {
     charge("a");
     charge("b");
     charge("c");
-    EXPECT_EQ(count(SettlementResult::lost), 1u);
+    EXPECT_EQ(count(RuleCounter::settlements_lost), 1u);
     session_.reset();
-    EXPECT_EQ(count(SettlementResult::lost), 3u) << "with the worker, too";
+    EXPECT_EQ(count(RuleCounter::settlements_lost), 3u) << "with the worker, too";
     session_.emplace(*group_, 1);
 }
 
@@ -261,7 +260,7 @@ TEST_F(SessionSettlementsTest, OfOneHashSlotGoTogether) {
               (Commands{debts("EVALSHA", name, {"b", "d"}), debts("EVALSHA", name, {"a", "c"}),
                         debts("EVALSHA", name, {"e"})}));
     receive("$2\r\n11\r\n$2\r\n11\r\n$1\r\n1\r\n");
-    EXPECT_EQ(count(SettlementResult::charged), 5u);
+    EXPECT_EQ(count(RuleCounter::settlements_charged), 5u);
 }
 
 TEST_F(SessionSettlementsTest, TakeTimeByTheirNumberWhateverTheirHashSlots) {
@@ -277,16 +276,16 @@ TEST_F(SessionSettlementsTest, OfLeasesCountAsReturnedWhenRedisSaysSo) {
     return_leased(3);
     return_leased(4);
     sent();
-    EXPECT_EQ(count(rate_limit::LeaseCount::returned), 0u);
+    EXPECT_EQ(count(RuleCounter::lease_units_returned), 0u);
     receive("$2\r\n10\r\n");
-    EXPECT_EQ(count(rate_limit::LeaseCount::returned), 3u);
-    EXPECT_EQ(count(rate_limit::LeaseCount::expired), 4u);
+    EXPECT_EQ(count(RuleCounter::lease_units_returned), 3u);
+    EXPECT_EQ(count(RuleCounter::lease_units_expired), 4u);
     return_leased(5);
     sent();
     session_->disconnected(Lost::in_use, now_);
-    EXPECT_EQ(count(rate_limit::LeaseCount::expired), 9u);
-    EXPECT_EQ(count(SettlementResult::returned), 0u);
-    EXPECT_EQ(count(SettlementResult::lost), 0u);
+    EXPECT_EQ(count(RuleCounter::lease_units_expired), 9u);
+    EXPECT_EQ(count(RuleCounter::settlements_returned), 0u);
+    EXPECT_EQ(count(RuleCounter::settlements_lost), 0u);
 }
 
 } // namespace
