@@ -13,6 +13,7 @@
 #include "nginx_module/pages/page_directives.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace nginx_module {
 
@@ -20,22 +21,12 @@ namespace {
 
 constexpr ngx_uint_t everywhere = NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF;
 
-ngx_command_t commands[] = {
+const ngx_command_t module_commands[] = {
     {ngx_string("redis_rate_limit_zone"), NGX_HTTP_MAIN_CONF | NGX_CONF_2MORE, set_zone,
      NGX_HTTP_MAIN_CONF_OFFSET, 0, nullptr},
     {ngx_string("redis_rate_limit_backend"), NGX_HTTP_MAIN_CONF | NGX_CONF_BLOCK | NGX_CONF_TAKE1,
      set_backend, NGX_HTTP_MAIN_CONF_OFFSET, 0, nullptr},
     {ngx_string("redis_rate_limit"), everywhere | NGX_HTTP_LIF_CONF | NGX_CONF_1MORE, set_rule,
-     NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
-    {ngx_string("redis_rate_limit_dry_run"), everywhere | NGX_CONF_FLAG, ngx_conf_set_flag_slot,
-     NGX_HTTP_LOC_CONF_OFFSET, offsetof(LocationConf, dry_run), nullptr},
-    {ngx_string("redis_rate_limit_status"), everywhere | NGX_CONF_TAKE1, set_status,
-     NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
-    {ngx_string("redis_rate_limit_problem"), everywhere | NGX_CONF_FLAG, ngx_conf_set_flag_slot,
-     NGX_HTTP_LOC_CONF_OFFSET, offsetof(LocationConf, problem), nullptr},
-    {ngx_string("redis_rate_limit_log_level"), everywhere | NGX_CONF_TAKE1, set_log_level,
-     NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
-    {ngx_string("redis_rate_limit_headers"), everywhere | NGX_CONF_1MORE, set_headers,
      NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("redis_rate_limit_metrics"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS | NGX_CONF_TAKE1,
      set_metrics, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
@@ -43,8 +34,16 @@ ngx_command_t commands[] = {
      set_dashboard, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("redis_rate_limit_api"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS | NGX_CONF_TAKE1,
      set_api, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
-    ngx_null_command,
 };
+
+/// All directives. What follows them is null, as nginx expects of the last one.
+std::array commands = [] {
+    constexpr size_t enough = 32;
+    std::array<ngx_command_t, enough> all{};
+    const auto end = std::ranges::copy(module_commands, all.begin()).out;
+    std::ranges::copy(location_commands(), end);
+    return all;
+}();
 
 bool add_handler(ngx_conf_t *cf, ngx_http_phases phase, ngx_http_handler_pt handler) {
     auto *core = static_cast<ngx_http_core_main_conf_t *>(
@@ -128,7 +127,7 @@ ngx_http_module_t module_context = {
 ngx_module_t ngx_http_redis_rate_limit_module = {
     NGX_MODULE_V1,
     &nginx_module::module_context,
-    nginx_module::commands,
+    nginx_module::commands.data(),
     NGX_HTTP_MODULE,
     nullptr,                    // init master
     nginx_module::init_module,  //

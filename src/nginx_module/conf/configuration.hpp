@@ -108,8 +108,8 @@ struct PageConf {
 
 struct LocationConf {
     RuleList *rules; // its own or inherited; null: no rule was given, empty: `off`
-    ngx_flag_t dry_run;
-    ngx_flag_t problem; // rejections have the body that RFC 9457 describes
+    ngx_uint_t dry_run;
+    ngx_uint_t problem; // rejections have the body that RFC 9457 describes
     ngx_uint_t status;
     ngx_uint_t log_level;
     ngx_uint_t headers; // bits of HeaderFamily
