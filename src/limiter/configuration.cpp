@@ -31,8 +31,7 @@ void Rule::complete(const Zone &its_zone) {
 
 bool are_asked_together(const Rule &rule, const Rule &other) {
     const redis_client::BackendSettings *backend = rule.zone->backend;
-    if (&rule == &other || backend != other.zone->backend ||
-        backend->mode != redis_client::Mode::cluster) {
+    if (&rule == &other || backend != other.zone->backend || !backend->traits().has_hash_slots) {
         return backend == other.zone->backend;
     }
     return rule.zone == other.zone && rule.rule.shards == 1 && other.rule.shards == 1;

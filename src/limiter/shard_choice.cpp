@@ -40,7 +40,7 @@ bool set_shard(Arena &arena, const AppliedRules &before, AppliedRule &applied, u
     }
     applied.shard = shard;
     applied.charge->redis_key = *redis_key;
-    if (applied.rule->zone->backend->mode == redis_client::Mode::cluster) {
+    if (applied.rule->zone->backend->traits().has_hash_slots) {
         applied.charge->hash_slot = redis_client::hash_slot(applied.charge->redis_key);
     }
     applied.charge->quota = rate_limit::share_of(applied.quota, shards, shard);

@@ -2,6 +2,7 @@
 
 #include "nginx_module/conf/parameters.hpp"
 #include "nginx_module/conf/resolver.hpp"
+#include "rate_limit/text/row_names.hpp"
 
 #include <algorithm>
 #include <span>
@@ -12,29 +13,27 @@
 namespace nginx_module {
 
 using redis_client::Address;
-using redis_client::Mode;
+using redis_client::ModeTraits;
 using redis_client::ServerAddress;
 
 namespace {
 
 constexpr const char *directive = "redis_rate_limit_backend";
-constexpr in_port_t redis_port = 6379;
-constexpr in_port_t sentinel_port = 26379;
 
 /// Returns the server's name in the configuration, without the port.
 std::string_view name_of(const ServerAddress &server) {
     return server.is_local() ? server.addresses.front().text() : std::string_view(server.host);
 }
 
-char *check_cluster(ngx_conf_t *cf, const BackendConf &backend) {
+char *check_hash_slots(ngx_conf_t *cf, const BackendConf &backend) {
+    const std::string with_mode = "with mode " + std::string(backend.traits().name);
     if (backend.session.database != 0) {
         return refuse(cf, directive, "database", std::to_string(backend.session.database),
-                      "0 with mode cluster");
+                      "0 " + with_mode);
     }
     const auto socket = std::ranges::find_if(backend.servers, &ServerAddress::is_local);
     if (socket != backend.servers.end()) {
-        return refuse(cf, directive, "server", name_of(*socket),
-                      "host or host:port with mode cluster");
+        return refuse(cf, directive, "server", name_of(*socket), "host or host:port " + with_mode);
     }
     return NGX_CONF_OK;
 }
@@ -51,7 +50,7 @@ char *check_lines(ngx_conf_t *cf, const BackendConf &backend) {
         return refuse(cf, directive, "sentinel_username", sentinel.username,
                       "a sentinel_password or sentinel_password_file with it");
     }
-    const bool has_sentinels = backend.mode == Mode::sentinel;
+    const bool has_sentinels = backend.traits().asks_for_master;
     if (has_sentinels != !sentinel.master_name.empty()) {
         return refuse(cf, directive, "sentinel_master", sentinel.master_name,
                       "the master's name with mode sentinel, and none without");
@@ -59,11 +58,13 @@ char *check_lines(ngx_conf_t *cf, const BackendConf &backend) {
     if (!has_sentinels && !sentinel.password.empty()) {
         return refuse(cf, directive, "sentinel_password", "***", "mode sentinel with it");
     }
-    if (backend.mode == Mode::standalone && backend.servers.size() > 1) {
+    if (backend.traits().has_one_server && backend.servers.size() > 1) {
+        const auto has_more = [](const ModeTraits &traits) { return !traits.has_one_server; };
         return refuse(cf, directive, "server", name_of(backend.servers[1]),
-                      "one server without mode sentinel or cluster");
+                      "one server without mode " +
+                          rate_limit::names_of_rows(redis_client::mode_table, has_more));
     }
-    return backend.mode == Mode::cluster ? check_cluster(cf, backend) : NGX_CONF_OK;
+    return backend.traits().has_hash_slots ? check_hash_slots(cf, backend) : NGX_CONF_OK;
 }
 
 /// Sets what the block leaves out: a server, ports (they depend on the mode), and the addresses of
@@ -74,7 +75,7 @@ void complete_servers(BackendConf &backend) {
     }
     for (ServerAddress &server : backend.servers) {
         if (server.port == 0) {
-            server.port = backend.mode == Mode::sentinel ? sentinel_port : redis_port;
+            server.port = backend.traits().port;
         }
         if (server.addresses.empty()) {
             server.addresses = redis_client::literal_address(server.host, server.port);

@@ -3,6 +3,7 @@
 #include "nginx_module/conf/configuration.hpp"
 #include "nginx_module/conf/directives.hpp"
 #include "nginx_module/conf/parameters.hpp"
+#include "rate_limit/text/row_names.hpp"
 #include "rate_limit/text/text.hpp"
 
 #include <fcntl.h>
@@ -13,7 +14,7 @@
 
 namespace nginx_module {
 
-using redis_client::Mode;
+using redis_client::ModeTraits;
 
 namespace {
 
@@ -104,12 +105,14 @@ const char *set_server(Block &block, std::string_view value) {
 }
 
 const char *set_mode(Block &block, std::string_view value) {
-    const auto *known = std::ranges::find(redis_client::mode_names, value);
-    if (known == std::end(redis_client::mode_names)) {
-        return "standalone, sentinel or cluster";
+    const auto *known = std::ranges::find(redis_client::mode_table, value, &ModeTraits::name);
+    if (known == redis_client::mode_table.end()) {
+        static const std::string expected = rate_limit::names_of_rows(
+            redis_client::mode_table, [](const ModeTraits &) { return true; });
+        return expected.c_str();
     }
-    block.backend.mode = static_cast<Mode>(known - std::begin(redis_client::mode_names));
-    block.backend.session.needs_master = block.backend.mode == Mode::sentinel;
+    block.backend.mode = known->mode;
+    block.backend.session.needs_master = known->asks_for_master;
     return nullptr;
 }
 

@@ -1,5 +1,7 @@
 #include "rate_limit/algorithms/algorithm.hpp"
 
+#include "rate_limit/text/row_names.hpp"
+
 namespace rate_limit {
 
 std::optional<Algorithm> algorithm_named(std::string_view name) {
@@ -8,18 +10,7 @@ std::optional<Algorithm> algorithm_named(std::string_view name) {
 }
 
 std::string names_of_algorithms(bool (*has)(const AlgorithmTraits &traits)) {
-    std::string names;
-    std::string_view last;
-    for (const AlgorithmTraits &traits : algorithm_table) {
-        if (!has(traits)) {
-            continue;
-        }
-        if (!last.empty()) {
-            names += (names.empty() ? "" : ", ") + std::string(last);
-        }
-        last = traits.name;
-    }
-    return (names.empty() ? "" : names + " or ") + std::string(last);
+    return names_of_rows(algorithm_table, has);
 }
 
 } // namespace rate_limit

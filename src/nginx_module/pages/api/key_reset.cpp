@@ -22,12 +22,12 @@ using redis_client::CounterPortion;
 /// two nodes of a cluster, key by key.
 class DeleteCounters final : public ApiCommand {
   public:
-    void begin(const CounterPortion &portion, const CounterOwner &owner, bool is_cluster) {
+    void begin(const CounterPortion &portion, const CounterOwner &owner, bool has_hash_slots) {
         portion_ = portion;
         owner_ = &owner;
         key_.reset();
         is_busy_ = true;
-        hash_slot = is_cluster ? redis_client::hash_slot_of(portion, owner) : 0;
+        hash_slot = has_hash_slots ? redis_client::hash_slot_of(portion, owner) : 0;
     }
     bool is_busy() const { return is_busy_; }
 
@@ -196,7 +196,7 @@ class ResetKey final : public ApiOperation {
             const auto portion =
                 failed_ == nullptr && !one.is_busy() ? counters_->next() : std::nullopt;
             if (portion) {
-                one.begin(*portion, owner_, request_.backend().mode == redis_client::Mode::cluster);
+                one.begin(*portion, owner_, request_.backend().traits().has_hash_slots);
                 run(one);
                 is_running = true;
             }

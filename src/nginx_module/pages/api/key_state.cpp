@@ -227,7 +227,7 @@ class ShowKey final : public ApiOperation {
             if (!copy_text(pool(), counter.redis_key)) {
                 return false;
             }
-            if (request_.backend().mode == redis_client::Mode::cluster) {
+            if (request_.backend().traits().has_hash_slots) {
                 counter.hash_slot = redis_client::hash_slot(counter.redis_key);
             }
         }

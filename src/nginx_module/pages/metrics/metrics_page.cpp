@@ -91,7 +91,7 @@ bool read_zone(ngx_pool_t *pool, const limiter::Zone &zone, Detail detail,
 
 rate_limit::BackendMetrics read_backend(const BackendConf &backend, microseconds now) {
     return {.name = backend.name,
-            .mode = redis_client::mode_names[static_cast<size_t>(backend.mode)],
+            .mode = backend.traits().name,
             .counts = backend.memory.read(now),
             .follows_live_limits =
                 backend.memory.live_trouble() == redis_client::LiveTrouble::none};
