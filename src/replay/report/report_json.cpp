@@ -1,84 +1,74 @@
 #include "replay/report/report.hpp"
 
-#include <rapidjson/prettywriter.h>
-#include <rapidjson/stringbuffer.h>
+#include "rate_limit/text/json_writer.hpp"
+
+#include <string>
+#include <utility>
 
 namespace replay {
 
 namespace {
 
-using Writer = rapidjson::PrettyWriter<rapidjson::StringBuffer>;
+class StringText {
+  public:
+    void put(char c) { text_ += c; }
+    std::string finish() { return std::move(text_); }
 
-constexpr std::array<const char *, searched_parts.size()> names_of_parts = {"0.01", "0.001", "0"};
+  private:
+    std::string text_;
+};
 
-void write(Writer &json, std::string_view text) {
-    json.String(text.data(), static_cast<rapidjson::SizeType>(text.size()));
-}
+using Json = rate_limit::JsonWriter<StringText>;
 
-void write_number(Writer &json, const char *name, uint64_t number) {
-    json.Key(name);
-    json.Uint64(number);
-}
+constexpr std::array<std::string_view, searched_parts.size()> names_of_parts = {"0.01", "0.001",
+                                                                                "0"};
 
-void write_limits(Writer &json, const FoundLimits &limits) {
-    json.Key("limits");
-    json.StartObject();
+void write_limits(Json &json, const FoundLimits &limits) {
+    json.begin_object("limits");
     for (size_t i = 0; i < limits.size(); ++i) {
-        json.Key(names_of_parts[i]);
-        if (limits[i]) {
-            json.Uint64(*limits[i]);
-        } else {
-            json.Null();
-        }
+        json.member(names_of_parts[i], limits[i]);
     }
-    json.EndObject();
+    json.end_object();
 }
 
-void write_counts(Writer &json, const RuleTally &tally) {
-    write_number(json, "requests", tally.requests());
-    write_number(json, "passed", tally.count_of(Outcome::passed));
-    write_number(json, "delayed", tally.count_of(Outcome::delayed));
-    write_number(json, "rejected", tally.count_of(Outcome::rejected));
-    write_number(json, "keys", tally.keys());
+void write_counts(Json &json, const RuleTally &tally) {
+    json.member("requests", uint64_t{tally.requests()});
+    json.member("passed", uint64_t{tally.count_of(Outcome::passed)});
+    json.member("delayed", uint64_t{tally.count_of(Outcome::delayed)});
+    json.member("rejected", uint64_t{tally.count_of(Outcome::rejected)});
+    json.member("keys", uint64_t{tally.keys()});
 }
 
 } // namespace
 
 std::string json_of(const Report &report) {
-    rapidjson::StringBuffer text;
-    Writer json(text);
-    json.SetIndent(' ', 2);
-    json.StartObject();
-    json.Key("rules");
-    json.StartObject();
+    Json json(rate_limit::JsonLayout::indented);
+    json.begin_object();
+    json.begin_object("rules");
     for (const ReportOfRule &rule : report.rules) {
-        write(json, rule.name);
-        json.StartObject();
+        json.begin_object(rule.name);
         write_counts(json, *rule.tally);
-        json.Key("top_rejected");
-        json.StartArray();
+        json.begin_array("top_rejected");
         for (const ReportOfKey &key : rule.top_rejected) {
-            json.StartObject();
-            json.Key("key");
-            write(json, key.key);
-            write_number(json, "rejected", key.rejected);
-            json.EndObject();
+            json.begin_object();
+            json.member("key", std::string_view(key.key));
+            json.member("rejected", uint64_t{key.rejected});
+            json.end_object();
         }
-        json.EndArray();
+        json.end_array();
         if (rule.limits) {
             write_limits(json, *rule.limits);
         }
-        json.EndObject();
+        json.end_object();
     }
-    json.EndObject();
-    write_number(json, "lines", report.lines);
-    write_number(json, "skipped", report.skipped);
-    write_number(json, "no_request", report.without_request);
-    write_number(json, "undecided", report.undecided);
-    json.Key("estimate");
-    json.Bool(!report.estimates.empty());
-    json.EndObject();
-    return std::string(text.GetString(), text.GetSize()) + "\n";
+    json.end_object();
+    json.member("lines", uint64_t{report.lines});
+    json.member("skipped", uint64_t{report.skipped});
+    json.member("no_request", uint64_t{report.without_request});
+    json.member("undecided", uint64_t{report.undecided});
+    json.member("estimate", !report.estimates.empty());
+    json.end_object();
+    return json.finish();
 }
 
 } // namespace replay
