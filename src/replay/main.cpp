@@ -149,10 +149,10 @@ std::optional<int> read_options(int count, char **words, Options &options) {
 }
 
 /// Shows on a terminal how far the work is.
-class Progress {
+class ProgressBar {
   public:
-    explicit Progress(bool is_shown) : is_shown_(is_shown), next_(Clock::now() + pause) {}
-    ~Progress() { clear(); }
+    explicit ProgressBar(bool is_shown) : is_shown_(is_shown), next_(Clock::now() + pause) {}
+    ~ProgressBar() { clear(); }
 
     void show(const OrderedLog &log) {
         constexpr uint64_t lines_between_looks = 4096;
@@ -284,7 +284,8 @@ struct Course {
 
 /// Replays all lines. Returns nothing if Redis failed.
 std::optional<Course> replay_all(OrderedLog &log, const LogFormat &format,
-                                 const Variables &variables, Replay &replay, Progress &progress) {
+                                 const Variables &variables, Replay &replay,
+                                 ProgressBar &progress) {
     Course course;
     const bool has_decided = LogTime(format).has_decided();
     while (const auto line = log.next()) {
@@ -401,7 +402,7 @@ int run(const Options &options) {
     }
 
     Replay replay(rules, variables, *redis);
-    Progress progress(isatty(STDERR_FILENO) != 0);
+    ProgressBar progress(isatty(STDERR_FILENO) != 0);
     const auto course = replay_all(log, format, variables, replay, progress);
     progress.clear();
     if (!course) {

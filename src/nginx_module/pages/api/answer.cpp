@@ -34,7 +34,7 @@ ngx_int_t send_error(ngx_http_request_t *r, const ApiError &error) {
     json.begin_object();
     json.member("error", error.name);
     json.member("description", error.description);
-    if (error.outcome == Outcome::unknown) {
+    if (error.is_outcome_unknown) {
         json.member("outcome", std::string_view("unknown"));
     }
     json.end_object();

@@ -10,14 +10,11 @@
 
 namespace nginx_module {
 
-/// Whether a command has done what it was to do.
-enum class Outcome { none, unknown };
-
 struct ApiError {
     ngx_uint_t status;
     std::string_view name;           // for programs, such as `unknown_zone`
     std::string_view description;    // for people, in valid UTF-8, in the request's pool or static
-    Outcome outcome = Outcome::none; // unknown: a command was sent and not answered
+    bool is_outcome_unknown = false; // a command was sent and not answered
     std::string_view allowed_methods{}; // with status 405
 };
 

@@ -41,7 +41,7 @@ ApiError ApiCommand::error(ngx_pool_t *pool, std::string_view what) const {
     return {.status = NGX_HTTP_BAD_GATEWAY,
             .name = "redis",
             .description = describe(pool, what, ": ", failure_),
-            .outcome = is_outcome_unknown_ ? Outcome::unknown : Outcome::none};
+            .is_outcome_unknown = is_outcome_unknown_};
 }
 
 ngx_int_t ApiOperation::begin() {

@@ -143,11 +143,10 @@ class WriteOverride : public ApiOperation {
         }
         if (!command_.failure().empty()) {
             const ApiError error = command_.error(pool(), "not written");
-            log_write(
-                request_, what_,
-                describe(pool(),
-                         error.outcome == Outcome::unknown ? ", outcome unknown: " : ", failed: ",
-                         command_.failure()));
+            log_write(request_, what_,
+                      describe(pool(),
+                               error.is_outcome_unknown ? ", outcome unknown: " : ", failed: ",
+                               command_.failure()));
             return Step::answered(send_error(request_.r, error));
         }
         log_write(request_, what_, {});
