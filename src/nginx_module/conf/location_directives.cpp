@@ -89,22 +89,22 @@ char *read_headers(ngx_conf_t *cf, std::span<const ngx_str_t> values, ngx_uint_t
 }
 
 struct LocationDirective {
-    ngx_str_t name;
+    std::string_view name; // a literal
     ngx_uint_t LocationConf::*value;
     ngx_uint_t by_default;
     ngx_uint_t arguments; // how many, as nginx counts them
     Read read;            // null: it is `on` or `off`
 };
 
-const LocationDirective directives[] = {
-    {ngx_string("redis_rate_limit_dry_run"), &LocationConf::dry_run, 0, NGX_CONF_FLAG, nullptr},
-    {ngx_string("redis_rate_limit_problem"), &LocationConf::problem, 0, NGX_CONF_FLAG, nullptr},
-    {ngx_string("redis_rate_limit_status"), &LocationConf::status, NGX_HTTP_TOO_MANY_REQUESTS,
-     NGX_CONF_TAKE1, read_status},
-    {ngx_string("redis_rate_limit_log_level"), &LocationConf::log_level, NGX_LOG_ERR,
-     NGX_CONF_TAKE1, read_log_level},
-    {ngx_string("redis_rate_limit_headers"), &LocationConf::headers, x_headers | ietf_headers,
-     NGX_CONF_1MORE, read_headers},
+constexpr LocationDirective directives[] = {
+    {"redis_rate_limit_dry_run", &LocationConf::dry_run, 0, NGX_CONF_FLAG, nullptr},
+    {"redis_rate_limit_problem", &LocationConf::problem, 0, NGX_CONF_FLAG, nullptr},
+    {"redis_rate_limit_status", &LocationConf::status, NGX_HTTP_TOO_MANY_REQUESTS, NGX_CONF_TAKE1,
+     read_status},
+    {"redis_rate_limit_log_level", &LocationConf::log_level, NGX_LOG_ERR, NGX_CONF_TAKE1,
+     read_log_level},
+    {"redis_rate_limit_headers", &LocationConf::headers, x_headers | ietf_headers, NGX_CONF_1MORE,
+     read_headers},
 };
 
 /// nginx's own function for flags is given an ngx_flag_t, which has the size of an ngx_uint_t, and
@@ -126,8 +126,7 @@ char *set_value(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept {
     }
     const std::span<const ngx_str_t> values = words_of(cf).subspan(1);
     if (value != NGX_CONF_UNSET_UINT) {
-        return refuse(cf, reinterpret_cast<const char *>(directive.name.data), "second value",
-                      view(values[0]), "one on a level");
+        return refuse(cf, directive.name.data(), "second value", view(values[0]), "one on a level");
     }
     return directive.read(cf, values, value);
 }
@@ -140,7 +139,7 @@ std::span<const ngx_command_t> location_commands() {
             NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF;
         std::array<ngx_command_t, std::size(directives)> all{};
         std::ranges::transform(directives, all.begin(), [](const LocationDirective &directive) {
-            return ngx_command_t{.name = directive.name,
+            return ngx_command_t{.name = to_ngx(directive.name),
                                  .type = everywhere | directive.arguments,
                                  .set = set_value,
                                  .conf = NGX_HTTP_LOC_CONF_OFFSET,
