@@ -1,0 +1,302 @@
+#include "unit/limiter/limiter_test.hpp"
+
+namespace limiter {
+
+namespace {
+
+using rate_limit::RuleOutcome;
+using redis_client::Failure;
+
+class LimitedRequestTest : public LimiterTest {};
+
+TEST_F(LimitedRequestTest, PassesWhereRedisGrants) {
+    const Rule &rule = add_rule({"algorithm=sliding_log", "limit=10", "window=60"});
+    LimitedRequest &limits = begin(request);
+    EXPECT_EQ(apply(limits).kind, Step::Kind::wait);
+    EXPECT_EQ(backend->asked.front().charges[0].redis_key, "rl:{per_ip:203.0.113.7}:sliding_log:60000");
+    world.pass(std::chrono::milliseconds{3});
+    backend->answer(granted());
+    EXPECT_EQ(request.answered, 1);
+    EXPECT_EQ(limits.take_answers().kind, Step::Kind::pass);
+    EXPECT_EQ(limits.time_asking(), std::chrono::milliseconds{3});
+    EXPECT_EQ(limits.rules().tightest()->verdict()->remaining, 9U);
+    EXPECT_EQ(count(rule, RuleOutcome::passed), 1U);
+    limits.settle();
+    limits.end();
+    EXPECT_TRUE(backend->settled.empty());
+}
+
+TEST_F(LimitedRequestTest, AppliesARuleOnceThoughTheRequestComesAgain) {
+    add_rule({"algorithm=gcra", "limit=10", "window=60"});
+    LimitedRequest &limits = begin(request);
+    apply(limits);
+    backend->answer(granted());
+    limits.take_answers();
+    EXPECT_EQ(apply(limits).kind, Step::Kind::pass);
+    EXPECT_TRUE(backend->asked.empty());
+    limits.end();
+}
+
+TEST_F(LimitedRequestTest, RemembersADenialForTheNextRequest) {
+    const Rule &rule = add_rule({"algorithm=sliding_log", "limit=10", "window=60"});
+    LimitedRequest &first = begin(request);
+    apply(first);
+    backend->answer(denied());
+    const Step step = first.take_answers();
+    EXPECT_EQ(step.kind, Step::Kind::reject);
+    EXPECT_EQ(step.decision.denying->rule, &rule);
+    EXPECT_TRUE(first.is_rejected());
+    first.end();
+
+    TestRequest next;
+    LimitedRequest &second = begin(next);
+    EXPECT_EQ(apply(second).kind, Step::Kind::reject);
+    EXPECT_TRUE(second.rules().tightest()->is_decided_by(RuleResult::Source::deny_cache));
+    EXPECT_TRUE(backend->asked.empty());
+    second.end();
+    EXPECT_EQ(count(rule, RuleOutcome::rejected), 2U);
+}
+
+TEST_F(LimitedRequestTest, DryRunDeniesNothing) {
+    const Rule &rule = add_rule({"algorithm=sliding_log", "limit=10", "window=60"});
+    LimitedRequest &limits = begin(request);
+    apply(limits, true);
+    backend->answer(denied());
+    EXPECT_EQ(limits.take_answers().kind, Step::Kind::pass);
+    EXPECT_EQ(request.dry_runs, 1);
+    EXPECT_EQ(count(rule, RuleOutcome::dry_run_rejected), 1U);
+    limits.end();
+}
+
+TEST_F(LimitedRequestTest, ALimitOfZeroNeedsNoRedis) {
+    add_rule({"algorithm=sliding_log", "limit=0", "window=60"});
+    LimitedRequest &limits = begin(request);
+    EXPECT_EQ(apply(limits).kind, Step::Kind::reject);
+    EXPECT_TRUE(backend->asked.empty());
+    limits.end();
+}
+
+TEST_F(LimitedRequestTest, AnEmptyKeyExempts) {
+    add_rule({"algorithm=sliding_log", "limit=0", "window=60"});
+    request.client_key.clear();
+    LimitedRequest &limits = begin(request);
+    EXPECT_EQ(apply(limits).kind, Step::Kind::pass);
+    EXPECT_EQ(limits.rules().first(), nullptr);
+    limits.end();
+}
+
+TEST_F(LimitedRequestTest, HoldsBackForTheLongestDelay) {
+    add_rule({"algorithm=leaky_bucket", "limit=10", "window=1", "burst=5"});
+    LimitedRequest &limits = begin(request);
+    apply(limits);
+    rate_limit::Verdict late = granted();
+    late.delay = std::chrono::milliseconds{250};
+    backend->answer(late);
+    const Step step = limits.take_answers();
+    EXPECT_EQ(step.kind, Step::Kind::hold_back);
+    EXPECT_EQ(step.decision.delaying->delay(), std::chrono::milliseconds{250});
+    limits.end();
+}
+
+struct FailureCase {
+    rate_limit::OnError on_error;
+    Step::Kind first;  // of two requests, of a rule that grants one
+    Step::Kind second; //
+    RuleOutcome outcome_of_second;
+};
+
+class FailureTest : public LimiterTest, public testing::WithParamInterface<FailureCase> {};
+
+TEST_P(FailureTest, FollowsOnErrorWhetherRedisFailsAtOnceOrLater) {
+    zone.on_error = GetParam().on_error;
+    const Rule &rule = add_rule({"algorithm=fixed_window", "limit=1", "window=60"});
+    LimitedRequest &first = begin(request);
+    EXPECT_EQ(apply(first).kind, Step::Kind::wait);
+    backend->fail(Failure::timeout);
+    EXPECT_EQ(first.take_answers().kind, GetParam().first);
+    first.end();
+
+    backend->refuses = Failure::breaker;
+    TestRequest next;
+    LimitedRequest &second = begin(next);
+    EXPECT_EQ(apply(second).kind, GetParam().second);
+    EXPECT_EQ(next.answered, 0);
+    second.end();
+    EXPECT_GE(count(rule, GetParam().outcome_of_second), 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, FailureTest,
+    testing::Values(FailureCase{rate_limit::OnError::open, Step::Kind::pass, Step::Kind::pass,
+                                RuleOutcome::error_open},
+                    FailureCase{rate_limit::OnError::closed, Step::Kind::reject,
+                                Step::Kind::reject, RuleOutcome::error_closed},
+                    FailureCase{rate_limit::OnError::local, Step::Kind::pass, Step::Kind::reject,
+                                RuleOutcome::local_rejected}));
+
+TEST_F(LimitedRequestTest, GivesBackWhatACheckChargedIfAnotherOneDenies) {
+    const Rule &kept = add_rule({"algorithm=sliding_log", "limit=10", "window=60", "name=kept"});
+    const Rule &full = add_rule({"algorithm=sliding_log", "limit=10", "window=1", "name=full"});
+    EXPECT_TRUE(are_asked_together(kept, full));
+    LimitedRequest &limits = begin(request);
+    apply(limits);
+    ASSERT_EQ(backend->asked.front().charges.size(), 2U);
+    const auto [charges, callbacks] = backend->asked.front();
+    charges[0].is_charged = true;
+    charges[1].verdict = denied();
+    callbacks->on_answer(std::nullopt);
+    EXPECT_EQ(limits.take_answers().kind, Step::Kind::reject);
+    EXPECT_EQ(backend->refunded, 1U);
+    EXPECT_EQ(count(kept, RuleOutcome::uncharged), 1U);
+    EXPECT_EQ(count(full, RuleOutcome::rejected), 1U);
+    limits.end();
+}
+
+TEST_F(LimitedRequestTest, ReportsANumberThatIsNone) {
+    const Rule &rule = add_rule({"algorithm=sliding_log", "limit=$arg_n", "window=60"});
+    request.texts[RuleText::limit] = "ten";
+    LimitedRequest &limits = begin(request);
+    EXPECT_EQ(apply(limits).kind, Step::Kind::pass);
+    EXPECT_EQ(request.invalid, std::vector<std::string>{"limit=ten"});
+    EXPECT_EQ(count(rule, RuleOutcome::invalid), 1U);
+    EXPECT_EQ(limits.rules().first(), nullptr); // headers show nothing of it
+    limits.end();
+}
+
+TEST_F(LimitedRequestTest, AnInvalidNumberRejectsWhereErrorsDo) {
+    zone.on_error = rate_limit::OnError::closed;
+    add_rule({"algorithm=sliding_log", "limit=$arg_n", "window=60"});
+    request.texts[RuleText::limit] = "-1";
+    LimitedRequest &limits = begin(request);
+    EXPECT_EQ(apply(limits).kind, Step::Kind::reject);
+    limits.end();
+}
+
+TEST_F(LimitedRequestTest, AnEmptyVariableExemptsWhateverTheOthersAre) {
+    add_rule({"algorithm=sliding_log", "limit=$arg_n", "cost=$arg_c", "window=60"});
+    request.texts[RuleText::limit] = "ten";
+    LimitedRequest &limits = begin(request);
+    EXPECT_EQ(apply(limits).kind, Step::Kind::pass);
+    EXPECT_TRUE(request.invalid.empty());
+    limits.end();
+}
+
+struct FinalCostCase {
+    const char *final_cost;
+    std::vector<std::string> settled;
+};
+
+class FinalCostTest : public LimiterTest, public testing::WithParamInterface<FinalCostCase> {
+  protected:
+    FinalCostTest() {
+        add_rule({"algorithm=gcra", "limit=100", "burst=99", "window=60", "cost=5",
+                  "final_cost=$arg_f"});
+        request.texts[RuleText::final_cost] = GetParam().final_cost;
+    }
+};
+
+TEST_P(FinalCostTest, IsSettledWhenTheRequestEnds) {
+    LimitedRequest &limits = begin(request);
+    apply(limits);
+    backend->answer(granted());
+    limits.take_answers();
+    EXPECT_TRUE(backend->settled.empty());
+    limits.settle();
+    limits.end();
+    EXPECT_EQ(backend->settled, GetParam().settled);
+}
+
+TEST_P(FinalCostTest, IsSettledOfAnAbandonedCheckThatWasAnsweredBefore) {
+    LimitedRequest &limits = begin(request);
+    apply(limits);
+    limits.abandon();
+    backend->answer(granted());
+    EXPECT_EQ(request.answered, 0); // nobody waits
+    limits.settle();
+    limits.end();
+    EXPECT_EQ(backend->settled, GetParam().settled);
+}
+
+TEST_P(FinalCostTest, IsSettledOfAnAbandonedCheckThatIsAnsweredAfterItsRequest) {
+    LimitedRequest &limits = begin(request);
+    apply(limits);
+    limits.abandon();
+    limits.settle();
+    limits.end();
+    EXPECT_TRUE(backend->settled.empty());
+    EXPECT_EQ(backend->handed_over, 1);
+    backend->answer(granted());
+    EXPECT_EQ(backend->settled, GetParam().settled);
+}
+
+TEST_P(FinalCostTest, IsNotSettledOfARejectedRequest) {
+    LimitedRequest &limits = begin(request);
+    apply(limits);
+    backend->answer(denied());
+    limits.take_answers();
+    limits.settle();
+    limits.end();
+    EXPECT_TRUE(backend->settled.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, FinalCostTest,
+    testing::Values(FinalCostCase{"8", {"debt 3 rl:{per_ip:203.0.113.7}:gcra:60000"}},
+                    FinalCostCase{"2", {"refund 3 rl:{per_ip:203.0.113.7}:gcra:60000"}},
+                    FinalCostCase{"5", {}}, FinalCostCase{"", {}}, FinalCostCase{"many", {}}));
+
+TEST_F(LimitedRequestTest, AnAbandonedCheckIsCountedOnceAndLivesUntilItsAnswer) {
+    const Rule &rule = add_rule({"algorithm=sliding_log", "limit=10", "window=60"});
+    {
+        TestRequest gone;
+        LimitedRequest &limits = begin(gone);
+        apply(limits);
+        limits.end();
+    }
+    EXPECT_EQ(count(rule, RuleOutcome::passed), 0U);
+    backend->answer(granted());
+    EXPECT_EQ(count(rule, RuleOutcome::passed), 1U);
+}
+
+TEST_F(LimitedRequestTest, AnAbandonedCheckThatFailsIsCountedByThisHost) {
+    const Rule &rule = add_rule({"algorithm=sliding_log", "limit=10", "window=60"});
+    LimitedRequest &limits = begin(request);
+    apply(limits);
+    limits.end();
+    backend->fail(Failure::connect);
+    EXPECT_EQ(count(rule, RuleOutcome::local_passed), 1U);
+}
+
+TEST_F(LimitedRequestTest, ARequestThatWentElsewhereAppliesOtherRulesMeanwhile) {
+    add_rule({"algorithm=sliding_log", "limit=10", "window=60", "name=one"});
+    LimitedRequest &limits = begin(request);
+    apply(limits);
+    limits.abandon();
+    level.clear();
+    add_rule({"algorithm=sliding_log", "limit=10", "window=1", "name=two"});
+    EXPECT_EQ(apply(limits).kind, Step::Kind::wait);
+    ASSERT_EQ(backend->asked.size(), 2U);
+    backend->answer(denied()); // of the one that nobody waits for
+    EXPECT_EQ(request.answered, 0);
+    backend->answer(granted());
+    EXPECT_EQ(request.answered, 1);
+    EXPECT_EQ(limits.take_answers().kind, Step::Kind::pass);
+    limits.end();
+}
+
+TEST_F(LimitedRequestTest, GivesPermitsBackWhenItEnds) {
+    add_rule({"algorithm=concurrency", "limit=10", "window=60"});
+    LimitedRequest &limits = begin(request);
+    apply(limits);
+    redis_client::Permit permit;
+    backend->asked.front().charges[0].permit = &permit;
+    backend->answer(granted());
+    limits.take_answers();
+    EXPECT_EQ(backend->released, 0);
+    limits.end();
+    EXPECT_EQ(backend->released, 1);
+}
+
+} // namespace
+
+} // namespace limiter
