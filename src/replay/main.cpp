@@ -310,8 +310,9 @@ std::optional<Course> replay_all(OrderedLog &log, const LogFormat &format,
         course.begin_us = course.begin_us == 0 ? line->time.decided_us : course.begin_us;
         course.end_us = line->time.decided_us;
     }
+    replay.finish();
     course.without_request += log.undecided_without_request();
-    return course;
+    return replay.error().empty() ? std::optional(course) : std::nullopt;
 }
 
 /// Returns why the log is not to be trusted, or nothing.

@@ -269,7 +269,7 @@ std::string rules_of(std::string_view text, const ZoneKeys &zone_keys = {}) {
     std::string shown;
     for (const char *path : {"/", "/a", "/a/b", "/exact"}) {
         shown += std::string(path) + ":";
-        for (const Rule *rule : rules.server.serving(path).rules) {
+        for (const limiter::Rule *rule : rules.server.serving(path).rules) {
             shown += " " + rule->name;
         }
         shown += "; ";

@@ -12,7 +12,7 @@ namespace replay {
 namespace {
 
 /// Returns a key as a person can read it: a binary address as text.
-std::string readable_key(const Zone &zone, std::string_view key) {
+std::string readable_key(const limiter::Zone &zone, std::string_view key) {
     constexpr size_t longest = 256;
     std::array<char, INET6_ADDRSTRLEN> address;
     return readable(zone.key_is_binary_address ? rate_limit::text_of_address(key, address) : key,
@@ -29,7 +29,7 @@ bool are_alike(const RulesFile &file, const Rule &first) {
                (rule->rule.same_counter(first.rule) && one.burst == other.burst &&
                 one.delay == other.delay && one.cost == other.cost &&
                 rule->rule.aligned == first.rule.aligned && !rule->has_variables() &&
-                !rule->final_cost);
+                !rule->has_final_cost());
     });
 }
 

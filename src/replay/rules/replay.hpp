@@ -1,32 +1,29 @@
-// Decides on the requests of a log as nginx would have: finds the rules that apply, asks for all of
-// a phase together, and settles what a request turned out to cost when it ends.
+// Decides on the requests of a log as nginx would have, by the road of limiter::LimitedRequest, and
+// ends each of them when it ended.
 #pragma once
 
-#include "redis_client/script/commands.hpp"
-#include "redis_client/script/script.hpp"
-#include "redis_client/session/check.hpp"
-#include "redis_client/wire/byte_queue.hpp"
+#include "limiter/limited_request.hpp"
 #include "replay/redis/redis.hpp"
+#include "replay/rules/replay_backend.hpp"
+#include "replay/rules/replay_world.hpp"
 #include "replay/rules/rule_tally.hpp"
 #include "replay/rules/rules_file.hpp"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <queue>
-#include <random>
-#include <set>
-#include <span>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace replay {
 
-class Replay {
+class Replay final : limiter::Backends {
   public:
     /// All of these outlive it.
     Replay(const RulesFile &rules, const Variables &variables, Redis &redis);
+    ~Replay();
 
     /// What became of a request.
     struct Decision {
@@ -40,75 +37,72 @@ class Replay {
     /// Decides on a request. Times never step back. Returns nothing if Redis failed: see error().
     std::optional<Decision> decide(const Request &request, int64_t decided_us, int64_t ended_us);
 
-    const std::string &error() const { return error_; }
+    /// Ends the requests that had not ended when the last one was decided.
+    void finish();
+
+    const std::string &error() const { return backend_.error(); }
 
     /// The tallies of the rules, by Rule::counted_as.
     std::vector<std::unique_ptr<RuleTally>> &tallies() { return tallies_; }
 
   private:
-    using Charge = redis_client::Charge;
+    /// A line of the log as the limiter sees it, until the request's end.
+    class ReplayedRequest final : public limiter::Request {
+      public:
+        explicit ReplayedRequest(Replay &replay) : replay_(replay) {}
 
-    /// A rule that applies to a request.
-    struct Applied {
-        const Rule *rule = nullptr;
-        bool dry_run = false;
-        std::string key; // of the client
-        rate_limit::RedisKeyBuffer redis_key_buffer;
-        rate_limit::Quota quota; // of the rule; that of the charge may be a shard's
-        redis_client::WireWords own_arguments;
-        redis_client::Permit permit;
+        void begin(const replay::Request &line);
+        /// Evaluates the final costs of the rules, because the line goes.
+        void end_line(const Level &level);
+
+        std::optional<std::string_view> key(const limiter::Zone &zone) override;
+        std::optional<std::string_view> text(const limiter::Rule &rule,
+                                             limiter::RuleText which) override;
+        void on_answered() override {}
+        void report(const limiter::InvalidNumber &invalid) override;
+        void report_dry_run(const limiter::AppliedRule & /*rule*/) override {}
+        void report(limiter::RequestEvent /*event*/, int64_t /*number*/,
+                    int64_t /*second_number*/) override {}
+
+        limiter::LimitedRequest *limits = nullptr;
+
+      private:
+        Replay &replay_;
+        const replay::Request *line_ = nullptr; // null: it has gone
+        std::array<std::string, 5> buffers_;
+        std::vector<std::pair<const limiter::Rule *, std::string>> final_costs_;
     };
-    /// What is to be told to Redis when a request has ended.
+    /// A request that has something to give back or to settle.
     struct AtEnd {
         int64_t time_us;
         uint64_t number; // those of one time keep their order
-        std::string redis_key;
-        std::string permit;      // its name, which is released; or else, empty:
-        rate_limit::Quota quota; // its cost is charged or given back
-        bool aligned = false;
-        int64_t receipt = 0;
-        redis_client::SettlementKind kind = redis_client::SettlementKind::debt;
+        std::unique_ptr<ReplayedRequest> request;
 
-        bool operator>(const AtEnd &other) const {
+        bool operator<(const AtEnd &other) const { // the earliest is the largest: see std::push_heap
             return time_us != other.time_us ? time_us > other.time_us : number > other.number;
         }
     };
-    enum class Evaluated { applies, applies_not, invalid };
 
-    bool decide_phase(const Request &request, const Level &level, rate_limit::Phase phase,
-                      int64_t decided_us, int64_t ended_us, Decision &decision);
-    void find(const Request &request, const Level &level, rate_limit::Phase phase);
-    Evaluated evaluate(const Request &request, Applied &applied);
-    Evaluated evaluate_numbers(const Request &request, Applied &applied);
-    size_t decide_without_counters(size_t first, int64_t decided_us, int64_t ended_us,
-                                   Decision &decision);
-    void make_charge(size_t index, uint64_t chance);
-    bool ask(std::span<Charge> charges, int64_t now_us);
-    void count(const Applied &applied, Outcome outcome, int64_t decided_us, int64_t ended_us);
-    bool end_requests(int64_t until_us);
-    bool end_request(const AtEnd &end);
-    void plan_ends(const Request &request, const Decision &decision, int64_t ended_us);
-    void plan_settlement(const Request &request, const Applied &applied, AtEnd end);
-    std::optional<uint64_t> final_cost_of(const Request &request, const Applied &applied);
-    redis_client::Sending sending_of(const redis_client::Script &script);
-    std::optional<std::string_view> run(int64_t now_us);
+    redis_client::Backend &of(const redis_client::BackendSettings & /*settings*/) override {
+        return backend_;
+    }
+
+    void apply(ReplayedRequest &request, const Level &level, int64_t decided_us, int64_t ended_us,
+               Decision &decision);
+    void count(const limiter::AppliedRule &applied, int64_t decided_us, int64_t ended_us);
+    void end_requests(int64_t until_us);
+    void end(ReplayedRequest &request);
 
     const RulesFile &rules_;
     const Variables &variables_;
-    Redis &redis_;
-    redis_client::ScriptLibrary scripts_;
-    std::set<const redis_client::Script *> sent_; // in full, so that they are known by name
+    ReplayWorld world_;
+    NoLog log_;
+    ReplayBackend backend_;
+    limiter::Worker worker_;
     std::vector<std::unique_ptr<RuleTally>> tallies_;
-    std::vector<Charge> charges_;                   // of the rules that are applied to a request
-    std::vector<std::unique_ptr<Applied>> applied_; // these rules, and behind them unused ones
-    bool is_rejected_by_error_ = false; // a rule with on_error=closed has a variable of no number
-    redis_client::ByteQueue command_;
-    std::priority_queue<AtEnd, std::vector<AtEnd>, std::greater<>> ends_;
+    std::unique_ptr<ReplayedRequest> spare_; // of a request that ended at once
+    std::vector<AtEnd> ends_;                // a heap
     uint64_t ends_made_ = 0;
-    uint64_t permits_made_ = 0;
-    std::minstd_rand random_; // chooses shards, in each run the same
-    std::string buffer_;
-    std::string error_;
 };
 
 } // namespace replay

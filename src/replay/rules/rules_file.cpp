@@ -19,9 +19,8 @@ constexpr std::string_view beyond_us[] = {"if", "rewrite", "merge_slashes"};
 
 class Reader {
   public:
-    Reader(RulesFile &file, const ZoneKeys &zone_keys, std::string_view prefix,
-           Variables &variables)
-        : file_(file), zone_keys_(zone_keys), prefix_(prefix), variables_(variables) {}
+    Reader(RulesFile &file, const ZoneKeys &zone_keys, Variables &variables)
+        : file_(file), zone_keys_(zone_keys), variables_(variables) {}
 
     Result read(const std::vector<Directive> &directives) {
         if (auto error = find_zones_and_maps(directives)) {
@@ -40,8 +39,11 @@ class Reader {
         if (auto error = read_level(directives, file_.server, nullptr)) {
             return error;
         }
-        set_arguments();
-        return file_.rules.empty() ? Result("no redis_rate_limit is in the file") : join_names();
+        if (file_.rules.empty()) {
+            return "no redis_rate_limit is in the file";
+        }
+        complete_rules();
+        return join_names();
     }
 
   private:
@@ -94,6 +96,13 @@ class Reader {
             given != zone_keys_.end()
                 ? KeyText{.text = given->second, .place = "--zone-key: "}
                 : KeyText{.text = std::string(values.front()), .place = at(directive, "")};
+        zone->backend = file_.backend.get();
+        // A log tells of no outage, and each request is to be decided by what Redis has counted.
+        zone->deny_cache = {};
+        zone->has_top_keys = false;
+        if (zone->on_error == rate_limit::OnError::local) {
+            zone->on_error = rate_limit::OnError::open;
+        }
         file_.zones.push_back(std::move(zone));
         return std::nullopt;
     }
@@ -255,6 +264,7 @@ class Reader {
             return at(directive, *refusal);
         }
         rule->zone = zone_named(rule->rule.zone);
+        rule->rule.lease = {}; // a lease changes when Redis is asked, and not what a request gets
         if (rule->zone == nullptr) {
             return at(directive,
                       *rate_limit::refused("zone", rule->rule.zone,
@@ -263,66 +273,70 @@ class Reader {
         if (auto error = compile_numbers(directive, *rule)) {
             return error;
         }
-        prepare(*rule);
         level.rules.push_back(rule.get());
         file_.rules.push_back(std::move(rule));
         return std::nullopt;
     }
 
     Result compile_numbers(const Directive &directive, Rule &rule) {
-        const std::pair<const std::string &, std::optional<CompiledText> &> texts[] = {
-            {rule.limit_text, rule.limit},
-            {rule.burst_text, rule.burst},
-            {rule.cost_text, rule.cost},
-            {rule.final_cost_text, rule.final_cost},
-        };
-        for (const auto &[text, compiled] : texts) {
-            if (text.empty()) {
+        const std::string *texts[] = {&rule.limit_text, &rule.burst_text, &rule.cost_text,
+                                      &rule.final_cost_text}; // in the order of limiter::RuleText
+        for (size_t i = 0; i < std::size(texts); ++i) {
+            if (texts[i]->empty()) {
                 continue;
             }
-            auto result = variables_.compile(text);
+            auto result = variables_.compile(*texts[i]);
             if (auto *error = std::get_if<Error>(&result)) {
                 return at(directive, *error);
             }
-            compiled = std::get<CompiledText>(std::move(result));
+            rule.texts[i] = std::get<CompiledText>(std::move(result));
         }
         return std::nullopt;
     }
 
-    void prepare(Rule &rule) const {
-        rule.name = rule.rule.name();
-        rule.key_format.emplace(prefix_, rule.rule);
-    }
-
     /// As in the module, what a bucket makes of another limit depends on all rules of its counter.
-    void set_arguments() {
+    void complete_rules() {
         std::vector<rate_limit::RuleParameters *> rules;
         for (const auto &rule : file_.rules) {
             rules.push_back(rule.get());
         }
         rate_limit::decide_other_limits(rules);
         for (const auto &rule : file_.rules) {
-            rate_limit::Rule asked = rule->rule;
-            if (rate_limit::holds_permits(asked.quota.algorithm)) {
-                asked.quota.window = lasting_permit;
-            }
-            rule->arguments = redis_client::arguments_of_shards(asked);
+            rule->complete(*rule->zone);
+            rule->may_settle = std::ranges::any_of(file_.rules, [&](const auto &other) {
+                return other->has_final_cost() && other->rule.same_counter(rule->rule);
+            });
         }
     }
 
     /// As in the module, rules of one zone and name are counted together.
     Result join_names() {
-        std::map<std::pair<std::string_view, std::string_view>, const Rule *> first_of_name;
+        std::map<std::pair<std::string_view, std::string_view>, Rule *> first_of_name;
         for (const auto &rule : file_.rules) {
             const auto [first, is_new] =
                 first_of_name.try_emplace({rule->rule.zone, rule->name}, rule.get());
+            rule->first_of_name = first->second;
+            if (is_new) {
+                zone_named(rule->rule.zone)->named_rules.push_back(rule.get());
+            }
             rule->counted_as = is_new ? first_of_name.size() - 1 : first->second->counted_as;
             const auto algorithm = first->second->quota().algorithm;
             if (algorithm != rule->quota().algorithm) {
                 return "rules of the name \"" + rule->name + "\" have different algorithms";
             }
         }
+        std::ranges::for_each(file_.zones, [](const auto &zone) { make_tables(*zone); });
         return std::nullopt;
+    }
+
+    static void make_tables(Zone &zone) {
+        zone.tables = std::make_unique<Tables>(zone.memory, zone.named_rules.size());
+        rate_limit::RuleCounterTable counters = zone.memory.rule_counters();
+        counters.begin_generation();
+        for (limiter::Rule *rule : zone.named_rules) {
+            rule->counters =
+                &counters.claim(rate_limit::hash_of(zone.memory.seed(), rule->name));
+        }
     }
 
     struct KeyText {
@@ -332,13 +346,20 @@ class Reader {
 
     RulesFile &file_;
     const ZoneKeys &zone_keys_;
-    std::string_view prefix_;
     Variables &variables_;
     std::map<std::string, KeyText, std::less<>> key_texts_;
     bool has_server_ = false;
 };
 
 } // namespace
+
+Tables::Tables(limiter::ZoneMemory &memory, size_t rules) {
+    constexpr size_t least = size_t{1} << 18;
+    const size_t size = std::max(least, limiter::ZoneMemory::size_for(rules));
+    lines_.resize(size / sizeof(MemoryLine));
+    memory.begin(std::as_writable_bytes(std::span(lines_)), *this, size, {},
+                 std::chrono::microseconds{0}, [] { return std::chrono::microseconds{0}; });
+}
 
 const Level &Level::serving(std::string_view path_of_request) const {
     const Level *best = nullptr;
@@ -362,7 +383,11 @@ std::variant<RulesFile, Error> read_rules_file(const std::string &path, const Zo
         return *error;
     }
     RulesFile file;
-    if (auto error = Reader(file, zone_keys, prefix, variables)
+    file.backend = std::make_unique<redis_client::BackendSettings>(0, "default");
+    file.backend->prefix = prefix;
+    file.backend_memory.resize(redis_client::BackendMemory::size() / sizeof(MemoryLine) + 1);
+    file.backend->memory.lay_out(file.backend_memory.data(), std::chrono::microseconds{0});
+    if (auto error = Reader(file, zone_keys, variables)
                          .read(std::get<std::vector<Directive>>(directives))) {
         return *error;
     }

@@ -1,12 +1,11 @@
 // The rules that are replayed: the file of `--rules`, read as nginx reads its configuration.
 #pragma once
 
-#include "rate_limit/settings/rule_parameters.hpp"
-#include "rate_limit/settings/zone_parameters.hpp"
-#include "rate_limit/text/key.hpp"
-#include "redis_client/wire/resp.hpp"
+#include "limiter/configuration.hpp"
 #include "replay/rules/variables.hpp"
 
+#include <array>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,25 +16,35 @@
 
 namespace replay {
 
-struct Zone : rate_limit::ZoneParameters {
-    CompiledText key;
-    bool key_is_binary_address = false; // it is $binary_remote_addr, and is shown as text
+/// A line of the cache, by which tables are aligned.
+struct alignas(64) MemoryLine {
+    std::array<std::byte, 64> bytes;
 };
 
-/// How long a permit of `concurrency`, and its key, are asked for. nginx asks for the rule's
-/// window, and renews it until the request ends. The replay gives each permit back when its request
-/// ends, and need not renew what lasts longer than any request.
-inline constexpr std::chrono::milliseconds lasting_permit = std::chrono::hours{24 * 3652};
+/// The limiter's tables of a zone. The replay has one process, so that their lock locks nothing.
+class Tables final : limiter::ZoneMutex {
+  public:
+    Tables(limiter::ZoneMemory &memory, size_t rules);
 
-struct Rule : rate_limit::RuleParameters {
-    // The compiled texts of RuleParameters; nothing: there is none.
-    std::optional<CompiledText> limit, burst, cost, final_cost;
-    const Zone *zone = nullptr;
-    std::string name;
-    std::optional<rate_limit::KeyFormat> key_format;
-    std::vector<redis_client::WireWords> arguments; // one for each shard; unused with variables
-    size_t counted_as = 0;                          // rules of one zone and name are one entry
+  private:
+    void lock() const override {}
+    void unlock() const override {}
 
+    std::vector<MemoryLine> lines_;
+};
+
+struct Zone : limiter::Zone {
+    CompiledText key;
+    std::unique_ptr<Tables> tables; // once all directives are read
+};
+
+struct Rule : limiter::Rule {
+    std::array<CompiledText, 4> texts; // by their limiter::RuleText
+    size_t counted_as = 0;             // rules of one zone and name are one entry
+
+    const CompiledText &text(limiter::RuleText which) const {
+        return texts[static_cast<size_t>(which)];
+    }
     rate_limit::Quota &quota() { return rule.quota; }
     const rate_limit::Quota &quota() const { return rule.quota; }
 };
@@ -46,7 +55,7 @@ struct Level {
 
     Match match = Match::prefix; // `^~` is prefix_alone: it is a prefix, for there are no regexes
     std::string path;
-    std::vector<const Rule *> rules; // of its own, or else those of the level around it
+    limiter::RuleList rules; // of its own, or else those of the level around it
     bool dry_run = false;
     bool answers_at_once = false; // by `return`, before any rule is applied
     std::vector<Level> locations;
@@ -56,6 +65,8 @@ struct Level {
 };
 
 struct RulesFile {
+    std::unique_ptr<redis_client::BackendSettings> backend; // of all zones
+    std::vector<MemoryLine> backend_memory;
     std::vector<std::unique_ptr<Zone>> zones;
     std::vector<std::unique_ptr<Rule>> rules;
     std::vector<std::string> warnings;
