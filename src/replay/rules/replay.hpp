@@ -78,7 +78,8 @@ class Replay final : limiter::Backends {
         uint64_t number; // those of one time keep their order
         std::unique_ptr<ReplayedRequest> request;
 
-        bool operator<(const AtEnd &other) const { // the earliest is the largest: see std::push_heap
+        bool
+        operator<(const AtEnd &other) const { // the earliest is the largest: see std::push_heap
             return time_us != other.time_us ? time_us > other.time_us : number > other.number;
         }
     };

@@ -334,8 +334,7 @@ class Reader {
         rate_limit::RuleCounterTable counters = zone.memory.rule_counters();
         counters.begin_generation();
         for (limiter::Rule *rule : zone.named_rules) {
-            rule->counters =
-                &counters.claim(rate_limit::hash_of(zone.memory.seed(), rule->name));
+            rule->counters = &counters.claim(rate_limit::hash_of(zone.memory.seed(), rule->name));
         }
     }
 
@@ -387,8 +386,8 @@ std::variant<RulesFile, Error> read_rules_file(const std::string &path, const Zo
     file.backend->prefix = prefix;
     file.backend_memory.resize(redis_client::BackendMemory::size() / sizeof(MemoryLine) + 1);
     file.backend->memory.lay_out(file.backend_memory.data(), std::chrono::microseconds{0});
-    if (auto error = Reader(file, zone_keys, variables)
-                         .read(std::get<std::vector<Directive>>(directives))) {
+    if (auto error =
+            Reader(file, zone_keys, variables).read(std::get<std::vector<Directive>>(directives))) {
         return *error;
     }
     return file;

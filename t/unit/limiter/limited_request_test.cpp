@@ -13,7 +13,8 @@ TEST_F(LimitedRequestTest, PassesWhereRedisGrants) {
     const Rule &rule = add_rule({"algorithm=sliding_log", "limit=10", "window=60"});
     LimitedRequest &limits = begin(request);
     EXPECT_EQ(apply(limits).kind, Step::Kind::wait);
-    EXPECT_EQ(backend->asked.front().charges[0].redis_key, "rl:{per_ip:203.0.113.7}:sliding_log:60000");
+    EXPECT_EQ(backend->asked.front().charges[0].redis_key,
+              "rl:{per_ip:203.0.113.7}:sliding_log:60000");
     world.pass(std::chrono::milliseconds{3});
     backend->answer(granted());
     EXPECT_EQ(request.answered, 1);
@@ -129,8 +130,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, FailureTest,
     testing::Values(FailureCase{rate_limit::OnError::open, Step::Kind::pass, Step::Kind::pass,
                                 RuleOutcome::error_open},
-                    FailureCase{rate_limit::OnError::closed, Step::Kind::reject,
-                                Step::Kind::reject, RuleOutcome::error_closed},
+                    FailureCase{rate_limit::OnError::closed, Step::Kind::reject, Step::Kind::reject,
+                                RuleOutcome::error_closed},
                     FailureCase{rate_limit::OnError::local, Step::Kind::pass, Step::Kind::reject,
                                 RuleOutcome::local_rejected}));
 

@@ -142,9 +142,8 @@ class LimiterTest : public testing::Test, public Backends, public ZoneMutex {
         zone.name = "per_ip";
         zone.backend = &settings;
         zone_memory_.resize(zone_size / sizeof(Line));
-        zone.memory.begin(std::as_writable_bytes(std::span(zone_memory_)), *this, zone_size,
-                          {1, 2}, world.precise_now(),
-                          [] { return std::chrono::microseconds{1}; });
+        zone.memory.begin(std::as_writable_bytes(std::span(zone_memory_)), *this, zone_size, {1, 2},
+                          world.precise_now(), [] { return std::chrono::microseconds{1}; });
         zone.memory.rule_counters().begin_generation();
         world.pass(std::chrono::seconds{100});
     }
@@ -158,8 +157,8 @@ class LimiterTest : public testing::Test, public Backends, public ZoneMutex {
         EXPECT_EQ(rate_limit::read_rule(all, rule, warnings), std::nullopt);
         rule.complete(zone);
         rule.first_of_name = &rule;
-        rule.counters = &zone.memory.rule_counters().claim(
-            rate_limit::hash_of(zone.memory.seed(), rule.name));
+        rule.counters =
+            &zone.memory.rule_counters().claim(rate_limit::hash_of(zone.memory.seed(), rule.name));
         level.push_back(&rule);
         return rule;
     }
