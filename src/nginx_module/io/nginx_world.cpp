@@ -4,8 +4,7 @@
 #include "nginx_module/io/nginx_lookup.hpp"
 #include "nginx_module/timer.hpp"
 #include "nginx_module/util.hpp"
-
-#include <openssl/rand.h>
+#include "redis_client/io/random_bytes.hpp"
 
 #include <utility>
 
@@ -61,7 +60,7 @@ uint64_t NginxWorld::random() {
 }
 
 bool NginxWorld::random_bytes(std::span<unsigned char> bytes) {
-    return RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1;
+    return redis_client::openssl_random_bytes(bytes);
 }
 
 pid_t NginxWorld::process() const {

@@ -3,11 +3,10 @@
 #include "rate_limit/rule/shards.hpp"
 #include "rate_limit/text/key.hpp"
 #include "rate_limit/text/text.hpp"
+#include "redis_client/io/random_bytes.hpp"
 #include "redis_client/script/lua_source.hpp"
 #include "redis_client/wire/hash_slot.hpp"
 #include "redis_client/wire/resp.hpp"
-
-#include <openssl/rand.h>
 
 #include <algorithm>
 #include <array>
@@ -36,7 +35,7 @@ std::string hex(uint64_t number) {
 /// Returns a number for a store that this host makes.
 std::string new_epoch() {
     uint64_t number = 0;
-    RAND_bytes(reinterpret_cast<unsigned char *>(&number), sizeof(number));
+    (void)openssl_random_bytes({reinterpret_cast<unsigned char *>(&number), sizeof(number)});
     return hex(number | 1); // never 0
 }
 

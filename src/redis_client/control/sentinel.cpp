@@ -1,6 +1,7 @@
 #include "redis_client/control/sentinel.hpp"
 
 #include "rate_limit/text/text.hpp"
+#include "redis_client/session/auth.hpp"
 #include "redis_client/wire/resp.hpp"
 
 namespace redis_client {
@@ -17,33 +18,48 @@ std::string_view text_of(ReplyView reply) {
 } // namespace
 
 Sentinel::Sentinel(const SentinelSettings &settings)
-    : Query(settings.username, settings.password, longest_reply),
-      master_name_(settings.master_name) {}
+    : settings_(settings), reader_(longest_reply) {}
 
 /// Asks all at once, so that no change falls between the answer and the subscription.
-void Sentinel::ask(ByteQueue &output) {
-    awaited_ = Awaited::address;
-    write_command(output, {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master_name_});
-    write_command(output, {"SUBSCRIBE", channel});
+void Sentinel::connected() {
+    reader_.reset();
+    problem_ = {};
+    output_.clear();
+    awaited_ = write_auth(output_, settings_.username, settings_.password) ? Awaited::login
+                                                                           : Awaited::address;
+    write_command(output_, {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", settings_.master_name});
+    write_command(output_, {"SUBSCRIBE", channel});
 }
 
 Sentinel::Progress Sentinel::received(std::string_view bytes) {
-    Progress last = read(bytes);
-    while (last == Progress::answered) {
-        const Progress next = read({});
-        if (next == Progress::more) {
+    Progress last = Progress::more;
+    reader_.feed(bytes);
+    for (;;) {
+        switch (reader_.next()) {
+        case ReplyTreeReader::Next::incomplete:
+            return last;
+        case ReplyTreeReader::Next::broken:
+            return broken("an unexpected reply");
+        case ReplyTreeReader::Next::reply:
             break;
         }
-        last = next;
+        const Progress step = take(reader_.reply());
+        if (step == Progress::broken) {
+            return step;
+        }
+        last = step == Progress::answered ? step : last;
     }
-    return last;
 }
 
 Sentinel::Progress Sentinel::take(ReplyView reply) {
     if (reply.is_error()) {
-        return broken("error reply", text_of(reply));
+        return awaited_ == Awaited::login ? broken("AUTH", refusal_of_auth(text_of(reply)))
+                                          : broken("error reply", text_of(reply));
     }
     switch (awaited_) {
+    case Awaited::login:
+        awaited_ = Awaited::address;
+        break;
     case Awaited::address:
         awaited_ = Awaited::subscription;
         return take_address(reply);
@@ -69,7 +85,7 @@ Sentinel::Progress Sentinel::take_message(ReplyView message) {
         return broken("an unexpected reply");
     }
     std::string_view text = text_of(message[2]);
-    if (next_word(text) != master_name_) {
+    if (next_word(text) != settings_.master_name) {
         return Progress::more; // a Sentinel may watch several masters
     }
     (void)next_word(text);
@@ -85,6 +101,11 @@ Sentinel::Progress Sentinel::take_master(std::string_view host, std::string_view
     }
     master_ = {.host = std::string(host), .port = static_cast<uint16_t>(*number)};
     return Progress::answered;
+}
+
+Sentinel::Progress Sentinel::broken(std::string_view what, std::string_view redis_said) {
+    problem_ = {.what = what, .redis_said = std::string(redis_said)};
+    return Progress::broken;
 }
 
 } // namespace redis_client

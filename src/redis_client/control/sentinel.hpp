@@ -2,8 +2,9 @@
 // https://redis.io/docs/latest/develop/reference/sentinel-clients
 #pragma once
 
-#include "redis_client/control/query.hpp"
+#include "redis_client/wire/byte_queue.hpp"
 #include "redis_client/wire/endpoint.hpp"
+#include "redis_client/wire/reply_tree.hpp"
 
 #include <string>
 #include <string_view>
@@ -16,28 +17,48 @@ struct SentinelSettings {
     std::string password = {}; // empty: no AUTH
 };
 
-class Sentinel final : public Query {
+class Sentinel {
   public:
     explicit Sentinel(const SentinelSettings &settings);
+    Sentinel(const Sentinel &) = delete;
+    Sentinel &operator=(const Sentinel &) = delete;
 
+    /// The transport is connected. From here on output() has what is to be sent.
+    void connected();
+
+    enum class Progress {
+        more,     // all is well
+        answered, // the answer has come, or another one
+        broken,   // the Sentinel is of no use, for the reason in problem()
+    };
     /// Each answer names a master, which may be the same as before. If the same bytes hold several
     /// answers the last one counts.
     Progress received(std::string_view bytes);
 
+    ByteQueue &output() { return output_; }
     const Endpoint &master() const { return master_; }
 
-  private:
-    enum class Awaited { address, subscription, messages };
+    struct Problem {
+        std::string_view what;  // static text
+        std::string redis_said; // not escaped
+    };
+    const Problem &problem() const { return problem_; }
 
-    void ask(ByteQueue &output) override;
-    Progress take(ReplyView reply) override;
+  private:
+    enum class Awaited { login, address, subscription, messages };
+
+    Progress take(ReplyView reply);
     Progress take_address(ReplyView reply);
     Progress take_message(ReplyView message);
     Progress take_master(std::string_view host, std::string_view port);
+    Progress broken(std::string_view what, std::string_view redis_said = {});
 
-    const std::string master_name_;
+    const SentinelSettings settings_;
     Awaited awaited_ = Awaited::address;
+    ByteQueue output_;
+    ReplyTreeReader reader_;
     Endpoint master_;
+    Problem problem_;
 };
 
 } // namespace redis_client

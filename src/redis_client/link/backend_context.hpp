@@ -17,7 +17,8 @@ struct BackendContext {
         : settings(the_settings),
           world(the_world),
           log(the_log),
-          group(the_settings.session),
+          group(the_settings.session,
+                [&the_world](auto bytes) { return the_world.random_bytes(bytes); }),
           counters(the_settings.memory, the_world.process()) {}
 
     std::chrono::milliseconds now() const { return world.now(); }

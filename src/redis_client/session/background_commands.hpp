@@ -15,7 +15,7 @@ namespace redis_client {
 class BackgroundCommands {
   public:
     BackgroundCommands(SessionGroup &group, Pipeline &pipeline)
-        : group_(group), pipeline_(pipeline), permits_(group.permits) {}
+        : group_(group), pipeline_(pipeline), permits_(group.permits, group.random_bytes) {}
     BackgroundCommands(const BackgroundCommands &) = delete;
     BackgroundCommands &operator=(const BackgroundCommands &) = delete;
 

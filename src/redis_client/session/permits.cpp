@@ -2,8 +2,6 @@
 
 #include "rate_limit/text/text.hpp"
 
-#include <openssl/rand.h>
-
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -12,10 +10,10 @@ namespace redis_client {
 
 namespace {
 
-std::string random_id() {
+std::string new_id(const RandomBytes &random_bytes) {
     constexpr std::string_view digits = "0123456789abcdef";
     unsigned char random[12];
-    if (RAND_bytes(random, sizeof(random)) != 1) {
+    if (!random_bytes(random)) {
         // without random numbers, at least no other worker of this host has this id
         const auto address = reinterpret_cast<uintptr_t>(&random);
         const auto time = std::chrono::system_clock::now().time_since_epoch().count();
@@ -31,7 +29,8 @@ std::string random_id() {
 
 } // namespace
 
-Permits::Permits(ObjectPool<Permit> &pool) : id_(random_id()), pool_(pool) {}
+Permits::Permits(ObjectPool<Permit> &pool, const RandomBytes &random_bytes)
+    : id_(new_id(random_bytes)), pool_(pool) {}
 
 Permit *Permits::make(std::string_view redis_key, uint64_t units,
                       std::chrono::milliseconds window) {

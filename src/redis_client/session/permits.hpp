@@ -7,6 +7,7 @@
 
 #include "rate_limit/text/key.hpp"
 #include "redis_client/intrusive_list.hpp"
+#include "redis_client/io/random_bytes.hpp"
 #include "redis_client/object_pool.hpp"
 #include "redis_client/wire/hash_slot.hpp"
 
@@ -52,7 +53,9 @@ using PermitList = IntrusiveList<Permit, &Permit::hook>;
 
 class Permits {
   public:
-    explicit Permits(ObjectPool<Permit> &pool);
+    /// Their names come from `random_bytes`.
+    explicit Permits(ObjectPool<Permit> &pool,
+                     const RandomBytes &random_bytes = openssl_random_bytes);
 
     /// Makes a permit to ask for. Returns null if memory ran out.
     Permit *make(std::string_view redis_key, uint64_t units, std::chrono::milliseconds window);

@@ -37,11 +37,15 @@ struct SessionSettings {
 
 /// The group outlives its sessions.
 struct SessionGroup {
-    explicit SessionGroup(SessionSettings a_settings)
-        : SessionGroup(std::move(a_settings), ScriptLibrary()) {}
+    explicit SessionGroup(SessionSettings a_settings,
+                          RandomBytes a_random_bytes = openssl_random_bytes)
+        : SessionGroup(std::move(a_settings), ScriptLibrary(), std::move(a_random_bytes)) {}
     /// Of the settings' shapes, only the scripts are made that these do not have.
-    SessionGroup(SessionSettings a_settings, ScriptLibrary a_scripts)
-        : settings(std::move(a_settings)), scripts(std::move(a_scripts)) {
+    SessionGroup(SessionSettings a_settings, ScriptLibrary a_scripts,
+                 RandomBytes a_random_bytes = openssl_random_bytes)
+        : settings(std::move(a_settings)),
+          random_bytes(std::move(a_random_bytes)),
+          scripts(std::move(a_scripts)) {
         std::ranges::for_each(settings.shapes, [&](const auto &shape) { scripts.add(shape); });
         std::ranges::for_each(settings.rare_shapes, [&](const auto &shape) { scripts.add(shape); });
     }
@@ -49,6 +53,7 @@ struct SessionGroup {
     SessionGroup &operator=(const SessionGroup &) = delete;
 
     const SessionSettings settings;
+    const RandomBytes random_bytes; // for the names of permits
     ScriptLibrary scripts;
     ObjectPool<Command> commands;
     size_t background_commands = 0; // how many of the commands are such
