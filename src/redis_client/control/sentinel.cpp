@@ -4,6 +4,8 @@
 #include "redis_client/session/auth.hpp"
 #include "redis_client/wire/resp.hpp"
 
+#include <utility>
+
 namespace redis_client {
 
 namespace {
@@ -17,8 +19,8 @@ std::string_view text_of(ReplyView reply) {
 
 } // namespace
 
-Sentinel::Sentinel(const SentinelSettings &settings)
-    : settings_(settings), reader_(longest_reply) {}
+Sentinel::Sentinel(SentinelSettings settings)
+    : settings_(std::move(settings)), reader_(longest_reply) {}
 
 /// Asks all at once, so that no change falls between the answer and the subscription.
 void Sentinel::connected() {

@@ -19,7 +19,7 @@ struct SentinelSettings {
 
 class Sentinel {
   public:
-    explicit Sentinel(const SentinelSettings &settings);
+    explicit Sentinel(SentinelSettings settings);
     Sentinel(const Sentinel &) = delete;
     Sentinel &operator=(const Sentinel &) = delete;
 
