@@ -113,14 +113,11 @@ test-tsan:
 	build/tsan/unit_tests --gtest_filter='LeaseBook*:LiveLimits*:ProcessClaim*:SharedTable*:TopKeys*:RuleCounters*'
 
 # Without a sanitizer, which qemu does not run.
-.PHONY: arm64
-arm64:
+test-arm64:
 	tools/install-packages arm64
 	tools/get-arm64-libraries build/arm64-libraries
 	cmake -S . -B build/arm64 -D CMAKE_TOOLCHAIN_FILE=$(CURDIR)/tools/arm64.cmake -D SANITIZE=OFF
 	cmake --build build/arm64 --parallel $$(nproc) --target unit_tests
-
-test-arm64: arm64
 	tools/run-tests tools/run-arm64
 
 fuzz:

@@ -40,8 +40,7 @@ const ngx_command_t module_commands[] = {
 std::array commands = [] {
     constexpr size_t enough = 32;
     std::array<ngx_command_t, enough> all{};
-    const auto end = std::ranges::copy(module_commands, all.begin()).out;
-    std::ranges::copy(location_commands(), end);
+    std::ranges::copy(location_commands(), std::ranges::copy(module_commands, all.begin()).out);
     return all;
 }();
 
