@@ -3,12 +3,12 @@
 #include "nginx_module/conf/configuration.hpp"
 #include "nginx_module/conf/directives.hpp"
 #include "nginx_module/conf/parameters.hpp"
+#include "nginx_module/util.hpp"
 #include "rate_limit/text/text.hpp"
 
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <new>
 #include <optional>
 #include <span>
 
@@ -152,11 +152,11 @@ std::span<const ngx_command_t> location_commands() {
 }
 
 void *create_location_conf(ngx_conf_t *cf) noexcept {
-    void *memory = ngx_palloc(cf->pool, sizeof(LocationConf));
-    if (memory == nullptr) {
+    auto *conf = pool_array<LocationConf>(cf->pool, 1);
+    if (conf == nullptr) {
         return nullptr;
     }
-    auto *conf = new (memory) LocationConf{};
+    *conf = LocationConf{};
     for (const LocationDirective &directive : directives) {
         conf->*directive.value = NGX_CONF_UNSET_UINT;
     }

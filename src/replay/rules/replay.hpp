@@ -92,7 +92,7 @@ class Replay final : limiter::Backends {
                Decision &decision);
     void count(const limiter::AppliedRule &applied, int64_t decided_us, int64_t ended_us);
     void end_requests(int64_t until_us);
-    void end(ReplayedRequest &request);
+    static void end(ReplayedRequest &request);
 
     const RulesFile &rules_;
     const Variables &variables_;
