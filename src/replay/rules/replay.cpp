@@ -125,7 +125,7 @@ std::optional<Replay::Decision> Replay::decide(const Request &request, int64_t d
         ends_.push_back({ended_us, ends_made_++, std::move(spare_)});
         std::push_heap(ends_.begin(), ends_.end());
     } else {
-        end(*spare_);
+        spare_->limits->end();
     }
     return backend_.error().empty() ? std::optional(decision) : std::nullopt;
 }
