@@ -39,7 +39,7 @@ void BackendCheck::abandon() {
     if (is_answered()) {
         count_abandoned();
     } else {
-        backend_.hand_over(*command_, charges(), *this);
+        backend_.abandon(*command_);
     }
 }
 

@@ -23,7 +23,8 @@ UnusedUnits unused(const AppliedRule &applied, const LeaseBook::Taken &taken) {
         .units = taken.units, .receipt = taken.receipt, .asked = taken.end() - applied.lease_time};
 }
 
-HeldLeases::HeldLeases(redis_client::World &world, Backends &backends, const WorkerLog &log)
+HeldLeases::HeldLeases(redis_client::World &world, redis_client::Backends &backends,
+                       const WorkerLog &log)
     : world_(world),
       backends_(backends),
       log_(log),

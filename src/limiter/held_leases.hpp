@@ -2,10 +2,10 @@
 #pragma once
 
 #include "limiter/applied_rule.hpp"
-#include "limiter/backends.hpp"
 #include "limiter/worker_log.hpp"
 #include "redis_client/intrusive_list.hpp"
 #include "redis_client/io/world.hpp"
+#include "redis_client/link/backends.hpp"
 
 #include <chrono>
 #include <memory>
@@ -26,7 +26,7 @@ UnusedUnits unused(const AppliedRule &applied, const rate_limit::LeaseBook::Take
 /// fetched it stays until its end, for rate_limit::longest_lease at most.
 class HeldLeases {
   public:
-    HeldLeases(redis_client::World &world, Backends &backends, const WorkerLog &log);
+    HeldLeases(redis_client::World &world, redis_client::Backends &backends, const WorkerLog &log);
     ~HeldLeases();
     HeldLeases(const HeldLeases &) = delete;
     HeldLeases &operator=(const HeldLeases &) = delete;
@@ -68,7 +68,7 @@ class HeldLeases {
     void give_back(Held &lease, const TakeRest &take_rest);
 
     redis_client::World &world_;
-    Backends &backends_;
+    redis_client::Backends &backends_;
     const WorkerLog &log_;
     redis_client::IntrusiveList<Held, &Held::hook> held_;
     /// Looks whether the worker shuts down, and may keep it alive then.

@@ -2,15 +2,14 @@
 // does when a worker starts and ends.
 #include "nginx_module/ngx.hpp"
 
-#include "nginx_module/backend/backend.hpp"
 #include "nginx_module/conf/configuration.hpp"
 #include "nginx_module/conf/directives.hpp"
 #include "nginx_module/conf/linking.hpp"
 #include "nginx_module/http/headers_filter.hpp"
 #include "nginx_module/http/phase_handlers.hpp"
 #include "nginx_module/http/variables.hpp"
-#include "nginx_module/http/worker.hpp"
 #include "nginx_module/pages/page_directives.hpp"
+#include "nginx_module/worker/worker.hpp"
 
 #include <algorithm>
 #include <array>
@@ -99,13 +98,11 @@ ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
         zone->memory.top_keys().set_kept(zone->kept_top_keys());
     }
     start_worker(*conf);
-    start_backends(*conf);
     return NGX_OK;
 }
 
 void exit_process(ngx_cycle_t * /*cycle*/) noexcept {
     stop_worker();
-    stop_backends();
 }
 
 ngx_http_module_t module_context = {

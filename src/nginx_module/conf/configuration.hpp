@@ -29,8 +29,6 @@ struct BackendConf : redis_client::BackendSettings {
     std::unique_ptr<TlsContext> tls; // null: connections use no TLS
 };
 
-using rate_limit::all_phases;
-using rate_limit::OnError;
 using rate_limit::Phase;
 using rate_limit::ShowKeys;
 

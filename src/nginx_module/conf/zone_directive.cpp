@@ -5,8 +5,7 @@
 #include "nginx_module/memory/shared_memory.hpp"
 #include "nginx_module/util.hpp"
 #include "rate_limit/text/client_network.hpp"
-
-#include <openssl/rand.h>
+#include "redis_client/io/random_bytes.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -89,7 +88,8 @@ bool begin_memory(ngx_shm_zone_t *shared, ZoneConf &zone) {
         return false;
     }
     rate_limit::HashSeed seed{};
-    if (RAND_bytes(reinterpret_cast<unsigned char *>(&seed), sizeof(seed)) != 1) {
+    if (!redis_client::openssl_random_bytes(
+            {reinterpret_cast<unsigned char *>(&seed), sizeof(seed)})) {
         ngx_log_error(NGX_LOG_EMERG, shared->shm.log, 0,
                       "redis_rate_limit_zone: no random numbers");
         return false;

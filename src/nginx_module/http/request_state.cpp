@@ -2,8 +2,8 @@
 
 #include "nginx_module/conf/configuration.hpp"
 #include "nginx_module/http/log_lines.hpp"
-#include "nginx_module/http/worker.hpp"
 #include "nginx_module/util.hpp"
+#include "nginx_module/worker/worker.hpp"
 
 #include <type_traits>
 

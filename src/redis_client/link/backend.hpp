@@ -23,12 +23,9 @@ class Backend {
     /// asked.
     virtual std::variant<Command *, Failure> ask(std::span<Charge> charges,
                                                  CheckCallbacks &callbacks) = 0;
-    /// Abandons a check whose callbacks and charges are about to go. They are not called.
+    /// The check's request is gone. Its permits are given back: at once if the check was sent, or
+    /// else when it is answered. The callbacks hear of the answer all the same.
     virtual void abandon(Command &check) = 0;
-    /// Gives a check other callbacks, and copies of the charges, which both live until the answer.
-    /// Its permits are given back: at once if the check was sent, or else when it is answered.
-    virtual void hand_over(Command &check, std::span<Charge> charges,
-                           CheckCallbacks &callbacks) = 0;
     /// Gives back what an answered check has charged, perhaps only when Redis can be reached again.
     virtual void refund(std::span<Charge> charges) = 0;
     /// Settles what a request turned out to cost, or gives back what a lease has left, perhaps only

@@ -92,8 +92,6 @@ class WorkerCounters {
     WorkerCounters &operator=(const WorkerCounters &) = delete;
 
     void check_asked() { gauges_->check_asked(); }
-    /// Nobody waits for the check's answer any more.
-    void check_abandoned() { gauges_->check_ended(); }
     /// The check has its answer, or has failed. Times are of precise_now().
     void check_answered(std::optional<rate_limit::Failure> failure, std::chrono::microseconds asked,
                         std::chrono::microseconds now);

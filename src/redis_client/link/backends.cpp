@@ -5,17 +5,21 @@
 
 namespace redis_client {
 
+std::unique_ptr<Backend> make_backend(const BackendSettings &settings, World &world,
+                                      BackendLog &log) {
+    if (settings.mode == Mode::cluster) {
+        return std::make_unique<Cluster>(settings, world, log);
+    }
+    return std::make_unique<SingleNode>(settings, world, log);
+}
+
 Backend &Backends::of(const BackendSettings &settings) {
     if (settings.index >= running_.size()) {
         running_.resize(settings.index + 1);
     }
     auto &backend = running_[settings.index];
     if (backend == nullptr) {
-        if (settings.mode == Mode::cluster) {
-            backend = std::make_unique<Cluster>(settings, world_, log_);
-        } else {
-            backend = std::make_unique<SingleNode>(settings, world_, log_);
-        }
+        backend = make_(settings);
     }
     return *backend;
 }

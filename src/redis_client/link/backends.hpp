@@ -3,27 +3,33 @@
 
 #include "redis_client/link/backend.hpp"
 
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace redis_client {
 
+/// Makes the running part of a backend, which begins to connect. All arguments outlive it.
+std::unique_ptr<Backend> make_backend(const BackendSettings &settings, World &world,
+                                      BackendLog &log);
+
 class Backends {
   public:
-    Backends(World &world, BackendLog &log) : world_(world), log_(log) {}
+    using Make = std::function<std::unique_ptr<Backend>(const BackendSettings &)>;
+
+    explicit Backends(Make make) : make_(std::move(make)) {}
     Backends(const Backends &) = delete;
     Backends &operator=(const Backends &) = delete;
 
-    /// Returns the running part of the backend. The first call makes it, and begins to connect. The
-    /// settings outlive it.
+    /// Returns the running part of the backend. The first call makes it. The settings outlive it.
     Backend &of(const BackendSettings &settings);
 
     /// Closes all running backends, because the worker ends. What is to be sent goes at once.
     void stop();
 
   private:
-    World &world_;
-    BackendLog &log_;
+    Make make_;
     std::vector<std::unique_ptr<Backend>> running_; // by their indexes; null: nobody uses it
 };
 

@@ -35,12 +35,7 @@ std::variant<Command *, Failure> CheckLink::ask(std::span<Charge> charges,
 }
 
 void CheckLink::abandon(Command &check) {
-    session_.abandon(check, context_.now());
-    update();
-}
-
-void CheckLink::hand_over(Command &check, std::span<Charge> charges, CheckCallbacks &callbacks) {
-    session_.hand_over(check, charges, callbacks, context_.now());
+    session_.hand_over(check, check.charges, *check.callbacks, context_.now());
     update();
 }
 

@@ -33,7 +33,6 @@ class CheckLink final : public Link {
     /// These seven functions do what Backend says of them, at this one Redis.
     std::variant<Command *, Failure> ask(std::span<Charge> charges, CheckCallbacks &callbacks);
     void abandon(Command &check);
-    void hand_over(Command &check, std::span<Charge> charges, CheckCallbacks &callbacks);
     void refund(std::span<Charge> charges);
     void settle(const SettlementOrder &order);
     void release(Permit &permit);

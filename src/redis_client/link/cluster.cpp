@@ -47,16 +47,7 @@ void Cluster::abandon(Command &check) {
     if (CheckLink *link = link_that_has(check)) {
         link->abandon(check);
     } else {
-        waiting_.abandon(check, context_.now());
-        update_waiting();
-    }
-}
-
-void Cluster::hand_over(Command &check, std::span<Charge> charges, CheckCallbacks &callbacks) {
-    if (CheckLink *link = link_that_has(check)) {
-        link->hand_over(check, charges, callbacks);
-    } else {
-        waiting_.hand_over(check, charges, callbacks, context_.now());
+        waiting_.hand_over(check, check.charges, *check.callbacks, context_.now());
     }
 }
 

@@ -35,7 +35,6 @@ class Cluster final : public Backend,
     std::variant<Command *, Failure> ask(std::span<Charge> charges,
                                          CheckCallbacks &callbacks) override;
     void abandon(Command &check) override;
-    void hand_over(Command &check, std::span<Charge> charges, CheckCallbacks &callbacks) override;
     void refund(std::span<Charge> charges) override;
     void settle(const SettlementOrder &order) override;
     void release(Permit &permit) override;

@@ -20,9 +20,6 @@ class SingleNode final : public Backend {
         return checks_.ask(charges, callbacks);
     }
     void abandon(Command &check) override { checks_.abandon(check); }
-    void hand_over(Command &check, std::span<Charge> charges, CheckCallbacks &callbacks) override {
-        checks_.hand_over(check, charges, callbacks);
-    }
     void refund(std::span<Charge> charges) override { checks_.refund(charges); }
     void settle(const SettlementOrder &order) override { checks_.settle(order); }
     void release(Permit &permit) override { checks_.release(permit); }

@@ -86,8 +86,11 @@ void Replay::ReplayedRequest::report(const limiter::InvalidNumber &invalid) {
 Replay::Replay(const RulesFile &rules, const Variables &variables, Redis &redis)
     : rules_(rules),
       variables_(variables),
-      backend_(*rules.backend, world_, log_, redis),
-      worker_(world_, *this, log_) {
+      backends_([&](const redis_client::BackendSettings &settings) {
+          return std::make_unique<ReplayBackend>(settings, world_, log_, redis);
+      }),
+      backend_(static_cast<ReplayBackend &>(backends_.of(*rules.backend))),
+      worker_(world_, backends_, log_) {
     for (const auto &rule : rules.rules) {
         if (rule->counted_as == tallies_.size()) {
             tallies_.push_back(std::make_unique<RuleTally>(

@@ -19,7 +19,7 @@
 
 namespace replay {
 
-class Replay final : limiter::Backends {
+class Replay {
   public:
     /// All of these outlive it.
     Replay(const RulesFile &rules, const Variables &variables, Redis &redis);
@@ -84,10 +84,6 @@ class Replay final : limiter::Backends {
         }
     };
 
-    redis_client::Backend &of(const redis_client::BackendSettings & /*settings*/) override {
-        return backend_;
-    }
-
     void apply(ReplayedRequest &request, const Level &level, int64_t decided_us, int64_t ended_us,
                Decision &decision);
     void count(const limiter::AppliedRule &applied, int64_t decided_us, int64_t ended_us);
@@ -98,7 +94,8 @@ class Replay final : limiter::Backends {
     const Variables &variables_;
     ReplayWorld world_;
     NoLog log_;
-    ReplayBackend backend_;
+    redis_client::Backends backends_;
+    ReplayBackend &backend_; // the only one of backends_
     limiter::Worker worker_;
     std::vector<std::unique_ptr<RuleTally>> tallies_;
     std::unique_ptr<ReplayedRequest> spare_; // of a request that ended at once

@@ -36,8 +36,6 @@ class ReplayBackend final : public redis_client::Backend {
     /// A request has one check, which charges all or nothing, and its answer is taken.
     void refund(std::span<redis_client::Charge> /*charges*/) override {}
     void abandon(redis_client::Command & /*check*/) override {}
-    void hand_over(redis_client::Command & /*check*/, std::span<redis_client::Charge> /*charges*/,
-                   redis_client::CheckCallbacks & /*callbacks*/) override {}
     void run(redis_client::ControlCommand & /*command*/) override {}
     void cancel(const redis_client::ControlCommand & /*command*/) override {}
     void send_now() override {}

@@ -225,7 +225,7 @@ TEST_P(FinalCostTest, IsSettledOfAnAbandonedCheckThatIsAnsweredAfterItsRequest) 
     limits.settle();
     limits.end();
     EXPECT_TRUE(backend->settled.empty());
-    EXPECT_EQ(backend->handed_over, 1);
+    EXPECT_EQ(backend->abandoned, 1);
     backend->answer(granted());
     EXPECT_EQ(backend->settled, GetParam().settled);
 }

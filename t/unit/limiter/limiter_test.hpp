@@ -50,11 +50,7 @@ class TestBackend final : public redis_client::Backend {
         asked.push_back({charges, &callbacks});
         return &commands.emplace_back();
     }
-    void abandon(redis_client::Command &) override {}
-    void hand_over(redis_client::Command &, std::span<redis_client::Charge>,
-                   redis_client::CheckCallbacks &) override {
-        ++handed_over;
-    }
+    void abandon(redis_client::Command &) override { ++abandoned; }
     void refund(std::span<redis_client::Charge> charges) override {
         for (redis_client::Charge &charge : charges) {
             refunded += charge.is_charged ? charge.quota.cost : 0;
@@ -93,7 +89,7 @@ class TestBackend final : public redis_client::Backend {
     std::vector<std::string> settled;
     uint64_t refunded = 0;
     int released = 0;
-    int handed_over = 0;
+    int abandoned = 0;
 
   private:
     Asked take() {
@@ -124,7 +120,7 @@ class TestRequest final : public Request {
     std::vector<std::string> invalid;
 };
 
-class LimiterTest : public testing::Test, public Backends, public ZoneMutex {
+class LimiterTest : public testing::Test, public ZoneMutex {
     struct alignas(64) Line {
         std::byte bytes[64];
     };
@@ -137,8 +133,8 @@ class LimiterTest : public testing::Test, public Backends, public ZoneMutex {
     LimiterTest() {
         backend_memory_.resize(redis_client::BackendMemory::size() / sizeof(Line) + 1);
         settings.memory.lay_out(backend_memory_.data(), world.precise_now());
-        backend = std::make_unique<TestBackend>(settings, world, log);
-        worker = std::make_unique<Worker>(world, *this, log);
+        backend = static_cast<TestBackend *>(&backends_.of(settings));
+        worker = std::make_unique<Worker>(world, backends_, log);
         zone.name = "per_ip";
         zone.backend = &settings;
         zone_memory_.resize(zone_size / sizeof(Line));
@@ -182,14 +178,16 @@ class LimiterTest : public testing::Test, public Backends, public ZoneMutex {
     redis_client::TestWorld world;
     SilentLog log;
     redis_client::BackendSettings settings{0, "default"};
-    std::unique_ptr<TestBackend> backend;
+    redis_client::Backends backends_{[this](const redis_client::BackendSettings &its_settings) {
+        return std::make_unique<TestBackend>(its_settings, world, log);
+    }};
+    TestBackend *backend;
     std::unique_ptr<Worker> worker;
     Zone zone;
     RuleList level;
     TestRequest request;
 
   private:
-    redis_client::Backend &of(const redis_client::BackendSettings &) override { return *backend; }
     void lock() const override {}
     void unlock() const override {}
 };

@@ -3,7 +3,6 @@
 
 #include "nginx_module/ngx.hpp"
 
-#include "nginx_module/backend/backend.hpp"
 #include "nginx_module/pages/api/answer.hpp"
 #include "nginx_module/pages/api/request.hpp"
 #include "redis_client/control/control_session.hpp"

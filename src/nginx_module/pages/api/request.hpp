@@ -25,7 +25,7 @@ struct ApiRequest {
     std::optional<std::string_view> cursor;
     std::span<char> body; // one more byte follows
 
-    const BackendConf &backend() const { return static_cast<const BackendConf &>(*zone->backend); }
+    const redis_client::BackendSettings &backend() const { return *zone->backend; }
     const redis_client::LiveStore &live_store() const { return *backend().live_store; }
     std::string_view rule_name() const { return rule != nullptr ? rule->name : std::string_view(); }
 };

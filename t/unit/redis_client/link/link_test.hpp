@@ -111,7 +111,8 @@ class LinkTest : public testing::Test {
     TestLog log_;
     BackendSettings settings_{0, "default"};
     Listener a_, b_;
-    Backends backends_{world_, log_};
+    Backends backends_{
+        [this](const BackendSettings &settings) { return make_backend(settings, world_, log_); }};
 };
 
 } // namespace redis_client

@@ -1,32 +1,34 @@
-#include "nginx_module/backend/backend.hpp"
+#include "nginx_module/worker/worker.hpp"
 
 #include "limiter/live/live_sync.hpp"
 #include "nginx_module/io/nginx_backend_log.hpp"
 #include "nginx_module/io/nginx_live_log.hpp"
 #include "nginx_module/io/nginx_world.hpp"
-#include "redis_client/link/backends.hpp"
+#include "nginx_module/worker/nginx_worker_log.hpp"
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 namespace nginx_module {
 
 namespace {
 
-/// What this worker has once its process has begun.
-struct Running {
-    explicit Running(const MainConf &conf)
-        : world(conf), log(*ngx_cycle->log), live_log(*ngx_cycle->log) {}
+/// What the worker refers to, and itself.
+struct Process {
+    explicit Process(const MainConf &conf) : world(conf) {}
 
     NginxWorld world;
-    NginxBackendLog log;
-    NginxLiveLog live_log;
-    redis_client::Backends backends{world, log};
+    NginxBackendLog backend_log{*ngx_cycle->log};
+    NginxLiveLog live_log{*ngx_cycle->log};
+    NginxWorkerLog worker_log;
+    redis_client::Backends backends{[this](const redis_client::BackendSettings &settings) {
+        return redis_client::make_backend(settings, world, backend_log);
+    }};
+    limiter::Worker worker{world, backends, worker_log};
     std::vector<std::unique_ptr<limiter::LiveSync>> live; // one for each backend that rules use
 };
 
-std::optional<Running> running;
+std::unique_ptr<Process> process;
 
 /// Follows what operators set for the zones and rules of the backend.
 void follow(const MainConf &conf, const BackendConf &backend) {
@@ -42,14 +44,14 @@ void follow(const MainConf &conf, const BackendConf &backend) {
             rules.push_back(rule.get());
         }
     }
-    running->live.push_back(std::make_unique<limiter::LiveSync>(
-        backend, backend_of(backend), zones, rules, running->world, running->live_log));
+    process->live.push_back(std::make_unique<limiter::LiveSync>(
+        backend, process->backends.of(backend), zones, rules, process->world, process->live_log));
 }
 
 } // namespace
 
-void start_backends(const MainConf &conf) {
-    running.emplace(conf);
+void start_worker(const MainConf &conf) {
+    process = std::make_unique<Process>(conf);
     for (const auto &backend : conf.backends) {
         if (backend->is_used()) {
             follow(conf, *backend);
@@ -57,14 +59,15 @@ void start_backends(const MainConf &conf) {
     }
 }
 
-redis_client::Backend &backend_of(const redis_client::BackendSettings &settings) {
-    return running->backends.of(settings);
+limiter::Worker &this_worker() {
+    return process->worker;
 }
 
-void stop_backends() {
-    if (running) {
-        running->live.clear();
-        running->backends.stop();
+void stop_worker() {
+    if (process != nullptr) {
+        process->worker.leases.return_all();
+        process->live.clear();
+        process->backends.stop();
     }
 }
 
