@@ -44,14 +44,13 @@ bool read_numbers(Request &request, const Rule &rule, std::span<const GivenNumbe
 
 } // namespace
 
-/// Evaluates the rule's numbers. Those of the override, if it has any, stand for the configured
-/// ones, whose variables are then not evaluated. For a ban the numbers do not matter, but whether
-/// the rule applies. An empty variable exempts the request from the rule, whatever a client wrote
-/// into another one.
+/// Evaluates the rule's numbers into `quota`, which has those of the configuration. Those of the
+/// override, if it has any, stand for them, and their variables are then not evaluated. For a ban
+/// the numbers do not matter, but whether the rule applies. An empty variable exempts the request
+/// from the rule, whatever a client wrote into another one.
 ApplicableRules::Evaluated ApplicableRules::evaluate_quota(const rate_limit::Override &live,
                                                            const Rule &rule,
                                                            rate_limit::Quota &quota) {
-    quota = rule.rule.quota;
     const bool is_limit_given = !live.limit && !rule.limit_text.empty();
     const bool is_burst_given = !live.burst && !rule.burst_text.empty();
     uint64_t burst = 0;
@@ -143,12 +142,14 @@ ApplicableRules::Evaluated ApplicableRules::evaluate(AppliedRule &applied) {
     if (live.action == rate_limit::Override::Action::exempt) {
         return Evaluated::applies_not;
     }
-    const Evaluated evaluated = evaluate_quota(live, rule, applied.quota);
+    applied.quota = rule.rule.quota;
+    applied.has_own_numbers = rule.has_variables() || live.limit || live.burst;
+    const Evaluated evaluated =
+        applied.has_own_numbers ? evaluate_quota(live, rule, applied.quota) : Evaluated::applies;
     if (live.action == rate_limit::Override::Action::ban) {
         ban(applied, live);
         return evaluated;
     }
-    applied.has_own_numbers = rule.has_variables() || live.limit || live.burst;
     applied.lease_time = rule.may_lease() && applied.has_own_numbers
                              ? rate_limit::lease_time(applied.quota, rule.rule.lease)
                              : rule.lease_time;

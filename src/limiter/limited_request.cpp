@@ -16,7 +16,8 @@ namespace limiter {
 using std::chrono::microseconds;
 
 LimitedRequest *LimitedRequest::create(Worker &worker, Request &request) {
-    return new (std::nothrow) LimitedRequest(worker, request);
+    void *memory = worker.requests.take(sizeof(LimitedRequest));
+    return memory != nullptr ? new (memory) LimitedRequest(worker, request) : nullptr;
 }
 
 Step LimitedRequest::apply(const Level &level, rate_limit::Phase phase) {
@@ -193,7 +194,9 @@ void LimitedRequest::end() {
 
 void LimitedRequest::destroy_if_unused() {
     if (request_ == nullptr && abandoned_ == 0) {
-        delete this;
+        SpareMemory &requests = worker_.requests;
+        this->~LimitedRequest();
+        requests.give_back(this);
     }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "limiter/held_leases.hpp"
+#include "limiter/spare_memory.hpp"
 #include "limiter/worker_log.hpp"
 #include "redis_client/io/world.hpp"
 #include "redis_client/link/backends.hpp"
@@ -21,6 +22,7 @@ struct Worker {
     redis_client::Backends &backends;
     const WorkerLog &log;
     HeldLeases leases;
+    SpareMemory requests; // for a LimitedRequest each
 };
 
 } // namespace limiter

@@ -13,6 +13,14 @@ namespace {
 constexpr size_t buffer_size = size_t{256} * 1024;
 constexpr size_t longest_request = size_t{4} * 10; // numbers of 10 bytes at most
 
+uint64_t take(const unsigned char *&from) {
+    uint64_t number = *from & 0x7F;
+    for (unsigned shift = 7; *from++ >= 0x80; shift += 7) {
+        number |= static_cast<uint64_t>(*from & 0x7F) << shift;
+    }
+    return number;
+}
+
 } // namespace
 
 Spool::Spool() : buffer_(buffer_size) {
@@ -77,27 +85,19 @@ bool Spool::fill() {
     return at_ < end_;
 }
 
-uint64_t Spool::take() {
-    uint64_t number = 0;
-    for (unsigned shift = 0;; shift += 7) {
-        const unsigned char byte = buffer_[at_++];
-        number |= static_cast<uint64_t>(byte & 0x7F) << shift;
-        if (byte < 0x80) {
-            return number;
-        }
-    }
-}
-
 std::optional<Spool::Request> Spool::next() {
     if (!fill()) {
         return std::nullopt;
     }
-    last_us_ += static_cast<int64_t>(take());
-    const uint64_t key = take();
+    const unsigned char *from = buffer_.data() + at_;
+    last_us_ += static_cast<int64_t>(take(from));
+    const uint64_t key = take(from);
+    const auto duration_us = static_cast<int64_t>(take(from));
+    at_ = static_cast<size_t>(from - buffer_.data());
     return Request{.time_us = last_us_,
                    .key = key >> 1,
                    .is_rejected = (key & 1) != 0,
-                   .duration_us = static_cast<int64_t>(take())};
+                   .duration_us = duration_us};
 }
 
 } // namespace replay

@@ -40,7 +40,6 @@ class Spool {
 
     void put(uint64_t number);
     void flush();
-    uint64_t take();
     bool fill();
 
     std::unique_ptr<std::FILE, Close> file_;

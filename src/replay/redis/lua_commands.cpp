@@ -38,9 +38,17 @@ class Call {
     }
     std::string_view key() { return word(2); }
 
+    /// Whether a word is a number for Lua, and a whole one: as text it would be the same.
+    bool is_whole_number(int index) const {
+        return lua_type(lua, index) == LUA_TNUMBER && is_whole(lua_tonumber(lua, index));
+    }
+
     /// Returns the number that a word is, or nothing.
     template <typename Number>
     std::optional<Number> number(int index) {
+        if (is_whole_number(index)) {
+            return static_cast<Number>(lua_tonumber(lua, index));
+        }
         const std::string_view text = word(index);
         Number parsed = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
@@ -97,9 +105,12 @@ class Call {
         push(write(score, out));
     }
 
+    static bool is_whole(double number) {
+        return number == std::floor(number) && std::abs(number) <= largest_whole_double;
+    }
     static std::string_view write(double number, std::array<char, 32> &out) {
         char *end = nullptr;
-        if (number == std::floor(number) && std::abs(number) <= largest_whole_double) {
+        if (is_whole(number)) {
             end = std::to_chars(out.data(), out.data() + out.size(), static_cast<int64_t>(number))
                       .ptr;
         } else {
@@ -287,7 +298,8 @@ int list_push(Call &call) {
     for (int i = 3; i <= call.words(); ++i) {
         const auto number = call.whole(i);
         std::array<char, 32> out;
-        if (!number || Call::write(static_cast<double>(*number), out) != call.word(i)) {
+        if (!number || (!call.is_whole_number(i) &&
+                        Call::write(static_cast<double>(*number), out) != call.word(i))) {
             return call.fail("ERR this list takes whole numbers only");
         }
     }
@@ -448,12 +460,13 @@ int set_remove_by_score(Call &call) {
 }
 
 /// Scripts ask for the time once, and take it apart.
+/// Redis gives texts, which the scripts make numbers of: here that is saved.
 int time(Call &call) {
     const int64_t now = call.keys.now_us();
     lua_createtable(call.lua, 2, 0);
     const int64_t parts[] = {now / 1'000'000, now % 1'000'000};
     for (int i = 0; i < 2; ++i) {
-        call.push_as_text(parts[i]);
+        call.push(parts[i]);
         lua_rawseti(call.lua, -2, i + 1);
     }
     return 1;
