@@ -130,18 +130,22 @@ void ApplicableRules::ban(AppliedRule &applied, const rate_limit::Override &live
 ApplicableRules::Evaluated ApplicableRules::evaluate(AppliedRule &applied) {
     const Rule &rule = *applied.rule;
     const auto text = request_.key(*rule.zone);
-    const auto key = text ? arena_.copy(*text) : std::nullopt;
-    if (!key) {
+    if (!text) {
         return Evaluated::no_memory;
     }
-    if (key->empty()) {
+    applied.key = *text;
+    if (applied.key.empty()) {
         return Evaluated::applies_not;
     }
-    applied.key = *key;
     const rate_limit::Override live = find_override(applied);
     if (live.action == rate_limit::Override::Action::exempt) {
         return Evaluated::applies_not;
     }
+    const auto key = arena_.copy(applied.key);
+    if (!key) {
+        return Evaluated::no_memory;
+    }
+    applied.key = *key;
     applied.quota = rule.rule.quota;
     applied.has_own_numbers = rule.has_variables() || live.limit || live.burst;
     const Evaluated evaluated =

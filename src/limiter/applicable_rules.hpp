@@ -10,12 +10,6 @@
 
 namespace limiter {
 
-/// The rules that stand where the request is, which has not applied them yet.
-struct Level {
-    const RuleList &rules;
-    bool is_dry_run; // all of them are
-};
-
 /// The rules and their charges are in the arena.
 class ApplicableRules {
   public:

@@ -60,7 +60,7 @@ class RuleResult {
     /// Who gave the verdict.
     enum class Source : uint8_t {
         none,       // it follows from the numbers of the rule alone
-        redis,      //
+        redis,      // the script
         deny_cache, // the zone's memory of what Redis denied
         local,      // this host, because Redis gave no verdict
         lease,      // this host, by units that it has leased from Redis

@@ -102,7 +102,7 @@ void BackendCheck::refund() {
 
 void BackendCheck::release_permits() {
     for (redis_client::Charge &charge : charges()) {
-        if (charge.permit != nullptr && !is_abandoned_) {
+        if (charge.permit != nullptr && is_answered()) { // else the session gives it back
             backend_.release(*std::exchange(charge.permit, nullptr));
         }
     }

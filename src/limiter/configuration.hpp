@@ -64,6 +64,12 @@ struct Rule : rate_limit::RuleParameters {
 /// The rules of one level of the configuration, which apply together.
 using RuleList = std::vector<const Rule *>;
 
+/// The rules that stand where a request is.
+struct Level {
+    const RuleList &rules;
+    bool is_dry_run; // all of them are
+};
+
 /// Whether one check asks for both rules, if both apply to a request. In a cluster their keys must
 /// be in one hash slot for that, as the keys of one zone are if the rules have no shards.
 bool are_asked_together(const Rule &rule, const Rule &other);

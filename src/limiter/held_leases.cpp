@@ -72,6 +72,7 @@ void HeldLeases::return_ended(const AppliedRule &applied, const LeaseBook::Accou
 }
 
 void HeldLeases::return_all() {
+    is_over_ = true;
     while (Held *lease = held_.front()) {
         give_back(*lease, [](const LeaseBook::Account &account) { return account.take_all(); });
     }
@@ -79,6 +80,9 @@ void HeldLeases::return_all() {
 
 /// The bytes of the Redis key stand behind the object.
 void HeldLeases::hold(const AppliedRule &applied, microseconds end) {
+    if (is_over_) {
+        return;
+    }
     const std::string_view redis_key = applied.charge->redis_key;
     void *memory = ::operator new(sizeof(Held) + redis_key.size(), std::nothrow);
     if (memory == nullptr) {

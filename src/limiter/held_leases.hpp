@@ -32,8 +32,8 @@ class HeldLeases {
     HeldLeases &operator=(const HeldLeases &) = delete;
 
     /// Holds a lease of the rule until its end, which is a time of boot_now(). Then the rest is
-    /// given back. Without memory it is given back when the next lease of the key is fetched, if
-    /// ever.
+    /// given back. Without memory, or after return_all(), it is given back when the next lease of
+    /// the key is fetched, if ever.
     void hold(const AppliedRule &applied, std::chrono::microseconds end);
 
     /// Gives units of the rule's counter back to Redis. If its client was reset since they were
@@ -71,6 +71,7 @@ class HeldLeases {
     redis_client::Backends &backends_;
     const WorkerLog &log_;
     redis_client::IntrusiveList<Held, &Held::hook> held_;
+    bool is_over_ = false; // the worker ends
     /// Looks whether the worker shuts down, and may keep it alive then.
     std::unique_ptr<redis_client::Timer> ticks_;
 };

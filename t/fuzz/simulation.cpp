@@ -192,11 +192,9 @@ void Simulation::abandon() {
     }
     Session &session = *check->command->session;
     if (check->number % 2 == 1) { // somebody still wants to know
-        std::vector<Charge> copies = check->charges;
-        session.hand_over(*check->command, copies, *check, now_);
-        check->charges = std::move(copies);
+        session.abandon(*check->command, now_);
     } else {
-        session.abandon(*std::exchange(check->command, nullptr), now_);
+        session.forget(*std::exchange(check->command, nullptr), now_);
         check->charges.clear(); // nobody is to be told any more
     }
 }

@@ -1,5 +1,6 @@
 #include "nginx_module/conf/linking.hpp"
 
+#include "limiter/linking.hpp"
 #include "nginx_module/conf/backend_completion.hpp"
 #include "nginx_module/conf/resolver.hpp"
 #include "nginx_module/memory/backend_memory.hpp"
@@ -7,7 +8,9 @@
 #include "nginx_module/util.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <utility>
 
 namespace nginx_module {
@@ -166,125 +169,23 @@ bool check_size(ngx_conf_t *cf, const ZoneConf &zone) {
     return false;
 }
 
-/// Whether a charge of the rule may be given back. That happens if another rule of the level
-/// denies, which a request asks for at the same time in another check.
-bool is_refunded(const RuleList &level, const limiter::Rule &rule) {
-    return std::ranges::any_of(level, [&](const limiter::Rule *other) {
-        return other->phase == rule.phase && !limiter::are_asked_together(*other, rule);
-    });
-}
-
-void mark_refunded(const MainConf &conf, RuleConf &marked) {
-    marked.is_refunded = std::ranges::any_of(conf.rule_lists, [&](const auto &level) {
-        return std::ranges::any_of(*level, [&](const limiter::Rule *rule) {
-            return rule->rule.same_counter(marked.rule) && is_refunded(*level, *rule);
-        });
-    });
-}
-
-void mark_settling(const MainConf &conf, RuleConf &marked) {
-    marked.may_settle = std::ranges::any_of(conf.rules, [&](const auto &rule) {
-        return rule->has_final_cost() && rule->rule.same_counter(marked.rule);
-    });
-}
-
-redis_client::SessionSettings &session_of(const MainConf &conf, const limiter::Rule &rule) {
-    return conf.backends[rule.zone->backend->index]->session;
-}
-
-void add_shape(std::vector<redis_client::ScriptShape> &shapes,
-               const redis_client::ScriptShape &shape) {
-    if (std::ranges::find(shapes, shape) == shapes.end()) {
-        shapes.push_back(shape);
-    }
-}
-
-/// Adds scripts for requests to which only some of the rules apply, because a key or a variable is
-/// empty. If the rules are few, each combination of them has a script of its own. If they are more,
-/// such checks run the script for any rules, which costs Redis more: a client that chooses which
-/// keys are empty must not choose how many scripts there are.
-void add_rare_shapes(redis_client::SessionSettings &session, const redis_client::ScriptShape &all) {
-    constexpr size_t few = 4;
-    const auto parts = all.parts();
-    if (parts.size() > few) {
-        return;
-    }
-    for (unsigned chosen = 1; chosen < 1U << parts.size(); ++chosen) {
-        redis_client::ScriptShape shape;
-        for (size_t i = 0; i < parts.size(); ++i) {
-            if ((chosen >> i & 1) != 0) {
-                shape.add(parts[i]);
-            }
-        }
-        add_shape(session.rare_shapes, shape);
-    }
-}
-
-void add_shapes(redis_client::SessionSettings &session, const redis_client::ScriptShape &all) {
-    add_shape(session.shapes, all);
-    add_rare_shapes(session, all);
-}
-
-/// Adds the scripts of checks that lease units: for all rules of a request, or for those that have
-/// no lease; and for one rule, in the background.
-void add_leasing_shapes(redis_client::SessionSettings &session,
-                        const redis_client::ScriptShape &all) {
-    const auto parts = all.parts();
-    if (std::ranges::none_of(parts, &redis_client::ScriptShape::Part::may_lease)) {
-        return;
-    }
-    if (parts.size() <= redis_client::most_rules_with_leases) {
-        add_shapes(session, all);
-    }
-    for (const auto &part : parts) {
-        if (part.may_lease) {
-            redis_client::ScriptShape alone;
-            alone.add({.algorithm = part.algorithm, .may_lease = true});
-            add_shape(session.shapes, alone);
-        }
-    }
-}
-
-/// Adds the scripts that a location's requests will run. A check leases units by a script of its
-/// own, so that other checks cost Redis no more where some lease.
-void add_scripts(const MainConf &conf, const LocationConf &location) {
-    const RuleList &rules = *location.rules;
-    for (auto first = rules.begin(); first != rules.end(); ++first) {
-        const auto is_with_first = [&](const limiter::Rule *rule) {
-            return rule->phase == (*first)->phase && limiter::are_asked_together(*rule, **first);
+void link_levels(const MainConf &conf) {
+    std::vector<limiter::Rule *> rules;
+    std::ranges::transform(conf.rules, std::back_inserter(rules), &std::unique_ptr<RuleConf>::get);
+    std::vector<limiter::Level> levels;
+    for (const LocationConf *location : conf.locations) { // many inherit the same rules
+        const bool is_dry_run = location->dry_run == 1;
+        const auto is_known = [&](const limiter::Level &level) {
+            return &level.rules == location->rules && level.is_dry_run == is_dry_run;
         };
-        if (std::find_if(rules.begin(), first, is_with_first) != first) {
-            continue; // an earlier rule's shape has it
+        if (std::ranges::none_of(levels, is_known)) {
+            levels.push_back({*location->rules, is_dry_run});
         }
-        redis_client::ScriptShape shape;
-        redis_client::ScriptShape leasing;
-        for (const limiter::Rule *rule : rules) {
-            if (is_with_first(rule)) {
-                const bool is_dry_run = location.is_dry_run(*rule);
-                redis_client::ScriptShape::Part part{
-                    .algorithm = rule->rule.quota.algorithm,
-                    .dry_run = is_dry_run,
-                    .blocks = rule->rule.block_of(is_dry_run).count() > 0};
-                shape.add(part);
-                part.may_lease = rule->may_lease();
-                leasing.add(part);
-            }
-        }
-        redis_client::SessionSettings &session = session_of(conf, **first);
-        add_shapes(session, shape);
-        add_leasing_shapes(session, leasing);
     }
-}
-
-/// Adds the scripts that settle what requests turn out to cost, and give back what leases have
-/// left.
-void add_settlements(const MainConf &conf, const RuleConf &rule) {
-    auto &settled = session_of(conf, rule).settled;
-    const rate_limit::Algorithm algorithm = rule.rule.quota.algorithm;
-    const bool settles = rule.has_final_cost() || rule.may_lease();
-    if (settles && std::ranges::find(settled, algorithm) == settled.end()) {
-        settled.push_back(algorithm);
-    }
+    limiter::link_rules(
+        rules, levels, [&](const limiter::Rule &rule) -> auto & {
+            return conf.backends[rule.zone->backend->index]->session;
+        });
 }
 
 } // namespace
@@ -309,14 +210,7 @@ bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
         !std::ranges::all_of(conf.backends, add_memories)) {
         return false;
     }
-    for (const auto &rule : conf.rules) {
-        mark_refunded(conf, *rule);
-        mark_settling(conf, *rule);
-        add_settlements(conf, *rule);
-    }
-    for (const LocationConf *location : conf.locations) {
-        add_scripts(conf, *location);
-    }
+    link_levels(conf);
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include "nginx_module/util.hpp"
 #include "redis_client/io/random_bytes.hpp"
 
+#include <new>
 #include <utility>
 
 namespace nginx_module {
@@ -72,7 +73,8 @@ bool NginxWorld::is_leaving() const {
 }
 
 std::unique_ptr<redis_client::Timer> NginxWorld::make_timer(std::function<void()> on_expiry) {
-    return std::make_unique<NginxTimer>(std::move(on_expiry));
+    return std::unique_ptr<redis_client::Timer>(new (std::nothrow)
+                                                    NginxTimer(std::move(on_expiry)));
 }
 
 std::unique_ptr<redis_client::Connection>

@@ -55,6 +55,7 @@ class World {
     /// Whether the worker shuts down.
     virtual bool is_leaving() const = 0;
 
+    /// Returns null if memory ran out.
     virtual std::unique_ptr<Timer> make_timer(std::function<void()> on_expiry) = 0;
 
     /// Makes a connection to one of the servers of the backend that has this index.

@@ -35,7 +35,7 @@ std::variant<Command *, Failure> CheckLink::ask(std::span<Charge> charges,
 }
 
 void CheckLink::abandon(Command &check) {
-    session_.hand_over(check, check.charges, *check.callbacks, context_.now());
+    session_.abandon(check, context_.now());
     update();
 }
 

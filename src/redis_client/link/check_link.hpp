@@ -30,7 +30,7 @@ class CheckLink final : public Link {
               Callbacks *callbacks = nullptr);
     ~CheckLink();
 
-    /// These seven functions do what Backend says of them, at this one Redis.
+    /// These functions do what Backend says of them, at this one Redis.
     std::variant<Command *, Failure> ask(std::span<Charge> charges, CheckCallbacks &callbacks);
     void abandon(Command &check);
     void refund(std::span<Charge> charges);

@@ -47,7 +47,7 @@ void Cluster::abandon(Command &check) {
     if (CheckLink *link = link_that_has(check)) {
         link->abandon(check);
     } else {
-        waiting_.hand_over(check, check.charges, *check.callbacks, context_.now());
+        waiting_.abandon(check, context_.now());
     }
 }
 

@@ -21,7 +21,21 @@ Link::MakeAddressSource address_source_of(BackendContext &context) {
 } // namespace
 
 SingleNode::SingleNode(const BackendSettings &settings, World &world, BackendLog &log)
-    : Backend(settings, world, log), checks_(context_, address_source_of(context_)) {}
+    : Backend(settings, world, log) {
+    if (settings.is_used()) {
+        checks();
+    }
+}
+
+CheckLink &SingleNode::checks() {
+    return checks_ ? *checks_ : checks_.emplace(context_, address_source_of(context_));
+}
+
+void SingleNode::send_now() {
+    if (checks_) {
+        checks_->send_now();
+    }
+}
 
 void SingleNode::run(ControlCommand &command) {
     if (!control_) {

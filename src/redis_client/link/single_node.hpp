@@ -17,18 +17,20 @@ class SingleNode final : public Backend {
 
     std::variant<Command *, Failure> ask(std::span<Charge> charges,
                                          CheckCallbacks &callbacks) override {
-        return checks_.ask(charges, callbacks);
+        return checks().ask(charges, callbacks);
     }
-    void abandon(Command &check) override { checks_.abandon(check); }
-    void refund(std::span<Charge> charges) override { checks_.refund(charges); }
-    void settle(const SettlementOrder &order) override { checks_.settle(order); }
-    void release(Permit &permit) override { checks_.release(permit); }
+    void abandon(Command &check) override { checks().abandon(check); }
+    void refund(std::span<Charge> charges) override { checks().refund(charges); }
+    void settle(const SettlementOrder &order) override { checks().settle(order); }
+    void release(Permit &permit) override { checks().release(permit); }
     void run(ControlCommand &command) override;
     void cancel(const ControlCommand &command) override;
-    void send_now() override { checks_.send_now(); }
+    void send_now() override;
 
   private:
-    CheckLink checks_;
+    CheckLink &checks();
+
+    std::optional<CheckLink> checks_;    // is made at once if rules use the backend
     std::optional<ControlLink> control_; // is made for the first command
 };
 

@@ -52,6 +52,7 @@ void SlotMapQuery::on_reply(ReplyView reply) {
         return;
     }
     map_ = ClusterMap::read(reply);
+    host_ = servers_->host(); // who has answered: the next server may be tried before the timer
     end(reply.is_empty() ? "no node of the cluster serves any keys" : "an unexpected reply");
 }
 
@@ -66,7 +67,6 @@ void SlotMapQuery::end(std::string_view problem) {
 }
 
 void SlotMapQuery::on_timer() {
-    const std::string host(servers_->host());
     (void)link_.cancel(*this);
     link_.hang_up();
     const auto map = std::exchange(map_, std::nullopt);
@@ -76,7 +76,7 @@ void SlotMapQuery::on_timer() {
     }
     is_fetching_ = false;
     if (map) {
-        callbacks_.on_map(*map, host);
+        callbacks_.on_map(*map, host_);
     } else {
         callbacks_.on_no_map({"no node tells who serves the keys", problem_});
     }

@@ -57,6 +57,7 @@ class SlotMapQuery final : ControlCommand {
     ControlLink link_;
     bool is_fetching_ = false;
     std::optional<ClusterMap> map_;
+    std::string host_;             // of the node that has sent the map
     std::string problem_;          // why the last node has sent no map
     std::unique_ptr<Timer> timer_; // expires when a node is done, or takes too long
 };

@@ -49,14 +49,14 @@ bool BackgroundCommands::make_permits(std::span<Charge> charges) {
     return true;
 }
 
-void BackgroundCommands::settle(const Command &check, Time now) {
+void BackgroundCommands::keep_permits(const Command &check, Time now) {
     for (Charge &charge : check.charges) {
         if (charge.permit == nullptr) {
             continue;
         }
         if (charge.is_charged && charge.quota.charges()) {
             permits_.hold(*charge.permit, check.sent);
-            if (check.is_handed_over) {
+            if (check.is_abandoned) {
                 release(*std::exchange(charge.permit, nullptr), now);
             }
         } else {

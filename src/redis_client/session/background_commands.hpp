@@ -23,7 +23,7 @@ class BackgroundCommands {
     bool make_permits(std::span<Charge> charges);
     /// After an answer: a charge that was made holds its permit, if its request is still there.
     /// Redis knows none of the other permits.
-    void settle(const Command &check, Time now);
+    void keep_permits(const Command &check, Time now);
     /// Gives back the permits of a check, since nobody will hear whether it took them.
     void leave(const Command &check, Time now);
 

@@ -25,7 +25,7 @@ using rate_limit::Failure;
 inline constexpr uint64_t most_leased = uint64_t{1} << 20;
 
 /// One rule's part of a check. Its owner is whoever asks. It stays where it is, with all that it
-/// refers to, until the check is answered or abandoned.
+/// refers to, until the check is answered or forgotten.
 struct Charge {
     rate_limit::Quota quota;
     bool dry_run = false; // a dry run never keeps the other charges from being made
@@ -64,7 +64,7 @@ struct Charge {
 class CheckCallbacks {
   public:
     /// The check is answered and gone. Without a failure the charges hold the answer. This is
-    /// called once, or never if the check was abandoned. Of the session it may call refund() only.
+    /// called once, also for a check that was abandoned.
     virtual void on_answer(std::optional<Failure> failure) = 0;
 
     /// Writes to `out` for the log which rules and keys the check is about, ready to be shown, and
@@ -109,7 +109,7 @@ struct Command : Pooled<Command> {
     uint16_t hash_slot = 0;        // the one of all its keys
     int redirects = 0;             // how often it was redirected
     bool needs_asking = false;     // ASKING has to stand before it
-    bool is_handed_over = false;   // its request is gone, see Session::hand_over()
+    bool is_abandoned = false;     // its request is gone, see Backend::abandon()
     bool is_sent_for_good = false; // its permits are released: it cannot be sent again
     bool timed_out = false;        // it was counted so, and a late reply changes nothing
 

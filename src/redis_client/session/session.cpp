@@ -83,7 +83,7 @@ Failure Session::refuse(Failure failure, Time now) {
     return failure;
 }
 
-void Session::abandon(Command &check, Time now) {
+void Session::forget(Command &check, Time now) {
     background_.leave(check, now);
     waiting_.remove(check);
     check.callbacks = nullptr;
@@ -96,18 +96,12 @@ void Session::abandon(Command &check, Time now) {
     }
 }
 
-void Session::hand_over(Command &check, std::span<Charge> charges, CheckCallbacks &callbacks,
-                        Time now) {
+void Session::abandon(Command &check, Time now) {
     if (check.is_sent) {
         check.is_sent_for_good = std::ranges::any_of(check.charges, &Charge::permit);
         background_.leave(check, now);
     }
-    for (size_t i = 0; i < charges.size(); ++i) {
-        charges[i].permit = std::exchange(check.charges[i].permit, nullptr);
-    }
-    check.charges = charges;
-    check.callbacks = &callbacks;
-    check.is_handed_over = true;
+    check.is_abandoned = true;
 }
 
 void Session::refund(std::span<Charge> charges, Time now) {
@@ -161,7 +155,7 @@ bool Session::expire(Time now) {
         Command &check = *waiting_.front();
         CheckCallbacks *callbacks = check.callbacks;
         check.timed_out = true;
-        abandon(check, now);
+        forget(check, now);
         problem_.note(is_ready() ? "no answer in time" : "no connection in time");
         tell(callbacks, Failure::timeout, now);
     }

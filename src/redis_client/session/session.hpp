@@ -7,8 +7,8 @@
 // did not run the script (NOSCRIPT), or that another node has the key.
 #pragma once
 
-#include "redis_client/link/breaker.hpp"
 #include "redis_client/session/background_commands.hpp"
+#include "redis_client/session/breaker.hpp"
 #include "redis_client/session/check.hpp"
 #include "redis_client/session/login.hpp"
 #include "redis_client/session/pipeline.hpp"
@@ -30,7 +30,7 @@
 
 namespace redis_client {
 
-/// What became of all checks so far. Those that were abandoned before they were sent do not count.
+/// What became of all checks so far. Those that were forgotten before they were sent do not count.
 struct Counters {
     uint64_t verdicts = 0;
     uint64_t failures = 0;
@@ -70,12 +70,10 @@ class Session {
                                          Time now);
 
     /// The callbacks of the check, and its charges, are gone from here on.
-    void abandon(Command &check, Time now);
+    void forget(Command &check, Time now);
 
-    /// Other callbacks wait for the answer from here on, with copies of the charges and of all that
-    /// they refer to. The permits are given back: at once if the check was sent, or else when it is
-    /// answered.
-    void hand_over(Command &check, std::span<Charge> charges, CheckCallbacks &callbacks, Time now);
+    /// See Backend::abandon().
+    void abandon(Command &check, Time now);
 
     /// Gives back what an answered check has charged. Units go as settlements do. Permits are never
     /// lost.

@@ -2,9 +2,9 @@
 // the commands and permits that move from one to another with the keys of a cluster.
 #pragma once
 
-#include "redis_client/link/breaker.hpp"
 #include "redis_client/object_pool.hpp"
 #include "redis_client/script/script.hpp"
+#include "redis_client/session/breaker.hpp"
 #include "redis_client/session/check.hpp"
 #include "redis_client/session/permits.hpp"
 #include "redis_client/session/settlement.hpp"

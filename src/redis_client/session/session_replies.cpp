@@ -127,7 +127,7 @@ Session::Progress Session::take_verdicts(Command &first, const Reply &reply, Tim
         if (answered.has_failed) {
             background_.leave(answered, now);
         } else {
-            background_.settle(answered, now);
+            background_.keep_permits(answered, now);
         }
         finish(answered, answered.has_failed ? std::optional(Failure::reply) : std::nullopt, now);
     }

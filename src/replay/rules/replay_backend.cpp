@@ -24,6 +24,11 @@ ReplayBackend::ask(std::span<Charge> charges, redis_client::CheckCallbacks &call
          redis_client::read_answer(answer, charges) != redis_client::AnswerState::good)) {
         error_ = "a check was answered by something else";
     }
+    for (Charge &charge : charges) {
+        if (charge.permit != nullptr && !(charge.is_charged && charge.quota.charges())) {
+            context_.group.permits.give_back(*std::exchange(charge.permit, nullptr));
+        }
+    }
     asking_ = &callbacks;
     return &check_;
 }

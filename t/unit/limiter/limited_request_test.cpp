@@ -285,6 +285,24 @@ TEST_F(LimitedRequestTest, ARequestThatWentElsewhereAppliesOtherRulesMeanwhile) 
     limits.end();
 }
 
+TEST_F(LimitedRequestTest, GivesPermitsBackOfAnswersThatItNeverTook) {
+    add_rule({"algorithm=concurrency", "limit=10", "window=60"});
+    for (const bool leaves_before : {false, true}) {
+        LimitedRequest &limits = begin(request);
+        apply(limits);
+        redis_client::Permit permit;
+        backend->asked.front().charges[0].permit = &permit;
+        if (leaves_before) {
+            limits.abandon(); // the session gives the permit back
+            EXPECT_EQ(backend->asked.front().charges[0].permit, &permit);
+            backend->asked.front().charges[0].permit = nullptr;
+        }
+        backend->answer(granted());
+        limits.end();
+        EXPECT_EQ(std::exchange(backend->released, 0), leaves_before ? 0 : 1);
+    }
+}
+
 TEST_F(LimitedRequestTest, GivesPermitsBackWhenItEnds) {
     add_rule({"algorithm=concurrency", "limit=10", "window=60"});
     LimitedRequest &limits = begin(request);

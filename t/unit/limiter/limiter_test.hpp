@@ -68,6 +68,8 @@ class TestBackend final : public redis_client::Backend {
     void cancel(const redis_client::ControlCommand &) override {}
     void send_now() override {}
 
+    size_t leases() const { return context_.group.leases; }
+
     /// Answers the check that was asked first. All its charges get the verdict.
     void answer(const rate_limit::Verdict &verdict) {
         const auto [charges, callbacks] = take();

@@ -69,6 +69,8 @@ class TestConnection final : public Connection {
     void refuse() { lose({"connecting failed", {}, ECONNREFUSED}); }
     void lose(const Fault &fault = {"the connection was closed"});
     void receive(std::string_view bytes);
+    /// The server says something and closes the connection, which is read at once.
+    void receive_and_lose(std::string_view bytes);
     /// Comes, but nobody is told before read_now().
     void arrive(std::string_view bytes) { arrived_ += bytes; }
     /// The worker shuts down: an idle connection hears of it.
@@ -117,7 +119,7 @@ class TestWorld final : public World {
     pid_t process() const override { return getpid(); }
     bool is_leaving() const override { return is_worker_leaving; }
     std::unique_ptr<Timer> make_timer(std::function<void()> on_expiry) override {
-        return std::make_unique<TestTimer>(*this, std::move(on_expiry));
+        return has_memory ? std::make_unique<TestTimer>(*this, std::move(on_expiry)) : nullptr;
     }
     std::unique_ptr<Connection> make_connection(size_t /*backend*/,
                                                 Connection::Callbacks &callbacks,
@@ -143,6 +145,7 @@ class TestWorld final : public World {
 
     uint64_t random_number = 0;
     bool is_worker_leaving = false;
+    bool has_memory = true; // for timers
     bool has_resolver = false;
     std::map<std::string, std::vector<Address>, std::less<>> names; // that the resolver knows
 
@@ -230,6 +233,11 @@ inline void TestConnection::lose(const Fault &fault) {
 inline void TestConnection::receive(std::string_view bytes) {
     callbacks_.on_bytes(bytes);
     world_.end_turn();
+}
+
+inline void TestConnection::receive_and_lose(std::string_view bytes) {
+    callbacks_.on_bytes(bytes);
+    lose();
 }
 
 inline bool TestLookup::start(std::string_view name, in_port_t port,

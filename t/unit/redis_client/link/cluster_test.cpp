@@ -112,6 +112,16 @@ TEST_F(ClusterTest, TellsWhyThereIsNoMap) {
     }
 }
 
+TEST_F(ClusterTest, AMapWithoutHostsMeansTheNodeThatSentIt) {
+    start({"10.0.0.1", "10.0.0.2"});
+    TestConnection &first = redis(1);
+    first.accept();
+    first.receive_and_lose("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:6379\r\n");
+    ask(a_, "k");
+    EXPECT_TRUE(is_connected_to(1));
+    EXPECT_FALSE(is_connected_to(2));
+}
+
 TEST_F(ClusterTest, TheMapIsFetchedAtMostOnceASecond) {
     start({"10.0.0.1", "10.0.0.2"});
     answer_map(half_each);

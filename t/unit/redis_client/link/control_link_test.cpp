@@ -121,5 +121,22 @@ TEST_F(ControlLinkTest, CancelledCommandsAreNotCalledBack) {
     EXPECT_EQ(get_.said, "");
 }
 
+class UnusedBackendTest : public LinkTest {};
+
+TEST_F(UnusedBackendTest, HasNoConnectionForChecks) {
+    serve(Mode::standalone, {"10.0.0.1"});
+    settings_.session.shapes.clear(); // no rule uses it
+    TestCommand get("a");
+    backend().run(get);
+    world_.end_turn();
+    ASSERT_EQ(world_.connections().size(), 1u);
+    world_.connections().front()->accept();
+    world_.connections().front()->receive("+yes\r\n");
+    EXPECT_EQ(get.said, "yes");
+    world_.pass(1min);
+    EXPECT_EQ(log_.take(), Lines{});
+    EXPECT_TRUE(log_.connecting.empty());
+}
+
 } // namespace
 } // namespace redis_client

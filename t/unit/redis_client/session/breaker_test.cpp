@@ -1,4 +1,4 @@
-#include "redis_client/link/breaker.hpp"
+#include "redis_client/session/breaker.hpp"
 
 #include <gtest/gtest.h>
 

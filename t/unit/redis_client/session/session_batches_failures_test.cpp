@@ -35,7 +35,7 @@ TEST_F(SessionBatchesTest, ComeAlongWithTheirScriptOnceWhereRedisDoesNotKnowIt) 
 TEST_F(SessionBatchesTest, ComeAlongWithTheirScriptForThoseWhoStillWait) {
     ask_three();
     sent();
-    session_->abandon(*checks_[1], now_);
+    session_->forget(*checks_[1], now_);
     receive(noscript);
     EXPECT_EQ(session_->pending(), 2u);
     EXPECT_EQ(sent(), Commands{run_of_logs({"a", "c"}, true)});
@@ -50,8 +50,8 @@ TEST_F(SessionBatchesTest, ComeAlongWithTheirScriptForThoseWhoStillWait) {
 TEST_F(SessionBatchesTest, BecomeACheckWhereOneAloneStillWaits) {
     ask_three();
     sent();
-    session_->abandon(*checks_[0], now_);
-    session_->abandon(*checks_[2], now_);
+    session_->forget(*checks_[0], now_);
+    session_->forget(*checks_[2], now_);
     receive(noscript);
     EXPECT_EQ(sent(), Commands{eval("b")});
     receive(grant(2));
@@ -61,7 +61,7 @@ TEST_F(SessionBatchesTest, BecomeACheckWhereOneAloneStillWaits) {
 TEST_F(SessionBatchesTest, SendNoScriptForNobody) {
     ask_three();
     sent();
-    session_->abandon(*checks_[1], now_);
+    session_->forget(*checks_[1], now_);
     session_->expire(now_ + 100ms);
     EXPECT_EQ(receive(noscript), Progress::more);
     EXPECT_EQ(sent(), Commands{});
@@ -77,7 +77,7 @@ constexpr std::string_view cross_permit =
 TEST_F(SessionBatchesTest, ComeApartWhereRedisTakesKeysOfOneSlotOnly) {
     ask_three();
     sent();
-    session_->abandon(*checks_[1], now_);
+    session_->forget(*checks_[1], now_);
     EXPECT_EQ(receive(cross_permit), Progress::more);
     EXPECT_EQ(sent(), (Commands{evalsha("a"), evalsha("c")}));
     receive(grant(1) + grant(3));
@@ -153,7 +153,7 @@ TEST_F(SessionBatchesTest, LeaveARedisThatBecameAReplica) {
 TEST_F(SessionBatchesTest, FailEachOnceOnAnError) {
     ask_three();
     sent();
-    session_->abandon(*checks_[1], now_);
+    session_->forget(*checks_[1], now_);
     EXPECT_EQ(receive("-OOM command not allowed\r\n"), Progress::more);
     EXPECT_EQ(a_.results, Results{Failure::reply});
     EXPECT_EQ(b_.results, Results{});
@@ -170,7 +170,7 @@ TEST_F(SessionBatchesTest, FailEachOnceWhereTheConnectionIsLost) {
         ask_log(a, "a");
         Command *left = ask_log(b, "b");
         sent();
-        session_->abandon(*left, now_);
+        session_->forget(*left, now_);
         ask_log(later, "later");
         session_->disconnected(lost, now_);
         EXPECT_EQ(a.results, Results{Failure::connect});

@@ -194,7 +194,7 @@ TEST_F(SessionBatchesTest, TakeChecksThatWaitedForAConnection) {
 
 TEST_F(SessionBatchesTest, AreWithoutWhatWasAbandonedBefore) {
     ask_three();
-    session_->abandon(*checks_[0], now_);
+    session_->forget(*checks_[0], now_);
     EXPECT_EQ(session_->pending(), 2u);
     EXPECT_EQ(sent(), Commands{run_of_logs({"b", "c"})});
     receive(bulk_string(with_left(2) + with_left(3)));
@@ -220,7 +220,7 @@ TEST_F(SessionBatchesTest, SwallowTheAnswerOfWhatWasAbandonedAfter) {
         Listener *const listeners[] = {&a_, &b_, &c_};
         ask_three();
         sent();
-        session_->abandon(*checks_[left], now_);
+        session_->forget(*checks_[left], now_);
         listeners[left]->charges().clear(); // their memory is gone
         listeners[left]->charges().shrink_to_fit();
         EXPECT_EQ(session_->pending(), 3u);

@@ -110,7 +110,7 @@ TEST_F(SessionBreakerTest, ClosesByAProbeWhoseClientHasLeft) {
     now_ += longest_cooldown;
     Command *probe = ask(b_, "b");
     ASSERT_NE(probe, nullptr);
-    session_->abandon(*probe, now_);
+    session_->forget(*probe, now_);
     answer_late();
     receive(grant(7));
     expect_to_grant("b");

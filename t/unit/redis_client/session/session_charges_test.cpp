@@ -196,7 +196,7 @@ TEST_F(SessionChargesTest, OfATimedOutCheckAreLeftAlone) {
 
 TEST_F(SessionChargesTest, OfAnAbandonedCheckAreLeftAlone) {
     log_in();
-    session_->abandon(*ask(a_, log_and_window), now_);
+    session_->forget(*ask(a_, log_and_window), now_);
     a_.charges().clear();
     a_.charges().shrink_to_fit();
     EXPECT_EQ(receive(replies(true, true)), Progress::more);

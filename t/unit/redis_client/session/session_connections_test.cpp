@@ -11,7 +11,7 @@ TEST_F(SessionTest, WaitsForTheNextConnectionWhereOneThatWorkedIsLost) {
     log_in();
     ask(a_, "a");
     ask(b_, "b");
-    session_->abandon(*ask(c_, "c"), now_);
+    session_->forget(*ask(c_, "c"), now_);
     session_->disconnected(Lost::in_use, now_);
     EXPECT_EQ(a_.results, Results{Failure::connect});
     EXPECT_EQ(b_.results, Results{Failure::connect});
@@ -45,7 +45,7 @@ TEST_F(SessionTest, KeepsWhatWasNotSentOverALostConnection) {
 
 TEST_F(SessionTest, FailsAllWhereRedisIsUnreachable) {
     ask(a_, "a");
-    session_->abandon(*ask(c_, "c"), now_);
+    session_->forget(*ask(c_, "c"), now_);
     ask(b_, "b");
     session_->disconnected(Lost::unreachable, now_);
     EXPECT_EQ(a_.results, Results{Failure::connect});

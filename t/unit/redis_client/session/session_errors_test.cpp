@@ -47,7 +47,7 @@ TEST_F(SessionTest, SendsTheWholeScriptOnce) {
 
 TEST_F(SessionTest, SendsNoScriptForNobody) {
     log_in();
-    session_->abandon(*ask(a_, "a"), now_);
+    session_->forget(*ask(a_, "a"), now_);
     ask(b_, "b");
     session_->expire(now_ + 100ms);
     sent();
@@ -149,7 +149,7 @@ TEST_F(SessionTest, BreaksOnAReplyThatIsNoVerdict) {
         log_in();
         ask(a, "a");
         ask(b, "b");
-        session_->abandon(*ask(abandoned, "c"), now_);
+        session_->forget(*ask(abandoned, "c"), now_);
         EXPECT_EQ(receive(reply + grant(7)), Progress::broken) << reply;
         EXPECT_FALSE(session_->problem().what.empty());
         EXPECT_EQ(a.results, Results{});
@@ -179,7 +179,7 @@ TEST_F(SessionTest, FailsOneCheckByNumbersThatNoStateLeadsTo) {
 
 TEST_F(SessionTest, BreaksOnAWrongReplyToNobodyToo) {
     log_in();
-    session_->abandon(*ask(a_, "a"), now_);
+    session_->forget(*ask(a_, "a"), now_);
     EXPECT_EQ(receive("+OK\r\n"), Progress::broken);
     session_->disconnected(Lost::in_use, now_);
 }

@@ -123,7 +123,7 @@ TEST_F(SessionMemoryTest, IsEnoughForMoreFaults) {
 
                   Command *left = ask_for(one);
                   answer_with("");
-                  session_->abandon(*left, now_);
+                  session_->forget(*left, now_);
                   answer_with(error);
 
                   ask_for(one);

@@ -34,7 +34,7 @@ TEST_F(SessionPermitsTest, OfACheckThatTimedOutBeforeItWasSentNeedNoRelease) {
 TEST_F(SessionPermitsTest, OfAnAbandonedCheckAreReleased) {
     log_in();
     const std::string name = ask_for_permit(a_);
-    session_->abandon(*check_, now_);
+    session_->forget(*check_, now_);
     a_.charges().clear();
     a_.charges().shrink_to_fit();
     EXPECT_EQ(sent(), Commands{release_of(name)});
@@ -45,7 +45,7 @@ TEST_F(SessionPermitsTest, OfAnAbandonedCheckAreReleased) {
 
 TEST_F(SessionPermitsTest, OfACheckAbandonedBeforeItWasSentNeedNoRelease) {
     ask_for_permit(a_);
-    session_->abandon(*check_, now_);
+    session_->forget(*check_, now_);
     EXPECT_FALSE(session_->has_background_commands());
     log_in();
     EXPECT_EQ(sent(), Commands{});
@@ -181,7 +181,7 @@ TEST_F(SessionPermitsTest, AreReleasedLaterWithoutMemoryForACall) {
         EXPECT_EQ(sent(), Commands{});
         EXPECT_TRUE(session_->has_background_commands());
     }
-    session_->abandon(*in_use, now_);
+    session_->forget(*in_use, now_);
     receive(grant(1));
     wait_until(now_ + 10s);
     EXPECT_EQ(sent(), Commands{release_of(name)});

@@ -59,7 +59,7 @@ TEST_F(SessionRedirectsTest, ReleaseASlotWithAskingWhileItsHashSlotMoves) {
 TEST_F(SessionRedirectsTest, ReleaseASlotThatAnAbandonedCheckMayHave) {
     Command *call = ask(old_(), a_, permit_asked());
     const std::string name = sent(old_()).back().back();
-    old_().abandon(*call, now_);
+    old_().forget(*call, now_);
     EXPECT_EQ(sent(old_()).back().back(), name);
     receive(old_(), std::string(moved_to_new) + std::string(moved_to_new));
     const Commands commands = sent(new_());

@@ -210,7 +210,7 @@ TEST_F(SessionRedirectsTest, GiveAwayWhatWaitsInOrder) {
 
 TEST_F(SessionRedirectsTest, GiveNothingAwayThatWasAbandoned) {
     Command *call = ask(closed_(), a_, shared("a"));
-    closed_().abandon(*call, now_);
+    closed_().forget(*call, now_);
     EXPECT_EQ(closed_().give_away(), nullptr);
 }
 

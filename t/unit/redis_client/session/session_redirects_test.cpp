@@ -285,40 +285,39 @@ TEST_F(BreakerRedirectsTest, OpensWhereTheWholeClusterIsDown) {
 
 // Those that nobody waits for any more
 
-TEST_F(SessionRedirectsTest, DoNotFollowWhatIsAbandoned) {
-    old_().abandon(*ask(a_, "a"), now_); // before it was sent
+TEST_F(SessionRedirectsTest, DoNotFollowWhatIsForgotten) {
+    old_().forget(*ask(a_, "a"), now_); // before it was sent
     Command *call = ask(a_, "b");
     sent(old_());
-    old_().abandon(*call, now_);
+    old_().forget(*call, now_);
     receive(old_(), moved_to_new);
     EXPECT_TRUE(sent(new_()).empty());
     EXPECT_TRUE(a_.results.empty());
     EXPECT_EQ(redirects_.size(), 1u); // the map is wrong all the same
 }
 
-TEST_F(SessionRedirectsTest, AreFollowedByWhatIsHandedOver) {
+TEST_F(SessionRedirectsTest, AreFollowedByWhatIsAbandoned) {
     Command *call = ask(a_, "a");
     const Commands commands = sent(old_());
-    old_().hand_over(*call, b_.copy_charges(a_.charges()), b_, now_);
+    old_().abandon(*call, now_);
     receive(old_(), moved_to_new);
     EXPECT_EQ(sent(new_()), commands);
     receive(new_(), grant(7));
-    EXPECT_TRUE(a_.results.empty());
-    EXPECT_EQ(b_.results, (Results{granted(7)}));
+    EXPECT_EQ(a_.results, (Results{granted(7)}));
 }
 
-TEST_F(SessionRedirectsTest, AbandonWhereTheCheckIs) {
+TEST_F(SessionRedirectsTest, ForgetWhereTheCheckIs) {
     Command *call = ask(a_, "a");
     sent(old_());
     receive(old_(), moved_to_new);
-    new_().abandon(*call, now_); // before it was sent there
+    new_().forget(*call, now_); // before it was sent there
     EXPECT_TRUE(sent(new_()).empty());
 
     call = ask(a_, "a");
     sent(old_());
     receive(old_(), moved_to_new);
     sent(new_());
-    new_().abandon(*call, now_);
+    new_().forget(*call, now_);
     EXPECT_FALSE(new_().has_waiting());
     receive(new_(), grant(7)); // swallowed
     EXPECT_TRUE(a_.results.empty());
@@ -329,7 +328,7 @@ TEST_F(SessionRedirectsTest, FollowThoseOfARunForWhichSomebodyWaits) {
     Command *abandoned = ask(b_, "a");
     ask(c_, "a");
     sent(old_());
-    old_().abandon(*abandoned, now_);
+    old_().forget(*abandoned, now_);
     receive(old_(), moved_to_new);
     const Commands commands = sent(new_());
     ASSERT_EQ(commands.size(), 1u);

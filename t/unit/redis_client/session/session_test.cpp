@@ -57,7 +57,7 @@ TEST_F(SessionTest, NeverSendsWhatWasAbandonedBefore) {
     ask(a_, "a");
     Command *left = ask(b_, "b");
     ask(c_, "c");
-    session_->abandon(*left, now_);
+    session_->forget(*left, now_);
     EXPECT_EQ(session_->pending(), 2u);
     log_in();
     EXPECT_EQ(sent(), (Commands{evalsha("a"), evalsha("c")}));
@@ -72,7 +72,7 @@ TEST_F(SessionTest, SwallowsTheReplyOfWhatWasAbandonedAfter) {
     ask(a_, "a");
     Command *left = ask(b_, "b");
     ask(c_, "c");
-    session_->abandon(*left, now_);
+    session_->forget(*left, now_);
     EXPECT_EQ(session_->pending(), 3u);
     receive(grant(1) + grant(2) + grant(3));
     EXPECT_EQ(a_.results, Results{granted(1)});
@@ -82,7 +82,7 @@ TEST_F(SessionTest, SwallowsTheReplyOfWhatWasAbandonedAfter) {
 
 TEST_F(SessionTest, TellsNobodyOfAnAbandonedCheckThatExpiresOrFails) {
     log_in();
-    session_->abandon(*ask(a_, "a"), now_);
+    session_->forget(*ask(a_, "a"), now_);
     session_->expire(now_ + 500ms);
     session_->disconnected(Lost::unreachable, now_);
     EXPECT_EQ(a_.results, Results{});
@@ -96,7 +96,7 @@ TEST_F(SessionTest, RefusesMoreThanMaxPending) {
     Command *left = ask(b_, "b");
     EXPECT_EQ(refusal(), Failure::overload);
     EXPECT_EQ(session_->pending(), 2u);
-    session_->abandon(*left, now_); // not sent yet: room for another
+    session_->forget(*left, now_); // not sent yet: room for another
     ask(c_, "c");
     EXPECT_EQ(refusal(), Failure::overload);
     log_in();
@@ -113,7 +113,7 @@ TEST_F(SessionTest, RefusesMoreThanMaxPending) {
 TEST_F(SessionTest, CountsTombstonesAsPending) {
     start(with_max_pending(2));
     log_in();
-    session_->abandon(*ask(a_, "a"), now_);
+    session_->forget(*ask(a_, "a"), now_);
     ask(b_, "b");
     session_->expire(now_ + 100ms);
     EXPECT_EQ(session_->pending(), 2u);
@@ -173,7 +173,7 @@ TEST_F(SessionTest, CountsEachCheckOnce) {
     };
     start(with_max_pending(3));
     EXPECT_EQ(counts(), Counts(0, 0));
-    session_->abandon(*ask(a_, "a"), now_); // never sent: nothing came of it
+    session_->forget(*ask(a_, "a"), now_); // never sent: nothing came of it
     EXPECT_EQ(counts(), Counts(0, 0));
 
     log_in();
@@ -190,7 +190,7 @@ TEST_F(SessionTest, CountsEachCheckOnce) {
     EXPECT_EQ(counts(), Counts(2, 1));
 
     // what was abandoned counts by the answer that arrives
-    session_->abandon(*ask(a_, "a"), now_);
+    session_->forget(*ask(a_, "a"), now_);
     EXPECT_EQ(counts(), Counts(2, 1));
     receive(grant(1));
     EXPECT_EQ(counts(), Counts(3, 1));
@@ -205,7 +205,7 @@ TEST_F(SessionTest, CountsEachCheckOnce) {
     receive("-ERR late\r\n");
     EXPECT_EQ(counts(), Counts(3, 4));
     ask(b_, "b");
-    session_->abandon(*ask(c_, "c"), now_);
+    session_->forget(*ask(c_, "c"), now_);
     EXPECT_EQ(refusal(), Failure::overload);
     EXPECT_EQ(counts(), Counts(3, 5));
     session_->disconnected(Lost::unreachable, now_);
@@ -243,7 +243,7 @@ TEST_F(SessionTest, DiesWithChecksInEveryState) {
                 receive(loaded);
             }
             for (int i = 0; i < sent_count; ++i) {
-                session_->abandon(*ask(a_, "a"), now_);
+                session_->forget(*ask(a_, "a"), now_);
                 ask(a_, "a");
             }
             if (ready) {
@@ -261,7 +261,7 @@ TEST_F(SessionTest, DiesWithChecksThatWaitAndChecksThatAreSpare) {
     for (int i = 0; i < 10; ++i) {
         Command *check = ask(a_, "a");
         if (i % 2 == 0) {
-            session_->abandon(*check, now_);
+            session_->forget(*check, now_);
         }
     }
     session_->expire(now_ + 100ms);

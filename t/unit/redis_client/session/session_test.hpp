@@ -67,15 +67,6 @@ struct Listener final : CheckCallbacks {
         }
         return charges;
     }
-    /// With copies of all that they refer to.
-    std::span<Charge> copy_charges(const std::vector<Charge> &others) {
-        std::vector<Charge> &charges = all_charges.emplace_back(others);
-        for (Charge &charge : charges) {
-            charge.redis_key = keys.emplace_back(charge.redis_key);
-            charge.arguments = &arguments.emplace_back(*charge.arguments);
-        }
-        return charges;
-    }
     std::vector<Charge> &charges() { return all_charges.back(); } // what was asked last
 
     Results results;

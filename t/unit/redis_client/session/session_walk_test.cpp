@@ -214,13 +214,13 @@ class SessionWalkTest : public SessionTest {
         if (Client *client = first(&Client::is_waiting)) {
             if (random_() % 2 == 0) {
                 ++abandoned_;
-                Listener &heir = heirs_.emplace_back();
-                session_->hand_over(*client->check, heir.copy_charges(client->listener->charges()),
-                                    heir, now_);
-            } else {
-                ++(client->check->is_sent ? abandoned_ : never_sent_);
                 session_->abandon(*client->check, now_);
+                left_.push_back(std::move(client->listener));
+                clients_.erase(clients_.begin() + (client - clients_.data()));
+                return;
             }
+            ++(client->check->is_sent ? abandoned_ : never_sent_);
+            session_->forget(*client->check, now_);
             client->is_gone = true;
         }
     }
@@ -315,7 +315,7 @@ class SessionWalkTest : public SessionTest {
     PretendedRedis redis_{2};
     std::mt19937 random_{1};
     std::vector<Client> clients_;
-    std::deque<Listener> heirs_; // of those who are gone
+    std::vector<std::unique_ptr<Listener>> left_; // by those who are gone
     bool is_connected_ = false;
     bool is_stalled_ = false;
     uint64_t asked_ = 0, verdicts_ = 0, never_sent_ = 0, abandoned_ = 0;
@@ -330,9 +330,9 @@ TEST_F(SessionWalkTest, TellsEachOnceAndGivesAllBackWhateverHappens) {
     connect();
     ASSERT_NO_FATAL_FAILURE(settle());
     EXPECT_TRUE(clients_.empty());
-    EXPECT_GT(heirs_.size(), 100u);
-    EXPECT_TRUE(std::ranges::all_of(heirs_, [](Listener &heir) {
-        return heir.results.size() == 1 && heir.charges().front().permit == nullptr;
+    EXPECT_GT(left_.size(), 100u);
+    EXPECT_TRUE(std::ranges::all_of(left_, [](const auto &listener) {
+        return listener->results.size() == 1 && listener->charges().front().permit == nullptr;
     }));
     EXPECT_TRUE(redis_.permits.empty());
     EXPECT_FALSE(session_->has_background_commands());
