@@ -7,6 +7,7 @@ PORT ?= 8080
 MINUTES ?= 30
 SEED ?= 1
 MUTANTS ?= 20
+WORLDS ?= 1000
 export PORT MINUTES SEED
 
 MODULE = build/ngx_http_redis_rate_limit_module.so
@@ -19,7 +20,7 @@ SECONDS ?= 60
 # For commands that do all there is to do; `make` itself does as it is told by -j.
 ON_ALL_CORES = --jobs=$$(nproc)
 
-.PHONY: all replay run test test-asan test-tsan test-arm64 fuzz simulate-leases soak mutants bench install deb test-deb test-rpm test-image lint format clean help FORCE
+.PHONY: all replay run test test-asan test-tsan test-arm64 fuzz simulate simulate-leases soak mutants bench install deb test-deb test-rpm test-image lint format clean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(MODULE)
@@ -33,6 +34,7 @@ help:
 	@echo 'make test-tsan  runs the unit tests of what workers share, with ThreadSanitizer'
 	@echo 'make test-arm64 runs the unit tests, built for arm64, by qemu'
 	@echo 'make fuzz       runs each fuzz target for SECONDS=$(SECONDS)'
+	@echo 'make simulate   fleets in one process with faults of all kinds: WORLDS=$(WORLDS) from SEED=$(SEED) on'
 	@echo 'make simulate-leases'
 	@echo '                what hosts with leases grant of what a rule allows, in many cases (GROUP=docs: those of docs/leases.md)'
 	@echo 'make soak       faults of all kinds under load for MINUTES=$(MINUTES), by chance from SEED=$(SEED); then, of at least 10'
@@ -126,7 +128,13 @@ fuzz:
 	cmake --build build/fuzz --parallel $$(nproc) --target fuzzers
 	tools/run-fuzzers $(SECONDS)
 
-# Without a sanitizer: with one it takes several times as long.
+# Both without a sanitizer: with one they take several times as long.
+simulate:
+	tools/install-packages test
+	cmake -S . -B build/simulation -D SANITIZE=OFF -D CMAKE_BUILD_TYPE=Release
+	cmake --build build/simulation --parallel $$(nproc) --target simulate
+	build/simulation/simulate --seed $(SEED) --worlds $(WORLDS)
+
 simulate-leases:
 	tools/install-packages test
 	cmake -S . -B build/simulation -D SANITIZE=OFF -D CMAKE_BUILD_TYPE=Release

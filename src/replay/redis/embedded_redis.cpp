@@ -49,16 +49,9 @@ EmbeddedRedis::Script *EmbeddedRedis::script(std::string_view command,
     }
     std::string name(text_or_name);
     if (command == "EVAL") {
-        name = redis_client::Script(name).sha1;
-        if (!scripts_.contains(name)) {
-            if (luaL_loadbuffer(lua_, text_or_name.data(), text_or_name.size(), "@user_script") !=
-                0) {
-                return nullptr;
-            }
-            Script made;
-            made.function = luaL_ref(lua_, LUA_REGISTRYINDEX);
-            made.argument_table = LUA_NOREF;
-            scripts_.emplace(name, made);
+        name = load(text_or_name);
+        if (name.empty()) {
+            return nullptr;
         }
     }
     const auto found = scripts_.find(name);
@@ -69,6 +62,29 @@ EmbeddedRedis::Script *EmbeddedRedis::script(std::string_view command,
     last_name_ = name;
     last_ = &found->second;
     return last_;
+}
+
+std::string EmbeddedRedis::load(std::string_view text) {
+    std::string name = redis_client::Script(std::string(text)).sha1;
+    if (!scripts_.contains(name)) {
+        if (luaL_loadbuffer(lua_, text.data(), text.size(), "@user_script") != 0) {
+            return {};
+        }
+        Script made;
+        made.function = luaL_ref(lua_, LUA_REGISTRYINDEX);
+        made.argument_table = LUA_NOREF;
+        scripts_.emplace(name, made);
+    }
+    return name;
+}
+
+void EmbeddedRedis::forget_scripts() {
+    for (const auto &[name, script] : scripts_) {
+        luaL_unref(lua_, LUA_REGISTRYINDEX, script.function);
+        luaL_unref(lua_, LUA_REGISTRYINDEX, script.argument_table);
+    }
+    scripts_.clear();
+    last_ = nullptr;
 }
 
 Answer EmbeddedRedis::run(std::string_view command, int64_t now_us) {

@@ -24,6 +24,11 @@ class EmbeddedRedis : public Redis {
     /// A script without its text is run if it was run with it before.
     Answer run(std::string_view command, int64_t now_us) override;
 
+    /// As SCRIPT LOAD: returns the script's SHA-1, or nothing if it is none.
+    std::string load(std::string_view text);
+    /// As SCRIPT FLUSH.
+    void forget_scripts();
+
     KeyStore &keys() { return keys_; }
 
   private:

@@ -1,0 +1,181 @@
+#include "simulation/auditor.hpp"
+
+#include <algorithm>
+
+namespace simulation {
+
+namespace {
+
+constexpr int64_t longest_lease_us = 10'000'000;
+
+} // namespace
+
+void Auditor::count(size_t rule, const Counted &counted) {
+    if (counted.counted > counted.most || counted.counted < counted.least) {
+        complain("rule " + std::to_string(rule) + " has counted " +
+                 std::to_string(counted.counted) + " requests, of at least " +
+                 std::to_string(counted.least) + " and at most " + std::to_string(counted.most));
+    }
+}
+
+void Auditor::wait(int64_t waited_us, int64_t at_most_us) {
+    if (waited_us > at_most_us) {
+        complain("a request waited " + std::to_string(waited_us) + " us, not " +
+                 std::to_string(at_most_us));
+    }
+}
+
+const std::vector<std::string> &Auditor::judge() {
+    for (auto &[of, grants] : grants_) {
+        std::ranges::stable_sort(grants, {}, &Grant::time_us);
+        int64_t from = INT64_MIN;
+        for (size_t i = 0; i <= losses_.size(); ++i) { // each life of Redis's data by itself
+            const int64_t until = i < losses_.size() ? losses_[i] : INT64_MAX;
+            Grants of_life;
+            for (const Grant &grant : grants) {
+                // Leases of the life before hold until they end.
+                const bool is_of_earlier = grant.by == GrantedBy::lease && i > 0 &&
+                                           grant.time_us < from + longest_lease_us;
+                if (grant.time_us >= from && grant.time_us < until && !is_of_earlier) {
+                    of_life.push_back(grant);
+                }
+            }
+            judge(of.first, of.second, of_life);
+            from = until;
+        }
+    }
+    for (const auto &[of, denials] : denials_) {
+        for (const Denial &denial : denials) {
+            judge_denial(of.first, of.second, denial);
+        }
+    }
+    return complaints_;
+}
+
+/// Returns what was granted after the one time, up to the other one.
+uint64_t Auditor::sum_between(size_t rule, const std::string &key, int64_t after_us,
+                              int64_t until_us) {
+    const Grants &grants = grants_[{rule, key}];
+    auto grant = std::ranges::upper_bound(grants, after_us, {}, &Grant::time_us);
+    uint64_t sum = 0;
+    for (; grant != grants.end() && grant->time_us <= until_us; ++grant) {
+        sum += grant->cost;
+    }
+    return sum;
+}
+
+/// Nobody is denied who has room.
+void Auditor::judge_denial(size_t rule, const std::string &key, const Denial &denial) {
+    const AuditedRule &audited = rules_[rule];
+    const int64_t now = denial.time_us;
+    bool is_right = true;
+    if (audited.algorithm == "concurrency") {
+        uint64_t in_flight = 0;
+        for (const Grant &grant : grants_[{rule, key}]) {
+            // What it gives back comes to Redis a little later.
+            in_flight += grant.time_us <= now && grant.ended_us + 20'000 > now ? grant.cost : 0;
+        }
+        is_right = in_flight + denial.cost > audited.limit;
+    } else if (audited.capacity > 0) {
+        __extension__ using Wide = __int128;
+        const Wide unit = audited.window_us;
+        Wide taken = 0;
+        int64_t last_us = 0;
+        for (const Grant &grant : grants_[{rule, key}]) {
+            if (grant.time_us > now) {
+                break;
+            }
+            taken = std::max(Wide{0}, taken - Wide{grant.time_us - last_us} * audited.limit) +
+                    Wide{grant.cost} * unit;
+            last_us = grant.time_us;
+        }
+        taken = std::max(Wide{0}, taken - Wide{now - last_us} * audited.limit);
+        // A microsecond may be rounded, against the client.
+        is_right = taken + Wide{denial.cost} * unit + static_cast<Wide>(audited.limit) >
+                   Wide{audited.capacity} * unit;
+    } else {
+        const int64_t windows = audited.algorithm == "sliding_window" ? 2 : 1;
+        is_right = sum_between(rule, key, now - windows * audited.window_us, now) + denial.cost >
+                   audited.limit;
+    }
+    if (!is_right) {
+        complain("rule " + std::to_string(rule) + ", key " + key + ": denied with room at " +
+                 std::to_string(now));
+    }
+}
+
+void Auditor::judge(size_t rule, const std::string &key, const Grants &grants) {
+    const AuditedRule &audited = rules_[rule];
+    if (audited.algorithm == "concurrency") {
+        judge_in_flight(rule, key, grants);
+    } else if (audited.algorithm == "sliding_log") {
+        judge_sum(rule, key, grants, audited.limit);
+    } else if (audited.algorithm == "sliding_window") {
+        judge_sum(rule, key, grants, 2 * audited.limit - 1);
+    } else if (audited.algorithm == "fixed_window") {
+        // A window begins with the first request of a key, which may be one that left. Whatever it
+        // is, an interval of its length touches two.
+        judge_sum(rule, key, grants, 2 * audited.limit);
+    } else {
+        judge_bucket(rule, key, grants);
+    }
+}
+
+/// Never more than `most` in any interval of the window's length.
+void Auditor::judge_sum(size_t rule, const std::string &key, const Grants &grants, uint64_t most) {
+    uint64_t sum = 0;
+    size_t first = 0;
+    for (const Grant &grant : grants) {
+        while (grants[first].time_us <= grant.time_us - rules_[rule].window_us) {
+            sum -= grants[first++].cost;
+        }
+        sum += grant.cost;
+        if (sum > most) {
+            complain("rule " + std::to_string(rule) + ", key " + key + ": " + std::to_string(sum) +
+                     " units in a window that ends at " + std::to_string(grant.time_us));
+            return;
+        }
+    }
+}
+
+/// Never more than the capacity and what has come back meanwhile.
+void Auditor::judge_bucket(size_t rule, const std::string &key, const Grants &grants) {
+    const AuditedRule &audited = rules_[rule];
+    __extension__ using Wide = __int128;
+    // What the bucket would have to hold at least, in parts of a unit: one comes back in window_us.
+    const Wide unit = audited.window_us;
+    Wide taken = 0;
+    int64_t last_us = 0;
+    for (const Grant &grant : grants) {
+        const Wide came_back = Wide{grant.time_us - last_us} * static_cast<Wide>(audited.limit);
+        taken = std::max(Wide{0}, taken - came_back) + Wide{grant.cost} * unit;
+        last_us = grant.time_us;
+        // Redis counts in microseconds of a unit: a fill time that is no whole number is rounded.
+        if (taken > Wide{audited.capacity} * unit + static_cast<Wide>(audited.limit)) {
+            complain("rule " + std::to_string(rule) + ", key " + key +
+                     ": more than the capacity at " + std::to_string(grant.time_us));
+            return;
+        }
+    }
+}
+
+/// Never more than the limit at a time.
+void Auditor::judge_in_flight(size_t rule, const std::string &key, const Grants &grants) {
+    std::vector<std::pair<int64_t, int64_t>> changes; // when, and by how much; ends first
+    for (const Grant &grant : grants) {
+        changes.emplace_back(grant.time_us, static_cast<int64_t>(grant.cost));
+        changes.emplace_back(grant.ended_us, -static_cast<int64_t>(grant.cost));
+    }
+    std::ranges::sort(changes);
+    int64_t in_flight = 0;
+    for (const auto &[time_us, change] : changes) {
+        in_flight += change;
+        if (in_flight > static_cast<int64_t>(rules_[rule].limit)) {
+            complain("rule " + std::to_string(rule) + ", key " + key + ": " +
+                     std::to_string(in_flight) + " in flight at " + std::to_string(time_us));
+            return;
+        }
+    }
+}
+
+} // namespace simulation

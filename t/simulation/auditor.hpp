@@ -1,0 +1,86 @@
+// Holds what happened against what the module promises. It knows the promises alone, from SPEC
+// sections 4, 5, 6 and 9, and nothing of the code that keeps them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace simulation {
+
+/// A rule as its configuration says it.
+struct AuditedRule {
+    std::string algorithm;
+    uint64_t limit = 0;
+    int64_t window_us = 0;
+    uint64_t capacity = 0; // of buckets
+    bool has_leases = false;
+};
+
+/// Who has granted units.
+enum class GrantedBy { redis, lease };
+
+/// Units of a key that a request was granted. `time_us` is when Redis charged them, or when they
+/// were taken from a lease.
+struct Grant {
+    int64_t time_us = 0;
+    uint64_t cost = 0;
+    GrantedBy by = GrantedBy::redis;
+    int64_t ended_us = 0; // when the request ended; the end of the simulation if it did not
+};
+
+class Auditor {
+  public:
+    explicit Auditor(std::vector<AuditedRule> rules) : rules_(std::move(rules)) {}
+
+    void grant(size_t rule, const std::string &key, const Grant &grant) {
+        grants_[{rule, key}].push_back(grant);
+    }
+    /// Redis has denied units of a key. It may be told only where all that was charged is told as
+    /// grants: without faults, without clients that leave, and without leases.
+    void deny(size_t rule, const std::string &key, int64_t time_us, uint64_t cost) {
+        denials_[{rule, key}].push_back({time_us, cost});
+    }
+    /// Redis has lost its data: a quota may be granted once more, and what hosts have leased, too.
+    void lose_data(int64_t time_us) { losses_.push_back(time_us); }
+
+    /// Requests, by how each ended, in whole numbers that the hosts' metrics show.
+    struct Counted {
+        uint64_t least = 0;   // that must have been counted
+        uint64_t most = 0;    // that came at all
+        uint64_t counted = 0; // in all outcomes of the rule
+    };
+    void count(size_t rule, const Counted &counted);
+    /// A request has waited for its verdict.
+    void wait(int64_t waited_us, int64_t at_most_us);
+    /// When all is quiet, something is left that should have gone.
+    void leave(const std::string &what) { complain("left: " + what); }
+
+    /// Returns what is wrong, after all was told.
+    const std::vector<std::string> &judge();
+
+  private:
+    using Grants = std::vector<Grant>;
+    struct Denial {
+        int64_t time_us;
+        uint64_t cost;
+    };
+
+    void complain(const std::string &what) { complaints_.push_back(what); }
+    void judge(size_t rule, const std::string &key, const Grants &grants);
+    void judge_sum(size_t rule, const std::string &key, const Grants &grants, uint64_t most);
+    void judge_bucket(size_t rule, const std::string &key, const Grants &grants);
+    void judge_denial(size_t rule, const std::string &key, const Denial &denial);
+    uint64_t sum_between(size_t rule, const std::string &key, int64_t after_us, int64_t until_us);
+    void judge_in_flight(size_t rule, const std::string &key, const Grants &grants);
+
+    std::vector<AuditedRule> rules_;
+    std::map<std::pair<size_t, std::string>, Grants> grants_;
+    std::map<std::pair<size_t, std::string>, std::vector<Denial>> denials_;
+    std::vector<int64_t> losses_;
+    std::vector<std::string> complaints_;
+};
+
+} // namespace simulation

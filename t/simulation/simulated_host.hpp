@@ -1,0 +1,54 @@
+// A host of a simulation: a configuration, the memory that its workers share, and the workers.
+#pragma once
+
+#include "limiter/linking.hpp"
+#include "limiter/zone_memory.hpp"
+#include "simulation/simulated_worker.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace simulation {
+
+/// A directive `redis_rate_limit` of the only zone, without `zone=`.
+using RuleWords = std::vector<std::string>;
+
+class SimulatedHost final : limiter::ZoneMutex {
+  public:
+    /// Zones know when leases end by one clock for all hosts: LeaseBook takes it as a function.
+    SimulatedHost(Network &network, Time ahead, Chance chance, const std::vector<RuleWords> &rules,
+                  rate_limit::OnError on_error, size_t workers);
+
+    const limiter::RuleList &level() const { return level_; }
+    std::vector<std::unique_ptr<SimulatedWorker>> &workers() { return workers_; }
+    SimulatedWorker &add_worker();
+    /// In how many outcomes the rule's requests are.
+    uint64_t outcomes(size_t rule) const;
+
+    static constexpr std::chrono::milliseconds timeout{100};
+
+  private:
+    struct alignas(64) Line {
+        std::byte bytes[64];
+    };
+    static constexpr size_t zone_size = size_t{1} << 20;
+
+    void lock() const override {}
+    void unlock() const override {}
+
+    Network &network_;
+    Time ahead_;
+    Chance chance_;
+    std::vector<Line> backend_memory_;
+    std::vector<Line> zone_memory_{zone_size / sizeof(Line)};
+    redis_client::BackendSettings settings_{0, "default"};
+    limiter::Zone zone_;
+    std::deque<limiter::Rule> rules_;
+    limiter::RuleList level_;
+    std::vector<std::unique_ptr<SimulatedWorker>> workers_;
+};
+
+} // namespace simulation

@@ -1,0 +1,71 @@
+// A worker process of a simulated host: its event loop, and the limiter that runs in it.
+#pragma once
+
+#include "limiter/worker.hpp"
+#include "redis_client/io/world.hpp"
+#include "simulation/network.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace simulation {
+
+class SimulatedWorker final : public redis_client::World, SimulatedConnection::Process {
+  public:
+    /// `ahead` is what the clocks of the host are ahead of the timeline.
+    SimulatedWorker(Network &network, Time ahead, Chance chance);
+    ~SimulatedWorker();
+
+    limiter::Worker &limiter() { return limiter_; }
+    /// Whether requests may come to it.
+    bool is_serving() const { return !is_killed_ && !is_leaving_; }
+
+    /// Adds what the process does then. It comes later if it is stopped, and never if it is killed.
+    void later(Time when, std::function<void()> what);
+    void stop_until(Time when) { stopped_until_ = when; }
+    /// The process is gone, and nothing in it is told.
+    void kill() { is_killed_ = true; }
+    /// It finishes what it has, because of a reload.
+    void leave();
+    /// Its requests are done: nginx ends the process. Returns false if a timer holds it.
+    bool may_end() const;
+    void end();
+
+    std::chrono::milliseconds now() override;
+    Time precise_now() const override { return timeline_.since_boot() + ahead_; }
+    Time boot_now() const override { return timeline_.since_boot(); } // see SimulatedHost
+    Time unix_now() const override { return timeline_.now() + ahead_; }
+    uint64_t random() override { return chance_.next() >> 1; }
+    bool random_bytes(std::span<unsigned char> bytes) override;
+    pid_t process() const override;
+    bool is_leaving() const override { return is_leaving_; }
+    std::unique_ptr<redis_client::Timer> make_timer(std::function<void()> on_expiry) override;
+    std::unique_ptr<redis_client::Connection>
+    make_connection(size_t backend, redis_client::Connection::Callbacks &callbacks,
+                    std::chrono::milliseconds answer_timeout) override;
+    std::unique_ptr<redis_client::NameLookup>
+    make_lookup(size_t /*backend*/, redis_client::NameLookup::Callbacks & /*callbacks*/) override {
+        return nullptr;
+    }
+
+  private:
+    class SimulatedTimer;
+    class NoLog;
+
+    bool is_killed() const override { return is_killed_; }
+    Time stopped_until() const override { return stopped_until_; }
+
+    Timeline &timeline_;
+    Network &network_;
+    Time ahead_;
+    Chance chance_;
+    bool is_killed_ = false;
+    bool is_leaving_ = false;
+    Time stopped_until_{0};
+    std::vector<SimulatedTimer *> timers_;
+    std::unique_ptr<NoLog> log_;
+    redis_client::Backends backends_;
+    limiter::Worker limiter_;
+};
+
+} // namespace simulation

@@ -1,0 +1,91 @@
+// The auditor of simulated fleets refuses what breaks a promise, and takes what does not.
+
+#include "simulation/auditor.hpp"
+
+#include <gtest/gtest.h>
+
+namespace simulation {
+namespace {
+
+constexpr int64_t second = 1'000'000;
+
+AuditedRule rule(const std::string &algorithm, uint64_t limit, uint64_t capacity = 0) {
+    return {.algorithm = algorithm, .limit = limit, .window_us = second, .capacity = capacity};
+}
+
+size_t complaints(const AuditedRule &rule, const std::vector<Grant> &grants) {
+    Auditor auditor({rule});
+    for (const Grant &grant : grants) {
+        auditor.grant(0, "k", grant);
+    }
+    return auditor.judge().size();
+}
+
+TEST(AuditorTest, HoldsALogToItsLimitInAnyWindow) {
+    EXPECT_EQ(complaints(rule("sliding_log", 2), {{0, 1}, {1, 1}, {second, 1}, {second + 1, 1}}),
+              0u);
+    EXPECT_EQ(complaints(rule("sliding_log", 2), {{0, 1}, {1, 1}, {second - 1, 1}}), 1u);
+    EXPECT_EQ(complaints(rule("sliding_log", 2), {{0, 3}}), 1u);
+}
+
+TEST(AuditorTest, HoldsWindowsToWhatTwoOfThemGrant) {
+    EXPECT_EQ(complaints(rule("fixed_window", 2), {{0, 2}, {1, 2}}), 0u);
+    EXPECT_EQ(complaints(rule("fixed_window", 2), {{0, 2}, {1, 2}, {2, 1}}), 1u);
+    EXPECT_EQ(complaints(rule("sliding_window", 2), {{0, 2}, {1, 1}}), 0u);
+    EXPECT_EQ(complaints(rule("sliding_window", 2), {{0, 2}, {1, 2}}), 1u);
+}
+
+TEST(AuditorTest, HoldsABucketToItsCapacityAndWhatComesBack) {
+    EXPECT_EQ(complaints(rule("gcra", 10, 3), {{0, 3}, {second / 10, 1}}), 0u);
+    EXPECT_EQ(complaints(rule("gcra", 10, 3), {{0, 3}, {second / 10 - 10, 1}}), 1u);
+    EXPECT_EQ(complaints(rule("gcra", 10, 3), {{0, 1}, {10 * second, 3}}), 0u);
+    EXPECT_EQ(complaints(rule("gcra", 10, 3), {{0, 1}, {10 * second, 4}}), 1u);
+}
+
+TEST(AuditorTest, HoldsConcurrencyToWhatIsInFlight) {
+    const auto in_flight = [](int64_t from, int64_t until) {
+        return Grant{.time_us = from, .cost = 1, .by = GrantedBy::redis, .ended_us = until};
+    };
+    EXPECT_EQ(complaints(rule("concurrency", 1), {in_flight(0, 5), in_flight(5, 9)}), 0u);
+    EXPECT_EQ(complaints(rule("concurrency", 1), {in_flight(0, 5), in_flight(4, 9)}), 1u);
+}
+
+TEST(AuditorTest, ExcusesOneQuotaForLostData) {
+    Auditor auditor({rule("sliding_log", 1)});
+    auditor.grant(0, "k", {0, 1});
+    auditor.lose_data(5);
+    auditor.grant(0, "k", {6, 1});
+    EXPECT_EQ(auditor.judge().size(), 0u);
+    auditor.grant(0, "k", {7, 1});
+    EXPECT_EQ(auditor.judge().size(), 1u);
+}
+
+TEST(AuditorTest, RefusesDenialsOfWhoHasRoom) {
+    for (const auto &[denied_at, complaints] : {std::pair{second - 1, 0u}, {second, 1u}}) {
+        Auditor auditor({rule("sliding_log", 1)});
+        auditor.grant(0, "k", {0, 1});
+        auditor.deny(0, "k", denied_at, 1);
+        EXPECT_EQ(auditor.judge().size(), complaints);
+    }
+}
+
+TEST(AuditorTest, WantsEachRequestOnceInTheMetrics) {
+    for (const auto &[counted, complaints] :
+         {std::pair{uint64_t{8}, 1u}, {9, 0u}, {10, 0u}, {11, 1u}}) {
+        Auditor auditor({rule("gcra", 1, 1)});
+        auditor.count(0, {.least = 9, .most = 10, .counted = counted});
+        EXPECT_EQ(auditor.judge().size(), complaints);
+    }
+}
+
+TEST(AuditorTest, WantsVerdictsInTimeAndNothingLeft) {
+    Auditor auditor({});
+    auditor.wait(100, 100);
+    EXPECT_TRUE(auditor.judge().empty());
+    auditor.wait(101, 100);
+    auditor.leave("a request");
+    EXPECT_EQ(auditor.judge().size(), 2u);
+}
+
+} // namespace
+} // namespace simulation
