@@ -121,18 +121,23 @@ void Auditor::judge(size_t rule, const std::string &key, const Grants &grants) {
     }
 }
 
-/// Never more than `most` in any interval of the window's length.
+/// Never more than `most` in any interval of the window's length. What a request returns counts
+/// until it ends: when Redis hears of it is not known. What it costs beyond its reservation is not
+/// granted.
 void Auditor::judge_sum(size_t rule, const std::string &key, const Grants &grants, uint64_t most) {
-    uint64_t sum = 0;
     size_t first = 0;
-    for (const Grant &grant : grants) {
-        while (grants[first].time_us <= grant.time_us - rules_[rule].window_us) {
-            sum -= grants[first++].cost;
+    for (size_t last = 0; last < grants.size(); ++last) {
+        const int64_t now = grants[last].time_us;
+        while (grants[first].time_us <= now - rules_[rule].window_us) {
+            ++first;
         }
-        sum += grant.cost;
+        uint64_t sum = 0;
+        for (size_t i = first; i <= last; ++i) {
+            sum += grants[i].cost - (grants[i].ended_us <= now ? grants[i].returned() : 0);
+        }
         if (sum > most) {
             complain("rule " + std::to_string(rule) + ", key " + key + ": " + std::to_string(sum) +
-                     " units in a window that ends at " + std::to_string(grant.time_us));
+                     " units in a window that ends at " + std::to_string(now));
             return;
         }
     }
@@ -142,18 +147,34 @@ void Auditor::judge_sum(size_t rule, const std::string &key, const Grants &grant
 void Auditor::judge_bucket(size_t rule, const std::string &key, const Grants &grants) {
     const AuditedRule &audited = rules_[rule];
     __extension__ using Wide = __int128;
+    struct Change {
+        int64_t time_us;
+        uint64_t returned; // first, where both are at one time
+        uint64_t taken;
+    };
+    std::vector<Change> changes;
+    for (const Grant &grant : grants) {
+        changes.push_back({grant.time_us, 0, grant.cost});
+        if (grant.returned() > 0) {
+            changes.push_back({grant.ended_us, grant.returned(), 0});
+        }
+    }
+    std::ranges::sort(changes, [](const Change &one, const Change &other) {
+        return std::pair(one.time_us, one.taken) < std::pair(other.time_us, other.taken);
+    });
     // What the bucket would have to hold at least, in parts of a unit: one comes back in window_us.
     const Wide unit = audited.window_us;
     Wide taken = 0;
     int64_t last_us = 0;
-    for (const Grant &grant : grants) {
-        const Wide came_back = Wide{grant.time_us - last_us} * static_cast<Wide>(audited.limit);
-        taken = std::max(Wide{0}, taken - came_back) + Wide{grant.cost} * unit;
-        last_us = grant.time_us;
-        // Redis counts in microseconds of a unit: a fill time that is no whole number is rounded.
-        if (taken > Wide{audited.capacity} * unit + static_cast<Wide>(audited.limit)) {
+    for (const Change &change : changes) {
+        const Wide came_back = Wide{change.time_us - last_us} * audited.limit;
+        taken = std::max(Wide{0}, taken - came_back - Wide{change.returned} * unit);
+        taken += Wide{change.taken} * unit;
+        last_us = change.time_us;
+        // Redis counts in microseconds: what is no whole number of them is rounded.
+        if (change.taken > 0 && taken > Wide{audited.capacity} * unit + Wide{2 * audited.limit}) {
             complain("rule " + std::to_string(rule) + ", key " + key +
-                     ": more than the capacity at " + std::to_string(grant.time_us));
+                     ": more than the capacity at " + std::to_string(change.time_us));
             return;
         }
     }

@@ -2,6 +2,7 @@
 // sections 4, 5, 6 and 9, and nothing of the code that keeps them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -17,6 +18,7 @@ struct AuditedRule {
     int64_t window_us = 0;
     uint64_t capacity = 0; // of buckets
     bool has_leases = false;
+    bool settles = false; // it has a final cost
 };
 
 /// Who has granted units.
@@ -29,6 +31,10 @@ struct Grant {
     uint64_t cost = 0;
     GrantedBy by = GrantedBy::redis;
     int64_t ended_us = 0; // when the request ended; the end of the simulation if it did not
+    uint64_t final_cost = UINT64_MAX; // what it turned out to cost then
+
+    /// The units that somebody else can have once the request has ended.
+    uint64_t returned() const { return cost - std::min(cost, final_cost); }
 };
 
 class Auditor {
@@ -39,7 +45,7 @@ class Auditor {
         grants_[{rule, key}].push_back(grant);
     }
     /// Redis has denied units of a key. It may be told only where all that was charged is told as
-    /// grants: without faults, without clients that leave, and without leases.
+    /// grants: without faults, without clients that leave, leases and final costs.
     void deny(size_t rule, const std::string &key, int64_t time_us, uint64_t cost) {
         denials_[{rule, key}].push_back({time_us, cost});
     }

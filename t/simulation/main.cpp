@@ -28,6 +28,8 @@ void print(const Happened &all) {
         {"granted by Redis", all.granted},
         {"granted by a lease", all.leased},
         {"rejected", all.denied},
+        {"settled for less", all.returns},
+        {"settled for as much or more", all.debts},
         {"without a verdict", all.without_verdict},
         {"clients that left before", all.left},
         {"connections broken while sending", all.network.broken_while_sending},

@@ -41,13 +41,19 @@ void Happened::add(const Happened &other) {
     lost_data += other.lost_data;
     forgotten_scripts += other.forgotten_scripts;
     outages += other.outages;
+    returns += other.returns;
+    debts += other.debts;
 }
 
 /// A request of a client, from its coming to its end.
 class SimulatedFleet::Client final : limiter::Request {
   public:
     Client(SimulatedFleet &fleet, SimulatedHost &host, SimulatedWorker &worker, std::string key)
-        : fleet_(fleet), host_(host), worker_(worker), key_(std::move(key)) {}
+        : fleet_(fleet),
+          host_(host),
+          worker_(worker),
+          key_(std::move(key)),
+          final_cost_(std::to_string(fleet.chance_.below(6))) {}
 
     const SimulatedWorker &worker() const { return worker_; }
     bool is_over() const { return is_over_; }
@@ -78,13 +84,13 @@ class SimulatedFleet::Client final : limiter::Request {
     void die() {
         is_over_ = true;
         alive_.reset();
-        finish_grants();
+        finish_grants(/*settles=*/false);
     }
 
   private:
     std::optional<std::string_view> key(const limiter::Zone &) override { return key_; }
     std::optional<std::string_view> text(const limiter::Rule &, limiter::RuleText) override {
-        return std::string_view();
+        return final_cost_; // no other text has a variable
     }
     void on_answered() override {
         if (fleet_.has_faults_ && fleet_.chance_.one_in(100)) { // in the same turn
@@ -130,7 +136,7 @@ class SimulatedFleet::Client final : limiter::Request {
             break;
         }
         is_decided_ = true;
-        if (!fleet_.has_faults_ && !fleet_.has_leases()) {
+        if (!fleet_.has_faults_ && fleet_.are_charges_known()) {
             note_denials();
         }
         ++fleet_.happened_.denied;
@@ -178,16 +184,20 @@ class SimulatedFleet::Client final : limiter::Request {
             }
         }
     }
-    void finish_grants() {
+    void finish_grants(bool settles) {
         for (auto &[rule, grant] : grants_) {
             grant.ended_us = us(fleet_.timeline_.now());
+            if (settles && fleet_.audited_[rule].settles) {
+                grant.final_cost = std::stoul(final_cost_);
+                ++(grant.returned() > 0 ? fleet_.happened_.returns : fleet_.happened_.debts);
+            }
             fleet_.auditor_->grant(rule, key_, grant);
         }
         grants_.clear();
     }
 
     void end() {
-        finish_grants();
+        finish_grants(/*settles=*/true);
         is_over_ = true;
         alive_.reset();
         limits_->settle();
@@ -198,6 +208,7 @@ class SimulatedFleet::Client final : limiter::Request {
     SimulatedHost &host_;
     SimulatedWorker &worker_;
     std::string key_;
+    std::string final_cost_;
     Time began_{0};
     limiter::LimitedRequest *limits_ = nullptr;
     bool is_over_ = false;
@@ -266,6 +277,10 @@ std::optional<RuleWords> SimulatedFleet::draw_rule(size_t number) {
     }
     if (!is_concurrency && chance_.one_in(4)) {
         words.push_back("cost=" + std::to_string(1 + chance_.below(3)));
+    }
+    if (!is_concurrency && chance_.one_in(3)) {
+        words.emplace_back("final_cost=$f");
+        audited.settles = true;
     }
     std::vector<std::string_view> all{"zone=z"};
     all.insert(all.end(), words.begin(), words.end());

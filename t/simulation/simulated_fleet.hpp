@@ -32,6 +32,8 @@ struct Happened {
     uint64_t lost_data = 0;
     uint64_t forgotten_scripts = 0;
     uint64_t outages = 0;
+    uint64_t returns = 0; // by requests that turned out cheaper
+    uint64_t debts = 0;   // by those that did not
 
     void add(const Happened &other);
 };
@@ -48,7 +50,11 @@ class SimulatedFleet {
   private:
     class Client;
 
-    bool has_leases() const { return std::ranges::any_of(audited_, &AuditedRule::has_leases); }
+    /// Whether Redis is charged what requests are granted, and nothing else.
+    bool are_charges_known() const {
+        return std::ranges::none_of(
+            audited_, [](const AuditedRule &rule) { return rule.has_leases || rule.settles; });
+    }
     void draw_rules();
     std::optional<RuleWords> draw_rule(size_t number);
     void come();

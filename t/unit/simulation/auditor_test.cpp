@@ -50,6 +50,22 @@ TEST(AuditorTest, HoldsConcurrencyToWhatIsInFlight) {
     EXPECT_EQ(complaints(rule("concurrency", 1), {in_flight(0, 5), in_flight(4, 9)}), 1u);
 }
 
+TEST(AuditorTest, TakesWhatIsReturned) {
+    const auto returning = [](int64_t from, uint64_t cost, int64_t until, uint64_t final_cost) {
+        return Grant{.time_us = from,
+                     .cost = cost,
+                     .by = GrantedBy::redis,
+                     .ended_us = until,
+                     .final_cost = final_cost};
+    };
+    for (const AuditedRule &of : {rule("sliding_log", 3), rule("gcra", 3, 3)}) {
+        EXPECT_EQ(complaints(of, {returning(0, 3, 5, 1), returning(5, 2, 9, 2)}), 0u);
+        EXPECT_EQ(complaints(of, {returning(0, 3, 5, 1), returning(4, 2, 9, 2)}), 1u);
+        EXPECT_EQ(complaints(of, {returning(0, 3, 5, 1), returning(5, 3, 9, 3)}), 1u);
+        EXPECT_EQ(complaints(of, {returning(0, 3, 5, 9), returning(5, 1, 9, 1)}), 1u);
+    }
+}
+
 TEST(AuditorTest, ExcusesOneQuotaForLostData) {
     Auditor auditor({rule("sliding_log", 1)});
     auditor.grant(0, "k", {0, 1});
