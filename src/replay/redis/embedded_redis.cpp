@@ -98,15 +98,27 @@ Answer EmbeddedRedis::run(std::string_view command, int64_t now_us) {
     return of_command != nullptr ? call(*of_command, command, keys) : failed();
 }
 
-/// The arguments of checks of one rule are always the same, so their table is kept.
-Answer EmbeddedRedis::call(Script &script, std::string_view words, size_t keys) {
-    lua_newtable(lua_);
+/// Sets KEYS to the first words, which are taken off. Most calls have as many as the one before.
+void EmbeddedRedis::set_keys(std::string_view &words, size_t keys) {
+    if (keys == key_count_) {
+        lua_getglobal(lua_, "KEYS");
+    } else {
+        lua_newtable(lua_);
+        lua_pushvalue(lua_, -1);
+        lua_setglobal(lua_, "KEYS");
+        key_count_ = keys;
+    }
     for (size_t i = 1; i <= keys; ++i) {
         const std::string_view key = take_word(words);
         lua_pushlstring(lua_, key.data(), key.size());
         lua_rawseti(lua_, -2, static_cast<int>(i));
     }
-    lua_setglobal(lua_, "KEYS");
+    lua_pop(lua_, 1);
+}
+
+/// The arguments of checks of one rule are always the same, so their table is kept.
+Answer EmbeddedRedis::call(Script &script, std::string_view words, size_t keys) {
+    set_keys(words, keys);
     if (script.argument_table == LUA_NOREF || script.arguments != words) {
         luaL_unref(lua_, LUA_REGISTRYINDEX, script.argument_table);
         push_table(lua_, words);

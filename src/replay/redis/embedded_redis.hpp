@@ -39,11 +39,13 @@ class EmbeddedRedis : public Redis {
     };
 
     Script *script(std::string_view command, std::string_view text_or_name);
+    void set_keys(std::string_view &words, size_t keys);
     Answer call(Script &script, std::string_view words, size_t keys);
     Answer failed();
 
     KeyStore keys_;
     lua_State *lua_;
+    size_t key_count_ = 0;                            // of the call before
     std::unordered_map<std::string, Script> scripts_; // by their SHA-1
     std::string last_name_;                           // of the script that ran last
     Script *last_ = nullptr;

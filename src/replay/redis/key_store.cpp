@@ -59,6 +59,7 @@ void KeyStore::set_now(int64_t now_us) {
         entry.has_ticket = false;
         const bool is_gone = std::holds_alternative<std::monostate>(entry.value);
         if (is_gone || has_expired(entry)) {
+            last_ = nullptr;
             keys_.erase(found);
         } else if (entry.expires_ms != never) {
             entry.has_ticket = true;
@@ -69,11 +70,20 @@ void KeyStore::set_now(int64_t now_us) {
 
 /// A removed key that has a ticket stays in the map, without a value, until the ticket is due.
 KeyStore::Entry *KeyStore::find_entry(std::string_view key) {
-    const auto found = keys_.find(key);
-    if (found == keys_.end() || std::holds_alternative<std::monostate>(found->second.value)) {
+    Keys::value_type *found = look_up(key);
+    if (found == nullptr || std::holds_alternative<std::monostate>(found->second.value)) {
         return nullptr;
     }
     return has_expired(found->second) ? nullptr : &found->second;
+}
+
+/// The commands of a script are about few keys, so the last one is tried first.
+KeyStore::Keys::value_type *KeyStore::look_up(std::string_view key) {
+    if (last_ == nullptr || last_->first != key) {
+        const auto found = keys_.find(key);
+        last_ = found != keys_.end() ? &*found : nullptr;
+    }
+    return last_;
 }
 
 KeyStore::Value *KeyStore::find(std::string_view key) {
@@ -102,13 +112,14 @@ bool KeyStore::remove(std::string_view key) {
     if (entry.has_ticket) {
         entry.value = std::monostate{};
     } else {
+        last_ = nullptr;
         keys_.erase(found);
     }
     return was_there;
 }
 
 void KeyStore::expire_in(std::string_view key, int64_t milliseconds) {
-    const auto found = keys_.find(key);
+    Keys::value_type *found = look_up(key);
     Entry &entry = found->second;
     entry.expires_ms = now_us_ / 1000 + milliseconds;
     if (!entry.has_ticket) {

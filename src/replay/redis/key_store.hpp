@@ -91,10 +91,12 @@ class KeyStore {
     using Ticket = std::pair<int64_t, const std::string *>;
 
     Entry *find_entry(std::string_view key);
+    Keys::value_type *look_up(std::string_view key); // null: there is none
     bool has_expired(const Entry &entry) const { return now_us_ / 1000 > entry.expires_ms; }
 
     int64_t now_us_ = 0;
     Keys keys_;
+    Keys::value_type *last_ = nullptr; // that was looked up; null: none, or it is gone
     std::priority_queue<Ticket, std::vector<Ticket>, std::greater<>> tickets_;
 };
 
