@@ -6,6 +6,7 @@
 #include <openssl/evp.h>
 
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>

@@ -1,6 +1,7 @@
 // What happens in a simulation, in the order of its times.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
