@@ -8,22 +8,6 @@
 
 namespace simulation {
 
-class SimulatedWorker::NoLog final : public redis_client::BackendLog, public limiter::WorkerLog {
-  public:
-    void on_outage(std::string_view, std::string_view, const redis_client::Fault &,
-                   std::string_view) override {}
-    void on_outage_end(std::string_view, std::string_view, End,
-                       const redis_client::Outage::Summary &) override {}
-    void on_connecting(std::string_view) override {}
-    void on_ready() override {}
-    void on_lost(size_t) override {}
-    void report(limiter::LeaseEvent, uint64_t, int64_t) const override {}
-    std::string_view describe(std::span<const limiter::AppliedRule>,
-                              std::span<char> out) const override {
-        return {out.data(), 0};
-    }
-};
-
 class SimulatedWorker::SimulatedTimer final : public redis_client::Timer {
   public:
     SimulatedTimer(SimulatedWorker &worker, std::function<void()> on_expiry)
@@ -76,13 +60,10 @@ SimulatedWorker::SimulatedWorker(Network &network, Time ahead, Chance chance)
       network_(network),
       ahead_(ahead),
       chance_(chance),
-      log_(std::make_unique<NoLog>()),
       backends_([this](const redis_client::BackendSettings &settings) {
-          return redis_client::make_backend(settings, *this, *log_);
+          return redis_client::make_backend(settings, *this, log_);
       }),
-      limiter_(*this, backends_, *log_) {}
-
-SimulatedWorker::~SimulatedWorker() = default;
+      limiter_(*this, backends_, log_) {}
 
 void SimulatedWorker::later(Time when, std::function<void()> what) {
     timeline_.add(when, [this, what = std::move(what)]() mutable {

@@ -1,6 +1,7 @@
 // A worker process of a simulated host: its event loop, and the limiter that runs in it.
 #pragma once
 
+#include "limiter/silent_log.hpp"
 #include "limiter/worker.hpp"
 #include "redis_client/io/world.hpp"
 #include "simulation/network.hpp"
@@ -14,7 +15,6 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
   public:
     /// `ahead` is what the clocks of the host are ahead of the timeline.
     SimulatedWorker(Network &network, Time ahead, Chance chance);
-    ~SimulatedWorker();
 
     limiter::Worker &limiter() { return limiter_; }
     /// Whether requests may come to it.
@@ -50,7 +50,6 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
 
   private:
     class SimulatedTimer;
-    class NoLog;
 
     bool is_killed() const override { return is_killed_; }
     Time stopped_until() const override { return stopped_until_; }
@@ -63,7 +62,7 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
     bool is_leaving_ = false;
     Time stopped_until_{0};
     std::vector<SimulatedTimer *> timers_;
-    std::unique_ptr<NoLog> log_;
+    limiter::SilentLog log_;
     redis_client::Backends backends_;
     limiter::Worker limiter_;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "limiter/limited_request.hpp"
+#include "limiter/silent_log.hpp"
 #include "replay/redis/redis.hpp"
 #include "replay/rules/replay_backend.hpp"
 #include "replay/rules/replay_world.hpp"
@@ -93,7 +94,7 @@ class Replay {
     const RulesFile &rules_;
     const Variables &variables_;
     ReplayWorld world_;
-    NoLog log_;
+    limiter::SilentLog log_;
     redis_client::Backends backends_;
     ReplayBackend &backend_; // the only one of backends_
     limiter::Worker worker_;

@@ -23,8 +23,8 @@ inline constexpr std::chrono::milliseconds lasting_permit = std::chrono::hours{2
 class ReplayBackend final : public redis_client::Backend {
   public:
     /// All of these outlive it.
-    ReplayBackend(const redis_client::BackendSettings &settings, ReplayWorld &world, NoLog &log,
-                  Redis &redis)
+    ReplayBackend(const redis_client::BackendSettings &settings, ReplayWorld &world,
+                  redis_client::BackendLog &log, Redis &redis)
         : Backend(settings, world, log), world_(world), redis_(redis) {}
 
     std::variant<redis_client::Command *, redis_client::Failure>

@@ -1,9 +1,7 @@
 // The world of a worker whose clock is that of a log, and whose Redis answers at once.
 #pragma once
 
-#include "limiter/worker_log.hpp"
 #include "redis_client/io/world.hpp"
-#include "redis_client/link/backend_log.hpp"
 
 #include <unistd.h>
 
@@ -50,24 +48,6 @@ class ReplayWorld final : public redis_client::World {
 
     std::chrono::microseconds now_{0};
     std::minstd_rand random_;
-};
-
-/// Nobody reads it.
-class NoLog final : public redis_client::BackendLog, public limiter::WorkerLog {
-  public:
-    void on_outage(std::string_view /*backend*/, std::string_view /*place*/,
-                   const redis_client::Fault & /*fault*/, std::string_view /*checked*/) override {}
-    void on_outage_end(std::string_view /*backend*/, std::string_view /*place*/, End /*how*/,
-                       const redis_client::Outage::Summary & /*outage*/) override {}
-    void on_connecting(std::string_view /*place*/) override {}
-    void on_ready() override {}
-    void on_lost(size_t /*pending_checks*/) override {}
-    void report(limiter::LeaseEvent /*event*/, uint64_t /*units*/,
-                int64_t /*time_us*/) const override {}
-    std::string_view describe(std::span<const limiter::AppliedRule> /*rules*/,
-                              std::span<char> out) const override {
-        return {out.data(), 0};
-    }
 };
 
 } // namespace replay

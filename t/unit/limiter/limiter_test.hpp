@@ -2,6 +2,7 @@
 #pragma once
 
 #include "limiter/limited_request.hpp"
+#include "limiter/silent_log.hpp"
 #include "rate_limit/text/text.hpp"
 #include "unit/redis_client/world.hpp"
 
@@ -19,21 +20,6 @@
 #include <vector>
 
 namespace limiter {
-
-class SilentLog final : public redis_client::BackendLog, public WorkerLog {
-  public:
-    void on_outage(std::string_view, std::string_view, const redis_client::Fault &,
-                   std::string_view) override {}
-    void on_outage_end(std::string_view, std::string_view, End,
-                       const redis_client::Outage::Summary &) override {}
-    void on_connecting(std::string_view) override {}
-    void on_ready() override {}
-    void on_lost(size_t) override {}
-    void report(LeaseEvent, uint64_t, int64_t) const override {}
-    std::string_view describe(std::span<const AppliedRule>, std::span<char> out) const override {
-        return {out.data(), 0};
-    }
-};
 
 /// The test answers what is asked, in any order.
 class TestBackend final : public redis_client::Backend {
