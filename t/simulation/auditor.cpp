@@ -8,6 +8,32 @@ namespace {
 
 constexpr int64_t longest_lease_us = 10'000'000;
 
+__extension__ using Wide = __int128;
+
+/// What a bucket has to hold at least, in parts of a unit: one unit comes back in the window.
+class Bucket {
+  public:
+    explicit Bucket(const AuditedRule &rule) : rule_(rule) {}
+
+    void pass_to(int64_t now_us) {
+        taken_ = std::max(Wide{0}, taken_ - Wide{now_us - last_us_} * rule_.limit);
+        last_us_ = now_us;
+    }
+    void take(uint64_t units) { taken_ += Wide{units} * rule_.window_us; }
+    void give_back(uint64_t units) {
+        taken_ = std::max(Wide{0}, taken_ - Wide{units} * rule_.window_us);
+    }
+    /// By how much more it would hold than it can, with so many units more.
+    Wide excess(uint64_t units) const {
+        return taken_ + (Wide{units} - Wide{rule_.capacity}) * rule_.window_us;
+    }
+
+  private:
+    const AuditedRule &rule_;
+    Wide taken_ = 0;
+    int64_t last_us_ = 0;
+};
+
 } // namespace
 
 void Auditor::count(size_t rule, const Counted &counted) {
@@ -77,22 +103,17 @@ void Auditor::judge_denial(size_t rule, const std::string &key, const Denial &de
         }
         is_right = in_flight + denial.cost > audited.limit;
     } else if (audited.capacity > 0) {
-        __extension__ using Wide = __int128;
-        const Wide unit = audited.window_us;
-        Wide taken = 0;
-        int64_t last_us = 0;
+        Bucket bucket(audited);
         for (const Grant &grant : grants_[{rule, key}]) {
             if (grant.time_us > now) {
                 break;
             }
-            taken = std::max(Wide{0}, taken - Wide{grant.time_us - last_us} * audited.limit) +
-                    Wide{grant.cost} * unit;
-            last_us = grant.time_us;
+            bucket.pass_to(grant.time_us);
+            bucket.take(grant.cost);
         }
-        taken = std::max(Wide{0}, taken - Wide{now - last_us} * audited.limit);
+        bucket.pass_to(now);
         // A microsecond may be rounded, against the client.
-        is_right = taken + Wide{denial.cost} * unit + static_cast<Wide>(audited.limit) >
-                   Wide{audited.capacity} * unit;
+        is_right = bucket.excess(denial.cost) + Wide{audited.limit} > 0;
     } else {
         const int64_t windows = audited.algorithm == "sliding_window" ? 2 : 1;
         is_right = sum_between(rule, key, now - windows * audited.window_us, now) + denial.cost >
@@ -146,7 +167,6 @@ void Auditor::judge_sum(size_t rule, const std::string &key, const Grants &grant
 /// Never more than the capacity and what has come back meanwhile.
 void Auditor::judge_bucket(size_t rule, const std::string &key, const Grants &grants) {
     const AuditedRule &audited = rules_[rule];
-    __extension__ using Wide = __int128;
     struct Change {
         int64_t time_us;
         uint64_t returned; // first, where both are at one time
@@ -162,17 +182,13 @@ void Auditor::judge_bucket(size_t rule, const std::string &key, const Grants &gr
     std::ranges::sort(changes, [](const Change &one, const Change &other) {
         return std::pair(one.time_us, one.taken) < std::pair(other.time_us, other.taken);
     });
-    // What the bucket would have to hold at least, in parts of a unit: one comes back in window_us.
-    const Wide unit = audited.window_us;
-    Wide taken = 0;
-    int64_t last_us = 0;
+    Bucket bucket(audited);
     for (const Change &change : changes) {
-        const Wide came_back = Wide{change.time_us - last_us} * audited.limit;
-        taken = std::max(Wide{0}, taken - came_back - Wide{change.returned} * unit);
-        taken += Wide{change.taken} * unit;
-        last_us = change.time_us;
+        bucket.pass_to(change.time_us);
+        bucket.give_back(change.returned);
+        bucket.take(change.taken);
         // Redis counts in microseconds: what is no whole number of them is rounded.
-        if (change.taken > 0 && taken > Wide{audited.capacity} * unit + Wide{2 * audited.limit}) {
+        if (change.taken > 0 && bucket.excess(0) > Wide{2 * audited.limit}) {
             complain("rule " + std::to_string(rule) + ", key " + key +
                      ": more than the capacity at " + std::to_string(change.time_us));
             return;

@@ -24,31 +24,8 @@ uint64_t number_of(std::string_view text) {
 }
 
 void print(const Happened &all) {
-    const std::pair<const char *, uint64_t> rows[] = {
-        {"requests", all.requests},
-        {"granted by Redis", all.granted},
-        {"granted by a lease", all.leased},
-        {"rejected", all.denied},
-        {"settled for less", all.returns},
-        {"settled for as much or more", all.debts},
-        {"without a verdict", all.without_verdict},
-        {"clients that left before", all.left},
-        {"connections broken while sending", all.network.broken_while_sending},
-        {"connections broken while answering", all.network.broken_while_answering},
-        {"connections refused", all.network.refused_connections},
-        {"connections without an answer", all.network.silent_connections},
-        {"commands that a stall held up", all.network.stalls},
-        {"commands in pieces", all.network.split_commands},
-        {"replies in pieces", all.network.split_replies},
-        {"outages", all.outages},
-        {"outages with loss of data", all.lost_data},
-        {"SCRIPT FLUSH", all.forgotten_scripts},
-        {"workers killed", all.killed_workers},
-        {"workers stopped", all.stopped_workers},
-        {"workers that left", all.reloads},
-    };
-    for (const auto &[what, count] : rows) {
-        std::printf("%12llu  %s\n", static_cast<unsigned long long>(count), what);
+    for (const auto &[what, count] : happened_rows) {
+        std::printf("%12llu  %s\n", static_cast<unsigned long long>(all.*count), what);
     }
 }
 
@@ -79,7 +56,9 @@ int main(int count, char **words) {
     for (uint64_t i = 0; i < worlds; ++i) {
         SimulatedFleet fleet(seed + i, journal);
         const auto complaints = fleet.run(Time{static_cast<int64_t>(seconds * 1'000'000)});
-        all.add(fleet.happened());
+        for (const auto &[what, count] : happened_rows) {
+            all.*count += fleet.happened().*count;
+        }
         if (!complaints.empty()) {
             ++failed;
             std::printf("seed %llu: %s%s\n", static_cast<unsigned long long>(seed + i),

@@ -21,30 +21,6 @@ int64_t us(Time time) {
 
 } // namespace
 
-void Happened::add(const Happened &other) {
-    network.broken_while_sending += other.network.broken_while_sending;
-    network.broken_while_answering += other.network.broken_while_answering;
-    network.refused_connections += other.network.refused_connections;
-    network.silent_connections += other.network.silent_connections;
-    network.stalls += other.network.stalls;
-    network.split_commands += other.network.split_commands;
-    network.split_replies += other.network.split_replies;
-    requests += other.requests;
-    granted += other.granted;
-    denied += other.denied;
-    without_verdict += other.without_verdict;
-    leased += other.leased;
-    left += other.left;
-    killed_workers += other.killed_workers;
-    reloads += other.reloads;
-    stopped_workers += other.stopped_workers;
-    lost_data += other.lost_data;
-    forgotten_scripts += other.forgotten_scripts;
-    outages += other.outages;
-    returns += other.returns;
-    debts += other.debts;
-}
-
 /// A request of a client, from its coming to its end.
 class SimulatedFleet::Client final : limiter::Request {
   public:
@@ -57,7 +33,6 @@ class SimulatedFleet::Client final : limiter::Request {
 
     const SimulatedWorker &worker() const { return worker_; }
     bool is_over() const { return is_over_; }
-
     bool has_begun() const { return limits_ != nullptr; }
 
     void begin() {
@@ -65,10 +40,23 @@ class SimulatedFleet::Client final : limiter::Request {
         limits_ = limiter::LimitedRequest::create(worker_.limiter(), *this);
         act(limits_->apply({host_.level(), false}, rate_limit::Phase::access));
     }
-    /// The client goes away.
+    /// The client goes away then.
+    void leave_at(Time when) {
+        later(when, [this] { leave(); });
+    }
+    /// Its worker stands still: what it waits for comes late.
+    void note_stop() { worker_was_stopped_ = true; }
+    /// Its worker was killed: it hears nothing any more.
+    void die() {
+        is_over_ = true;
+        alive_.reset();
+        finish_grants(/*settles=*/false);
+    }
+
+  private:
     void leave() {
-        if (is_over() || limits_ == nullptr) {
-            return;
+        if (!has_begun()) {
+            return; // its worker stands still
         }
         if (!is_decided_) {
             ++fleet_.happened_.left;
@@ -80,21 +68,14 @@ class SimulatedFleet::Client final : limiter::Request {
         }
         end();
     }
-    /// Its worker was killed: it hears nothing any more.
-    void die() {
-        is_over_ = true;
-        alive_.reset();
-        finish_grants(/*settles=*/false);
-    }
 
-  private:
     std::optional<std::string_view> key(const limiter::Zone &) override { return key_; }
     std::optional<std::string_view> text(const limiter::Rule &, limiter::RuleText) override {
         return final_cost_; // no other text has a variable
     }
     void on_answered() override {
         if (fleet_.has_faults_ && fleet_.chance_.one_in(100)) { // in the same turn
-            later(fleet_.timeline_.now(), [this] { leave(); });
+            leave_at(fleet_.timeline_.now());
         }
         later(fleet_.timeline_.now(), [this] {
             is_waiting_ = false;
@@ -151,6 +132,10 @@ class SimulatedFleet::Client final : limiter::Request {
         later(fleet_.timeline_.now() + Time{fleet_.chance_.between(0, 200'000)}, [this] { end(); });
     }
 
+    size_t number_of(const limiter::AppliedRule &applied) const {
+        return static_cast<size_t>(std::ranges::find(host_.level(), applied.rule) -
+                                   host_.level().begin());
+    }
     void note_grants() {
         for (const limiter::AppliedRule *one = limits_->rules().first(); one != nullptr;
              one = one->next) {
@@ -165,8 +150,7 @@ class SimulatedFleet::Client final : limiter::Request {
             ++(is_leased ? fleet_.happened_.leased : fleet_.happened_.granted);
             const Time decided = is_leased ? Timeline::of_boot_clock(one->result.decided())
                                            : one->result.decided() - fleet_.redis_.ahead();
-            const auto rule = std::ranges::find(host_.level(), one->rule) - host_.level().begin();
-            grants_.emplace_back(static_cast<size_t>(rule),
+            grants_.emplace_back(number_of(*one),
                                  Grant{.time_us = us(decided),
                                        .cost = one->quota.cost,
                                        .by = is_leased ? GrantedBy::lease : GrantedBy::redis});
@@ -176,9 +160,7 @@ class SimulatedFleet::Client final : limiter::Request {
         for (const limiter::AppliedRule *one = limits_->rules().first(); one != nullptr;
              one = one->next) {
             if (one->denies() && one->is_decided_by(limiter::RuleResult::Source::redis)) {
-                const auto rule =
-                    std::ranges::find(host_.level(), one->rule) - host_.level().begin();
-                fleet_.auditor_->deny(static_cast<size_t>(rule), key_,
+                fleet_.auditor_->deny(number_of(*one), key_,
                                       us(one->result.decided() - fleet_.redis_.ahead()),
                                       one->quota.cost);
             }
@@ -214,11 +196,9 @@ class SimulatedFleet::Client final : limiter::Request {
     bool is_over_ = false;
     bool is_waiting_ = false;
     bool is_decided_ = false;
+    bool worker_was_stopped_ = false;
     std::shared_ptr<int> alive_ = std::make_shared<int>();
     std::vector<std::pair<size_t, Grant>> grants_;
-
-  public:
-    bool worker_was_stopped_ = false;
 };
 
 SimulatedFleet::SimulatedFleet(uint64_t seed, Journal &journal)
@@ -316,7 +296,7 @@ std::vector<std::string> SimulatedFleet::run(Time length) {
     }
     timeline_.run(end_);
     become_quiet();
-    happened_.network = network_.counts;
+    static_cast<FaultCounts &>(happened_) = network_.counts;
     return auditor_->judge();
 }
 
@@ -348,12 +328,7 @@ void SimulatedFleet::start_request(SimulatedHost &host, SimulatedWorker &worker)
         client.begin();
     });
     if (has_faults_ && chance_.one_in(20)) {
-        worker.later(timeline_.now() + Time{chance_.between(0, 3'000)}, [this, &client] {
-            if (std::ranges::any_of(clients_,
-                                    [&](const auto &one) { return one.get() == &client; })) {
-                client.leave();
-            }
-        });
+        client.leave_at(timeline_.now() + Time{chance_.between(0, 3'000)});
     }
 }
 
@@ -403,7 +378,9 @@ void SimulatedFleet::fault() {
         ++happened_.stopped_workers;
         host.workers()[i]->stop_until(now + Time{chance_.between(1'000, 400'000)});
         for (const auto &client : clients_) {
-            client->worker_was_stopped_ |= &client->worker() == host.workers()[i].get();
+            if (&client->worker() == host.workers()[i].get()) {
+                client->note_stop();
+            }
         }
         break;
     case 4:
