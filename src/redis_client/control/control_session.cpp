@@ -92,24 +92,13 @@ void ControlSession::become_ready() {
 }
 
 ControlSession::Progress ControlSession::received(std::string_view bytes) {
-    Progress progress = Progress::more;
-    reader_.feed(bytes);
-    for (;;) {
-        switch (reader_.next()) {
-        case ReplyTreeReader::Next::incomplete:
-            return progress;
-        case ReplyTreeReader::Next::broken:
-            return broken("an unexpected reply");
-        case ReplyTreeReader::Next::reply:
-            break;
-        }
-        const Progress step =
-            is_ready_ ? take_reply(reader_.reply()) : take_login_reply(reader_.reply());
-        if (step == Progress::broken || step == Progress::refused) {
-            return step;
-        }
-        progress = step == Progress::ready ? step : progress;
-    }
+    Progress last = Progress::more;
+    const bool is_good = reader_.read(bytes, [&](ReplyView reply) {
+        const Progress step = is_ready_ ? take_reply(reply) : take_login_reply(reply);
+        last = step == Progress::more ? last : step;
+        return step != Progress::broken && step != Progress::refused;
+    });
+    return is_good ? last : broken("an unexpected reply");
 }
 
 ControlSession::Progress ControlSession::take_login_reply(ReplyView reply) {

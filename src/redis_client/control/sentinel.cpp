@@ -35,22 +35,12 @@ void Sentinel::connected() {
 
 Sentinel::Progress Sentinel::received(std::string_view bytes) {
     Progress last = Progress::more;
-    reader_.feed(bytes);
-    for (;;) {
-        switch (reader_.next()) {
-        case ReplyTreeReader::Next::incomplete:
-            return last;
-        case ReplyTreeReader::Next::broken:
-            return broken("an unexpected reply");
-        case ReplyTreeReader::Next::reply:
-            break;
-        }
-        const Progress step = take(reader_.reply());
-        if (step == Progress::broken) {
-            return step;
-        }
-        last = step == Progress::answered ? step : last;
-    }
+    const bool is_good = reader_.read(bytes, [&](ReplyView reply) {
+        const Progress step = take(reply);
+        last = step == Progress::more ? last : step;
+        return step != Progress::broken;
+    });
+    return is_good ? last : broken("an unexpected reply");
 }
 
 Sentinel::Progress Sentinel::take(ReplyView reply) {

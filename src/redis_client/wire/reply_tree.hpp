@@ -47,6 +47,18 @@ class ReplyTreeReader {
     Next next();
     ReplyView reply() const { return ReplyView(*reply_); }
 
+    /// Feeds the bytes, and calls `take` with each reply that is whole, until it returns false.
+    /// Returns false if the bytes are broken.
+    template <typename Take>
+    bool read(std::string_view bytes, const Take &take) {
+        feed(bytes);
+        Next step = next();
+        while (step == Next::reply && take(reply())) {
+            step = next();
+        }
+        return step != Next::broken;
+    }
+
     /// Begins anew, for a new connection.
     void reset();
 
