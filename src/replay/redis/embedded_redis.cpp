@@ -98,15 +98,15 @@ Answer EmbeddedRedis::run(std::string_view command, int64_t now_us) {
     return of_command != nullptr ? call(*of_command, command, keys) : failed();
 }
 
-/// Sets KEYS to the first words, which are taken off. Most calls have as many as the one before.
+/// Sets KEYS to the first words, which are taken off. Most calls have as many as the one before,
+/// and use its table.
 void EmbeddedRedis::set_keys(std::string_view &words, size_t keys) {
-    if (keys == key_count_) {
-        lua_getglobal(lua_, "KEYS");
-    } else {
+    lua_getglobal(lua_, "KEYS");
+    if (!lua_istable(lua_, -1) || lua_objlen(lua_, -1) != keys) {
+        lua_pop(lua_, 1);
         lua_newtable(lua_);
         lua_pushvalue(lua_, -1);
         lua_setglobal(lua_, "KEYS");
-        key_count_ = keys;
     }
     for (size_t i = 1; i <= keys; ++i) {
         const std::string_view key = take_word(words);

@@ -45,7 +45,6 @@ class EmbeddedRedis : public Redis {
 
     KeyStore keys_;
     lua_State *lua_;
-    size_t key_count_ = 0;                            // of the call before
     std::unordered_map<std::string, Script> scripts_; // by their SHA-1
     std::string last_name_;                           // of the script that ran last
     Script *last_ = nullptr;

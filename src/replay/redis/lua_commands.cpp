@@ -459,8 +459,8 @@ int set_remove_by_score(Call &call) {
     return call.has_failed() ? 0 : call.push(removed);
 }
 
-/// Scripts ask for the time once, and take it apart.
-/// Redis gives texts, which the scripts make numbers of: here that is saved.
+/// Scripts ask for the time once, and take it apart. Redis gives texts, of which they make numbers:
+/// here they get numbers.
 int time(Call &call) {
     const int64_t now = call.keys.now_us();
     lua_createtable(call.lua, 2, 0);
