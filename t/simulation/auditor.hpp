@@ -39,7 +39,14 @@ struct Grant {
 
 class Auditor {
   public:
-    explicit Auditor(std::vector<AuditedRule> rules) : rules_(std::move(rules)) {}
+    /// Rules are known by the order in which they are added, from 0 on.
+    void add_rule(const AuditedRule &rule) { rules_.push_back(rule); }
+    const AuditedRule &rule(size_t number) const { return rules_[number]; }
+    /// Whether Redis is charged what requests are granted, and nothing else.
+    bool knows_charges() const {
+        return std::ranges::none_of(
+            rules_, [](const AuditedRule &rule) { return rule.has_leases || rule.settles; });
+    }
 
     void grant(size_t rule, const std::string &key, const Grant &grant) {
         grants_[{rule, key}].push_back(grant);

@@ -70,6 +70,16 @@ SimulatedWorker &SimulatedHost::add_worker() {
         std::make_unique<SimulatedWorker>(network_, ahead_, chance_.fork()));
 }
 
+SimulatedWorker &SimulatedHost::draw_serving_worker(Chance &chance) const {
+    std::vector<SimulatedWorker *> serving;
+    for (const auto &worker : workers_) {
+        if (worker->is_serving()) {
+            serving.push_back(worker.get());
+        }
+    }
+    return *serving[chance.below(serving.size())];
+}
+
 uint64_t SimulatedHost::outcomes(size_t rule) const {
     const auto counts = rules_[rule].counters->read().outcomes;
     return std::accumulate(counts.begin(), counts.end(), uint64_t{0});

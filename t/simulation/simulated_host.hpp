@@ -3,6 +3,7 @@
 
 #include "limiter/linking.hpp"
 #include "limiter/zone_memory.hpp"
+#include "simulation/drawn_rules.hpp"
 #include "simulation/simulated_worker.hpp"
 
 #include <cstdint>
@@ -13,9 +14,6 @@
 
 namespace simulation {
 
-/// A directive `redis_rate_limit` of the only zone, without `zone=`.
-using RuleWords = std::vector<std::string>;
-
 class SimulatedHost final : limiter::ZoneMutex {
   public:
     /// Zones know when leases end by one clock for all hosts: LeaseBook takes it as a function.
@@ -25,6 +23,8 @@ class SimulatedHost final : limiter::ZoneMutex {
     const limiter::RuleList &level() const { return level_; }
     std::vector<std::unique_ptr<SimulatedWorker>> &workers() { return workers_; }
     SimulatedWorker &add_worker();
+    /// Returns one to which requests may come.
+    SimulatedWorker &draw_serving_worker(Chance &chance) const;
     /// In how many outcomes the rule's requests are.
     uint64_t outcomes(size_t rule) const;
 

@@ -14,7 +14,8 @@ AuditedRule rule(const std::string &algorithm, uint64_t limit, uint64_t capacity
 }
 
 size_t complaints(const AuditedRule &rule, const std::vector<Grant> &grants) {
-    Auditor auditor({rule});
+    Auditor auditor;
+    auditor.add_rule(rule);
     for (const Grant &grant : grants) {
         auditor.grant(0, "k", grant);
     }
@@ -67,7 +68,8 @@ TEST(AuditorTest, TakesWhatIsReturned) {
 }
 
 TEST(AuditorTest, ExcusesOneQuotaForLostData) {
-    Auditor auditor({rule("sliding_log", 1)});
+    Auditor auditor;
+    auditor.add_rule(rule("sliding_log", 1));
     auditor.grant(0, "k", {0, 1});
     auditor.lose_data(5);
     auditor.grant(0, "k", {6, 1});
@@ -78,7 +80,8 @@ TEST(AuditorTest, ExcusesOneQuotaForLostData) {
 
 TEST(AuditorTest, RefusesDenialsOfWhoHasRoom) {
     for (const auto &[denied_at, complaints] : {std::pair{second - 1, 0u}, {second, 1u}}) {
-        Auditor auditor({rule("sliding_log", 1)});
+        Auditor auditor;
+        auditor.add_rule(rule("sliding_log", 1));
         auditor.grant(0, "k", {0, 1});
         auditor.deny(0, "k", denied_at, 1);
         EXPECT_EQ(auditor.judge().size(), complaints);
@@ -88,14 +91,15 @@ TEST(AuditorTest, RefusesDenialsOfWhoHasRoom) {
 TEST(AuditorTest, WantsEachRequestOnceInTheMetrics) {
     for (const auto &[counted, complaints] :
          {std::pair{uint64_t{8}, 1u}, {9, 0u}, {10, 0u}, {11, 1u}}) {
-        Auditor auditor({rule("gcra", 1, 1)});
+        Auditor auditor;
+        auditor.add_rule(rule("gcra", 1, 1));
         auditor.count(0, {.least = 9, .most = 10, .counted = counted});
         EXPECT_EQ(auditor.judge().size(), complaints);
     }
 }
 
 TEST(AuditorTest, WantsVerdictsInTimeAndNothingLeft) {
-    Auditor auditor({});
+    Auditor auditor;
     auditor.wait(100, 100);
     EXPECT_TRUE(auditor.judge().empty());
     auditor.wait(101, 100);

@@ -1,0 +1,81 @@
+// A request of a client, from its coming to its end.
+#pragma once
+
+#include "limiter/limited_request.hpp"
+#include "simulation/simulated_host.hpp"
+#include "simulation/simulation.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace simulation {
+
+class Client final : limiter::Request {
+  public:
+    class Callbacks {
+      public:
+        virtual void on_pass() = 0;
+        /// It has left before its check was answered.
+        virtual void on_abandon(const SimulatedWorker &worker) = 0;
+
+      protected:
+        ~Callbacks() = default;
+    };
+
+    Client(Simulation &simulation, SimulatedHost &host, SimulatedWorker &worker, std::string key,
+           Callbacks &callbacks);
+
+    const SimulatedWorker &worker() const { return worker_; }
+    bool is_over() const { return is_over_; }
+    bool has_begun() const { return limits_ != nullptr; }
+
+    void begin();
+    /// The client goes away then.
+    void leave_at(Time when);
+    /// Its worker stands still: what it waits for comes late.
+    void note_stop() { worker_was_stopped_ = true; }
+    /// Its worker was killed: it hears nothing any more.
+    void die();
+
+  private:
+    void leave();
+    std::optional<std::string_view> key(const limiter::Zone &) override { return key_; }
+    std::optional<std::string_view> text(const limiter::Rule &, limiter::RuleText) override {
+        return final_cost_; // no other text has a variable
+    }
+    void on_answered() override;
+    void report(const limiter::InvalidNumber &) override {}
+    void report_dry_run(const limiter::AppliedRule &) override {}
+    void report(limiter::RequestEvent, int64_t, int64_t) override {}
+
+    void later(Time when, std::function<void()> what);
+    void act(const limiter::Step &step);
+    void serve();
+    void end();
+    size_t number_of(const limiter::AppliedRule &applied) const;
+    void note_grants();
+    void note_denials();
+    void finish_grants(bool settles);
+
+    Simulation &simulation_;
+    SimulatedHost &host_;
+    SimulatedWorker &worker_;
+    Callbacks &callbacks_;
+    std::string key_;
+    std::string final_cost_;
+    Time began_{0};
+    limiter::LimitedRequest *limits_ = nullptr;
+    bool is_over_ = false;
+    bool is_waiting_ = false;
+    bool is_decided_ = false;
+    bool worker_was_stopped_ = false;
+    std::shared_ptr<int> alive_ = std::make_shared<int>();
+    std::vector<std::pair<size_t, Grant>> grants_;
+};
+
+} // namespace simulation

@@ -1,0 +1,85 @@
+#include "simulation/clients.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace simulation {
+
+Clients::Clients(Simulation &simulation, const Hosts &hosts)
+    : simulation_(simulation),
+      hosts_(hosts),
+      keys_(1 + simulation.chance.below(4)),
+      pause_(simulation.chance.between(300, 20'000)) {}
+
+void Clients::come_until(Time end) {
+    end_ = end;
+    come();
+}
+
+/// Clients come one after the other, sometimes many at once.
+void Clients::come() {
+    const Time now = simulation_.timeline.now();
+    if (now >= end_) {
+        return;
+    }
+    Chance &chance = simulation_.chance;
+    std::erase_if(clients_, [](const auto &client) { return client->is_over(); });
+    for (uint64_t i = chance.one_in(20) ? 1 + chance.below(20) : 1; i > 0; --i) {
+        SimulatedHost &host = *hosts_[chance.below(hosts_.size())];
+        start_request(host, host.draw_serving_worker(chance));
+    }
+    simulation_.timeline.add(now + Time{chance.between(0, 2 * pause_.count())}, [this] { come(); });
+}
+
+void Clients::start_request(SimulatedHost &host, SimulatedWorker &worker) {
+    Chance &chance = simulation_.chance;
+    const Time now = simulation_.timeline.now();
+    const std::string key = "k" + std::to_string(chance.below(keys_));
+    Client::Callbacks &callbacks = *this;
+    Client &client =
+        *clients_.emplace_back(std::make_unique<Client>(simulation_, host, worker, key, callbacks));
+    worker.later(now, [this, &client] {
+        ++simulation_.happened.requests;
+        ++begun_;
+        client.begin();
+    });
+    if (simulation_.has_faults && chance.one_in(20)) {
+        client.leave_at(now + Time{chance.between(0, 3'000)});
+    }
+}
+
+void Clients::on_abandon(const SimulatedWorker &worker) {
+    abandoned_.emplace_back(simulation_.timeline.now(), &worker);
+}
+
+void Clients::note_stop(const SimulatedWorker &worker) {
+    for (const auto &client : clients_) {
+        if (&client->worker() == &worker) {
+            client->note_stop();
+        }
+    }
+}
+
+void Clients::die_with(const SimulatedWorker &worker) {
+    for (const auto &client : clients_) {
+        if (&client->worker() == &worker && !client->is_over()) {
+            killed_ += client->has_begun() ? 1 : 0;
+            client->die();
+        }
+    }
+    // Their answers may have been on their way, or have waited while the worker stood still.
+    const Time since = simulation_.timeline.now() - Time{1'000'000};
+    killed_ += static_cast<uint64_t>(std::ranges::count_if(
+        abandoned_, [&](const auto &one) { return one.second == &worker && one.first > since; }));
+}
+
+void Clients::end() {
+    for (const auto &client : clients_) {
+        if (!client->is_over()) {
+            simulation_.auditor.leave("a request");
+        }
+    }
+    clients_.clear();
+}
+
+} // namespace simulation

@@ -1,0 +1,59 @@
+// What happened in simulations, and how often.
+#pragma once
+
+#include "simulation/network.hpp"
+
+#include <cstdint>
+#include <iterator>
+
+namespace simulation {
+
+/// How often something happened while it mattered.
+struct Happened : FaultCounts {
+    uint64_t requests = 0;
+    uint64_t granted = 0;
+    uint64_t denied = 0;
+    uint64_t without_verdict = 0;
+    uint64_t leased = 0;
+    uint64_t left = 0; // clients, before their request was decided
+    uint64_t killed_workers = 0;
+    uint64_t reloads = 0; // a worker leaves, another one comes
+    uint64_t stopped_workers = 0;
+    uint64_t lost_data = 0;
+    uint64_t forgotten_scripts = 0;
+    uint64_t outages = 0;
+    uint64_t returns = 0; // by requests that turned out cheaper
+    uint64_t debts = 0;   // by those that did not
+};
+
+/// What of it is shown, and under which words.
+struct HappenedRow {
+    const char *what;
+    uint64_t Happened::*count;
+};
+inline constexpr HappenedRow happened_rows[] = {
+    {"requests", &Happened::requests},
+    {"granted by Redis", &Happened::granted},
+    {"granted by a lease", &Happened::leased},
+    {"rejected", &Happened::denied},
+    {"settled for less", &Happened::returns},
+    {"settled for as much or more", &Happened::debts},
+    {"without a verdict", &Happened::without_verdict},
+    {"clients that left before", &Happened::left},
+    {"connections broken while sending", &Happened::broken_while_sending},
+    {"connections broken while answering", &Happened::broken_while_answering},
+    {"connections refused", &Happened::refused_connections},
+    {"connections without an answer", &Happened::silent_connections},
+    {"commands that a stall held up", &Happened::stalls},
+    {"commands in pieces", &Happened::split_commands},
+    {"replies in pieces", &Happened::split_replies},
+    {"outages", &Happened::outages},
+    {"outages with loss of data", &Happened::lost_data},
+    {"SCRIPT FLUSH", &Happened::forgotten_scripts},
+    {"workers killed", &Happened::killed_workers},
+    {"workers stopped", &Happened::stopped_workers},
+    {"workers that left", &Happened::reloads},
+};
+static_assert(std::size(happened_rows) * sizeof(uint64_t) == sizeof(Happened));
+
+} // namespace simulation

@@ -1,0 +1,41 @@
+// What all parts of a simulation share: its chance, its time, its Redis, and who watches.
+#pragma once
+
+#include "simulation/auditor.hpp"
+#include "simulation/chance.hpp"
+#include "simulation/happened.hpp"
+#include "simulation/journal.hpp"
+#include "simulation/network.hpp"
+#include "simulation/simulated_redis.hpp"
+#include "simulation/timeline.hpp"
+
+#include <cstdint>
+#include <string_view>
+
+namespace simulation {
+
+struct Simulation {
+    Simulation(uint64_t seed, Journal &its_journal)
+        : chance(seed),
+          journal(its_journal),
+          redis(timeline, Time{chance.between(-3'000'000'000, 3'000'000'000)}),
+          network(timeline, redis, chance.fork()),
+          has_faults(!chance.one_in(4)) {
+        network.one_fault_in = has_faults ? 20 + chance.below(2000) : 0;
+    }
+    Simulation(const Simulation &) = delete;
+    Simulation &operator=(const Simulation &) = delete;
+
+    void write(std::string_view line) { journal.write(timeline.now(), line); }
+
+    Chance chance;
+    Journal &journal;
+    Timeline timeline;
+    SimulatedRedis redis;
+    Network network;
+    Auditor auditor;
+    Happened happened;
+    bool has_faults;
+};
+
+} // namespace simulation
