@@ -1,6 +1,7 @@
 #include "simulation/auditor.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace simulation {
 
@@ -51,23 +52,71 @@ void Auditor::wait(int64_t waited_us, int64_t at_most_us) {
     }
 }
 
+size_t Auditor::begin_history(int64_t time_us) {
+    return add({.began_us = time_us});
+}
+
+size_t Auditor::copy_history(size_t of, int64_t copied_us, int64_t time_us) {
+    return add({.began_us = time_us, .copy_of = of, .copied_us = copied_us});
+}
+
+size_t Auditor::add(const History &history) {
+    histories_.push_back(history);
+    return histories_.size() - 1;
+}
+
+/// How often the history's data was copied.
+size_t Auditor::copies(size_t history) const {
+    size_t count = 0;
+    for (auto of = histories_[history].copy_of; of; of = histories_[*of].copy_of) {
+        ++count;
+    }
+    return count;
+}
+
+/// What is charged in the data of a history: its own grants, and those of the data that it is a
+/// copy of, up to the copy. What was granted since is forgotten.
+Auditor::Grants Auditor::grants_of(size_t history, const Grants &all) const {
+    std::map<size_t, int64_t> until{{history, INT64_MAX}};
+    int64_t copied_us = INT64_MAX;
+    for (size_t one = history; histories_[one].copy_of; one = *histories_[one].copy_of) {
+        copied_us = std::min(copied_us, histories_[one].copied_us);
+        until.emplace(*histories_[one].copy_of, copied_us);
+    }
+    Grants charged;
+    for (const Grant &grant : all) {
+        const auto of = until.find(grant.history);
+        if (of == until.end() || grant.time_us > of->second) {
+            continue;
+        }
+        // Leases of data that is gone hold until they end.
+        const int64_t began_us = histories_[grant.history].began_us;
+        if (grant.by == GrantedBy::lease && began_us != INT64_MIN &&
+            grant.time_us < began_us + longest_lease_us) {
+            continue;
+        }
+        charged.push_back(grant);
+    }
+    return charged;
+}
+
 const std::vector<std::string> &Auditor::judge() {
     for (auto &[of, grants] : grants_) {
         std::ranges::stable_sort(grants, {}, &Grant::time_us);
-        int64_t from = INT64_MIN;
-        for (size_t i = 0; i <= losses_.size(); ++i) { // each life of Redis's data by itself
-            const int64_t until = i < losses_.size() ? losses_[i] : INT64_MAX;
-            Grants of_life;
-            for (const Grant &grant : grants) {
-                // Leases of the life before hold until they end.
-                const bool is_of_earlier = grant.by == GrantedBy::lease && i > 0 &&
-                                           grant.time_us < from + longest_lease_us;
-                if (grant.time_us >= from && grant.time_us < until && !is_of_earlier) {
-                    of_life.push_back(grant);
-                }
+        std::set<size_t> histories;
+        for (const Grant &grant : grants) {
+            histories.insert(grant.history);
+        }
+        for (const size_t history : histories) {
+            AuditedRule rule = rules_[of.first];
+            // What was charged after a copy was made, and is returned later, is returned to the
+            // copy: so much may be granted there beyond the quota, at most a quota again.
+            if (rule.has_leases || rule.settles) {
+                rule.limit *= 1 + copies(history);
+                rule.capacity *= 1 + copies(history);
             }
-            judge(of.first, of.second, of_life);
-            from = until;
+            judge(rule, "rule " + std::to_string(of.first) + ", key " + of.second,
+                  grants_of(history, grants));
         }
     }
     for (const auto &[of, denials] : denials_) {
@@ -125,31 +174,31 @@ void Auditor::judge_denial(size_t rule, const std::string &key, const Denial &de
     }
 }
 
-void Auditor::judge(size_t rule, const std::string &key, const Grants &grants) {
-    const AuditedRule &audited = rules_[rule];
-    if (audited.algorithm == "concurrency") {
-        judge_in_flight(rule, key, grants);
-    } else if (audited.algorithm == "sliding_log") {
-        judge_sum(rule, key, grants, audited.limit);
-    } else if (audited.algorithm == "sliding_window") {
-        judge_sum(rule, key, grants, 2 * audited.limit - 1);
-    } else if (audited.algorithm == "fixed_window") {
+void Auditor::judge(const AuditedRule &rule, const std::string &name, const Grants &grants) {
+    if (rule.algorithm == "concurrency") {
+        judge_in_flight(rule, name, grants);
+    } else if (rule.algorithm == "sliding_log") {
+        judge_sum(rule, name, grants, rule.limit);
+    } else if (rule.algorithm == "sliding_window") {
+        judge_sum(rule, name, grants, 2 * rule.limit - 1);
+    } else if (rule.algorithm == "fixed_window") {
         // A window begins with the first request of a key, which may be one that left. Whatever it
         // is, an interval of its length touches two.
-        judge_sum(rule, key, grants, 2 * audited.limit);
+        judge_sum(rule, name, grants, 2 * rule.limit);
     } else {
-        judge_bucket(rule, key, grants);
+        judge_bucket(rule, name, grants);
     }
 }
 
 /// Never more than `most` in any interval of the window's length. What a request returns counts
 /// until it ends: when Redis hears of it is not known. What it costs beyond its reservation is not
 /// granted.
-void Auditor::judge_sum(size_t rule, const std::string &key, const Grants &grants, uint64_t most) {
+void Auditor::judge_sum(const AuditedRule &rule, const std::string &name, const Grants &grants,
+                        uint64_t most) {
     size_t first = 0;
     for (size_t last = 0; last < grants.size(); ++last) {
         const int64_t now = grants[last].time_us;
-        while (grants[first].time_us <= now - rules_[rule].window_us) {
+        while (grants[first].time_us <= now - rule.window_us) {
             ++first;
         }
         uint64_t sum = 0;
@@ -157,16 +206,15 @@ void Auditor::judge_sum(size_t rule, const std::string &key, const Grants &grant
             sum += grants[i].cost - (grants[i].ended_us <= now ? grants[i].returned() : 0);
         }
         if (sum > most) {
-            complain("rule " + std::to_string(rule) + ", key " + key + ": " + std::to_string(sum) +
-                     " units in a window that ends at " + std::to_string(now));
+            complain(name + ": " + std::to_string(sum) + " units in a window that ends at " +
+                     std::to_string(now));
             return;
         }
     }
 }
 
 /// Never more than the capacity and what has come back meanwhile.
-void Auditor::judge_bucket(size_t rule, const std::string &key, const Grants &grants) {
-    const AuditedRule &audited = rules_[rule];
+void Auditor::judge_bucket(const AuditedRule &rule, const std::string &name, const Grants &grants) {
     struct Change {
         int64_t time_us;
         uint64_t returned; // first, where both are at one time
@@ -182,22 +230,22 @@ void Auditor::judge_bucket(size_t rule, const std::string &key, const Grants &gr
     std::ranges::sort(changes, [](const Change &one, const Change &other) {
         return std::pair(one.time_us, one.taken) < std::pair(other.time_us, other.taken);
     });
-    Bucket bucket(audited);
+    Bucket bucket(rule);
     for (const Change &change : changes) {
         bucket.pass_to(change.time_us);
         bucket.give_back(change.returned);
         bucket.take(change.taken);
         // Redis counts in microseconds: what is no whole number of them is rounded.
-        if (change.taken > 0 && bucket.excess(0) > Wide{2 * audited.limit}) {
-            complain("rule " + std::to_string(rule) + ", key " + key +
-                     ": more than the capacity at " + std::to_string(change.time_us));
+        if (change.taken > 0 && bucket.excess(0) > Wide{2 * rule.limit}) {
+            complain(name + ": more than the capacity at " + std::to_string(change.time_us));
             return;
         }
     }
 }
 
 /// Never more than the limit at a time.
-void Auditor::judge_in_flight(size_t rule, const std::string &key, const Grants &grants) {
+void Auditor::judge_in_flight(const AuditedRule &rule, const std::string &name,
+                              const Grants &grants) {
     std::vector<std::pair<int64_t, int64_t>> changes; // when, and by how much; ends first
     for (const Grant &grant : grants) {
         changes.emplace_back(grant.time_us, static_cast<int64_t>(grant.cost));
@@ -207,9 +255,9 @@ void Auditor::judge_in_flight(size_t rule, const std::string &key, const Grants 
     int64_t in_flight = 0;
     for (const auto &[time_us, change] : changes) {
         in_flight += change;
-        if (in_flight > static_cast<int64_t>(rules_[rule].limit)) {
-            complain("rule " + std::to_string(rule) + ", key " + key + ": " +
-                     std::to_string(in_flight) + " in flight at " + std::to_string(time_us));
+        if (in_flight > static_cast<int64_t>(rule.limit)) {
+            complain(name + ": " + std::to_string(in_flight) + " in flight at " +
+                     std::to_string(time_us));
             return;
         }
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,7 @@ struct Grant {
     GrantedBy by = GrantedBy::redis;
     int64_t ended_us = 0; // when the request ended; the end of the simulation if it did not
     uint64_t final_cost = UINT64_MAX; // what it turned out to cost then
+    size_t history = 0;               // of the data that the units were charged to
 
     /// The units that somebody else can have once the request has ended.
     uint64_t returned() const { return cost - std::min(cost, final_cost); }
@@ -56,8 +58,11 @@ class Auditor {
     void deny(size_t rule, const std::string &key, int64_t time_us, uint64_t cost) {
         denials_[{rule, key}].push_back({time_us, cost});
     }
-    /// Redis has lost its data: a quota may be granted once more, and what hosts have leased, too.
-    void lose_data(int64_t time_us) { losses_.push_back(time_us); }
+    /// Data of Redis begins, empty or with a clock that has stepped forward: a quota may be granted
+    /// once more, and what hosts have leased, too. Returns its number. One history has no begin: 0.
+    size_t begin_history(int64_t time_us);
+    /// Data begins as a copy of what other data was at a time.
+    size_t copy_history(size_t of, int64_t copied_us, int64_t time_us);
 
     /// Requests, by how each ended, in whole numbers that the hosts' metrics show.
     struct Counted {
@@ -68,6 +73,8 @@ class Auditor {
     void count(size_t rule, const Counted &counted);
     /// A request has waited for its verdict.
     void wait(int64_t waited_us, int64_t at_most_us);
+    /// A worker or a request did what none may do.
+    void misbehave(const std::string &what) { complain(what); }
     /// When all is quiet, something is left that should have gone.
     void leave(const std::string &what) { complain("left: " + what); }
 
@@ -82,17 +89,27 @@ class Auditor {
     };
 
     void complain(const std::string &what) { complaints_.push_back(what); }
-    void judge(size_t rule, const std::string &key, const Grants &grants);
-    void judge_sum(size_t rule, const std::string &key, const Grants &grants, uint64_t most);
-    void judge_bucket(size_t rule, const std::string &key, const Grants &grants);
+    struct History {
+        int64_t began_us = INT64_MIN;
+        std::optional<size_t> copy_of = std::nullopt;
+        int64_t copied_us = 0;
+    };
+
+    size_t add(const History &history);
+    Grants grants_of(size_t history, const Grants &all) const;
+    size_t copies(size_t history) const;
+    void judge(const AuditedRule &rule, const std::string &name, const Grants &grants);
+    void judge_sum(const AuditedRule &rule, const std::string &name, const Grants &grants,
+                   uint64_t most);
+    void judge_bucket(const AuditedRule &rule, const std::string &name, const Grants &grants);
     void judge_denial(size_t rule, const std::string &key, const Denial &denial);
     uint64_t sum_between(size_t rule, const std::string &key, int64_t after_us, int64_t until_us);
-    void judge_in_flight(size_t rule, const std::string &key, const Grants &grants);
+    void judge_in_flight(const AuditedRule &rule, const std::string &name, const Grants &grants);
 
     std::vector<AuditedRule> rules_;
     std::map<std::pair<size_t, std::string>, Grants> grants_;
     std::map<std::pair<size_t, std::string>, std::vector<Denial>> denials_;
-    std::vector<int64_t> losses_;
+    std::vector<History> histories_{History{}};
     std::vector<std::string> complaints_;
 };
 

@@ -1,5 +1,7 @@
 #include "simulation/client.hpp"
 
+#include "redis_client/wire/hash_slot.hpp"
+
 #include <algorithm>
 
 namespace simulation {
@@ -106,6 +108,14 @@ size_t Client::number_of(const limiter::AppliedRule &applied) const {
                                host_.level().begin());
 }
 
+/// Finds out when which Redis has decided, since the request has begun.
+bool Client::find_decision(const limiter::AppliedRule &rule, uint16_t hash_slot,
+                           Decision &decision) const {
+    const auto found = simulation_.topology->decision(hash_slot, rule.result.decided(), began_);
+    decision = found.value_or(decision);
+    return found.has_value();
+}
+
 void Client::note_grants() {
     for (const limiter::AppliedRule *one = limits_->rules().first(); one != nullptr;
          one = one->next) {
@@ -118,12 +128,19 @@ void Client::note_grants() {
             continue; // by this host alone
         }
         ++(is_leased ? simulation_.happened.leased : simulation_.happened.granted);
-        const Time decided = is_leased ? Timeline::of_boot_clock(one->result.decided())
-                                       : one->result.decided() - simulation_.redis.ahead();
+        const uint16_t hash_slot = redis_client::hash_slot(one->charge->redis_key);
+        Decision decision{simulation_.timeline.now()};
+        if (is_leased) {
+            decision.when = Timeline::of_boot_clock(one->result.decided());
+            decision.history = simulation_.topology->history_of(hash_slot);
+        } else if (!find_decision(*one, hash_slot, decision)) {
+            simulation_.auditor.misbehave("a verdict that Redis has not given to this request");
+        }
         grants_.emplace_back(number_of(*one),
-                             Grant{.time_us = decided.count(),
+                             Grant{.time_us = decision.when.count(),
                                    .cost = one->quota.cost,
-                                   .by = is_leased ? GrantedBy::lease : GrantedBy::redis});
+                                   .by = is_leased ? GrantedBy::lease : GrantedBy::redis,
+                                   .history = decision.history});
     }
 }
 
@@ -135,8 +152,9 @@ void Client::note_denials() {
     for (const limiter::AppliedRule *one = limits_->rules().first(); one != nullptr;
          one = one->next) {
         if (one->denies() && one->is_decided_by(limiter::RuleResult::Source::redis)) {
-            const Time decided = one->result.decided() - simulation_.redis.ahead();
-            simulation_.auditor.deny(number_of(*one), key_, decided.count(), one->quota.cost);
+            Decision decision{simulation_.timeline.now()};
+            find_decision(*one, redis_client::hash_slot(one->charge->redis_key), decision);
+            simulation_.auditor.deny(number_of(*one), key_, decision.when.count(), one->quota.cost);
         }
     }
 }

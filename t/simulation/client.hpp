@@ -58,6 +58,8 @@ class Client final : limiter::Request {
     void serve();
     void end();
     size_t number_of(const limiter::AppliedRule &applied) const;
+    bool find_decision(const limiter::AppliedRule &rule, uint16_t hash_slot,
+                       Decision &decision) const;
     void note_grants();
     void note_denials();
     void finish_grants(bool settles);

@@ -32,61 +32,21 @@ void Faults::happen() {
     const size_t i = chance.below(host.workers().size());
     switch (chance.below(8)) {
     case 0:
-        simulation_.write("Redis stands still");
-        simulation_.network.stalled_until =
-            simulation_.timeline.now() + Time{chance.between(1'000, 300'000)};
-        break;
-    case 1:
-        end_redis();
-        break;
-    case 2:
-        simulation_.write("SCRIPT FLUSH");
-        ++simulation_.happened.forgotten_scripts;
-        simulation_.redis.forget_scripts();
-        break;
-    case 3:
         stop_worker(*host.workers()[i]);
         break;
-    case 4:
+    case 1:
         simulation_.write("a worker is killed");
         ++simulation_.happened.killed_workers;
         replace_worker(host, i, true);
         break;
-    case 5:
+    case 2:
         simulation_.write("a worker leaves");
         ++simulation_.happened.reloads;
         replace_worker(host, i, false);
         break;
-    case 6:
-        simulation_.write("Redis loads its data");
-        set_mood(SimulatedRedis::Mood::loading);
-        break;
     default:
-        simulation_.write("Redis is a replica");
-        set_mood(SimulatedRedis::Mood::read_only);
+        simulation_.topology->go_wrong();
     }
-}
-
-/// Redis is down for a while, and may have lost its data when it is there again.
-void Faults::end_redis() {
-    simulation_.write("Redis is down");
-    ++simulation_.happened.outages;
-    Network &network = simulation_.network;
-    network.is_down = true;
-    const auto connections = network.connections;
-    std::ranges::for_each(connections, &SimulatedConnection::cut);
-    const bool loses_data = simulation_.chance.one_in(2);
-    const Time until =
-        simulation_.timeline.now() + Time{simulation_.chance.between(1'000, 500'000)};
-    simulation_.timeline.add(until, [this, loses_data] {
-        simulation_.network.is_down = false;
-        if (loses_data) {
-            simulation_.write("without its data");
-            ++simulation_.happened.lost_data;
-            simulation_.redis.lose_data();
-            simulation_.auditor.lose_data(simulation_.timeline.now().count());
-        }
-    });
 }
 
 void Faults::stop_worker(SimulatedWorker &worker) {
@@ -95,13 +55,6 @@ void Faults::stop_worker(SimulatedWorker &worker) {
     worker.stop_until(simulation_.timeline.now() +
                       Time{simulation_.chance.between(1'000, 400'000)});
     clients_.note_stop(worker);
-}
-
-void Faults::set_mood(SimulatedRedis::Mood mood) {
-    simulation_.redis.set_mood(mood);
-    simulation_.timeline.add(simulation_.timeline.now() +
-                                 Time{simulation_.chance.between(1'000, 200'000)},
-                             [this] { simulation_.redis.set_mood(SimulatedRedis::Mood::well); });
 }
 
 void Faults::replace_worker(SimulatedHost &host, size_t i, bool is_killed) {

@@ -24,10 +24,8 @@ class Faults {
   private:
     void go_on();
     void happen();
-    void end_redis();
     void stop_worker(SimulatedWorker &worker);
     void replace_worker(SimulatedHost &host, size_t i, bool is_killed);
-    void set_mood(SimulatedRedis::Mood mood);
 
     Simulation &simulation_;
     Hosts &hosts_;

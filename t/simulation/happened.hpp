@@ -1,7 +1,7 @@
 // What happened in simulations, and how often.
 #pragma once
 
-#include "simulation/network.hpp"
+#include "simulation/fault_counts.hpp"
 
 #include <cstdint>
 #include <iterator>
@@ -22,6 +22,11 @@ struct Happened : FaultCounts {
     uint64_t lost_data = 0;
     uint64_t forgotten_scripts = 0;
     uint64_t outages = 0;
+    uint64_t clocks_back = 0;
+    uint64_t clocks_forward = 0;
+    uint64_t flushed = 0;
+    uint64_t changed_passwords = 0;
+    uint64_t moved_addresses = 0;
     uint64_t returns = 0; // by requests that turned out cheaper
     uint64_t debts = 0;   // by those that did not
 };
@@ -47,6 +52,28 @@ inline constexpr HappenedRow happened_rows[] = {
     {"commands that a stall held up", &Happened::stalls},
     {"commands in pieces", &Happened::split_commands},
     {"replies in pieces", &Happened::split_replies},
+    {"messages byte by byte", &Happened::single_bytes},
+    {"names not found", &Happened::names_not_found},
+    {"answered LOADING", &Happened::loading},
+    {"answered BUSY", &Happened::busy},
+    {"answered MASTERDOWN", &Happened::master_down},
+    {"answered READONLY", &Happened::read_only},
+    {"answered MISCONF", &Happened::misconf},
+    {"answered NOREPLICAS", &Happened::no_replicas},
+    {"answered OOM", &Happened::out_of_memory},
+    {"answered NOAUTH", &Happened::not_authenticated},
+    {"answered WRONGPASS", &Happened::wrong_password},
+    {"not permitted to run a script", &Happened::not_permitted},
+    {"answered an unknown error", &Happened::unknown_errors},
+    {"answered NOSCRIPT", &Happened::no_script},
+    {"replies that are none", &Happened::lies},
+    {"connections beyond maxclients", &Happened::too_many_clients},
+    {"keys of the wrong type", &Happened::wrong_type},
+    {"clocks stepped back", &Happened::clocks_back},
+    {"clocks stepped forward", &Happened::clocks_forward},
+    {"FLUSHALL", &Happened::flushed},
+    {"passwords changed", &Happened::changed_passwords},
+    {"Redis moved to another address", &Happened::moved_addresses},
     {"outages", &Happened::outages},
     {"outages with loss of data", &Happened::lost_data},
     {"SCRIPT FLUSH", &Happened::forgotten_scripts},

@@ -10,19 +10,54 @@ namespace {
 
 constexpr Time connecting{200};
 
-/// Takes the first piece off the bytes: all of them, or by chance less.
-std::string take_piece(std::string_view &bytes, Chance &chance, uint64_t &splits) {
-    size_t size = bytes.size();
-    if (size > 1 && chance.one_in(20)) {
-        size = 1 + chance.below(size - 1);
-        ++splits;
+/// A message comes as a whole, in pieces, or byte by byte.
+class Pieces {
+  public:
+    Pieces(std::string_view bytes, Network &network, uint64_t &splits)
+        : rest_(bytes), chance_(network.chance), splits_(splits) {
+        is_single_ = bytes.size() > 1 && bytes.size() < 400 && chance_.one_in(500);
+        network.counts.single_bytes += is_single_ ? 1 : 0;
     }
-    const std::string piece(bytes.substr(0, size));
-    bytes.remove_prefix(size);
-    return piece;
-}
+
+    bool empty() const { return rest_.empty(); }
+    std::string take() {
+        size_t size = rest_.size();
+        if (is_single_) {
+            size = 1;
+        } else if (size > 1 && chance_.one_in(20)) {
+            size = 1 + chance_.below(size - 1);
+            ++splits_;
+        }
+        const std::string piece(rest_.substr(0, size));
+        rest_.remove_prefix(size);
+        return piece;
+    }
+
+  private:
+    std::string_view rest_;
+    Chance &chance_;
+    uint64_t &splits_;
+    bool is_single_;
+};
 
 } // namespace
+
+void Network::cut(const Server &server) {
+    const auto all = connections;
+    for (SimulatedConnection *connection : all) {
+        if (connection->leads_to(server)) {
+            connection->cut();
+        }
+    }
+}
+
+void Network::publish(const Server &server, std::string_view bytes) {
+    for (SimulatedConnection *connection : connections) {
+        if (connection->leads_to(server)) {
+            connection->publish(bytes);
+        }
+    }
+}
 
 /// Lets something happen to the worker's end, if the session is not over then. A worker that is
 /// stopped sees it when it goes on.
@@ -40,13 +75,13 @@ void SimulatedConnection::later(Time when, const SessionPointer &session,
     });
 }
 
-void SimulatedConnection::open(const redis_client::Address & /*address*/,
-                               std::string_view /*host*/) {
+void SimulatedConnection::open(const redis_client::Address &address, std::string_view /*host*/) {
     close();
     session_ = std::make_shared<Session>();
     is_idle_ = false;
     const Time now = network_.timeline.now();
-    if (network_.is_down) {
+    const auto server = network_.servers.find(address.text());
+    if (server == network_.servers.end() || server->second->is_down) {
         ++network_.counts.refused_connections;
         later(now + connecting, session_, [this] { lose("connecting failed"); });
         return;
@@ -55,10 +90,19 @@ void SimulatedConnection::open(const redis_client::Address & /*address*/,
         ++network_.counts.silent_connections;
         return; // nothing comes back, ever
     }
-    later(now + connecting, session_, [this] {
-        session_->is_accepted = true;
-        callbacks_.on_connected();
-    });
+    session_->server = server->second;
+    later(now + connecting, session_, [this] { accept(); });
+}
+
+void SimulatedConnection::accept() {
+    const SessionPointer session = session_;
+    session->is_accepted = true;
+    callbacks_.on_connected();
+    if (!session->is_over && session->server->full_until > network_.timeline.now()) {
+        ++network_.counts.too_many_clients;
+        answer(session, "-ERR max number of clients reached\r\n", false);
+        break_at(session->last_answered, session);
+    }
 }
 
 void SimulatedConnection::close() {
@@ -87,10 +131,9 @@ void SimulatedConnection::send_now() {
         return;
     }
     redis_client::ByteQueue &output = callbacks_.output();
-    std::string_view bytes = output.bytes();
-    while (!bytes.empty() && !session_->is_broken) {
-        const std::string piece =
-            take_piece(bytes, network_.chance, network_.counts.split_commands);
+    Pieces pieces(output.bytes(), network_, network_.counts.split_commands);
+    while (!pieces.empty() && !session_->is_broken) {
+        const std::string piece = pieces.take();
         session_->last_sent =
             std::max(session_->last_sent, network_.timeline.now() + network_.delay());
         if (network_.has_fault()) {
@@ -112,28 +155,37 @@ void SimulatedConnection::break_at(Time when, const SessionPointer &session) {
     later(when, session, [this] { lose("the connection was closed"); });
 }
 
-/// Bytes come to Redis. Who has sent them may be gone, if the session is over.
+/// Bytes come to the server. Who has sent them may be gone, if the session is over.
 void SimulatedConnection::arrive(Network &network, SimulatedConnection &from,
                                  const SessionPointer &session, const std::string &bytes) {
-    if (network.stalled_until > network.timeline.now()) {
+    Server &server = *session->server;
+    if (server.stalled_until > network.timeline.now()) {
         ++network.counts.stalls;
-        network.timeline.add(network.stalled_until, [&network, &from, session, bytes] {
+        network.timeline.add(server.stalled_until, [&network, &from, session, bytes] {
             arrive(network, from, session, bytes);
         });
         return;
     }
-    if (network.is_down) {
+    if (server.is_down || session->is_cut || session->peer.was_lied_to) {
         return;
     }
-    const std::string replies = network.redis.take(session->client, bytes);
+    const std::string replies = server.take(session->peer, bytes);
     if (!session->is_over) {
-        from.answer(session, replies);
+        from.answer(session, replies, session->peer.was_lied_to);
     }
 }
 
-void SimulatedConnection::answer(const SessionPointer &session, std::string_view bytes) {
-    while (!bytes.empty() && !session->is_broken) {
-        std::string piece = take_piece(bytes, network_.chance, network_.counts.split_replies);
+void SimulatedConnection::publish(std::string_view bytes) {
+    if (session_->peer.is_subscribed) {
+        answer(session_, bytes, false);
+    }
+}
+
+void SimulatedConnection::answer(const SessionPointer &session, std::string_view bytes,
+                                 bool ends_with_lie) {
+    Pieces pieces(bytes, network_, network_.counts.split_replies);
+    while (!pieces.empty() && !session->is_broken) {
+        std::string piece = pieces.take();
         session->last_answered =
             std::max(session->last_answered, network_.timeline.now() + network_.delay());
         if (network_.has_fault()) {
@@ -141,21 +193,27 @@ void SimulatedConnection::answer(const SessionPointer &session, std::string_view
             break_at(session->last_answered, session);
             return;
         }
-        session->answers.emplace_back(session->last_answered, std::move(piece));
+        session->answers.push_back(
+            {session->last_answered, std::move(piece), ends_with_lie && pieces.empty()});
         later(session->last_answered, session, [this] { deliver(); });
     }
 }
 
-/// Hands over what has come by now.
+/// Hands over what has come by now. A connection over which a reply came that is none is of no use.
 void SimulatedConnection::deliver() {
     const SessionPointer session = session_;
     std::string bytes;
-    while (!session->answers.empty() && session->answers.front().first <= network_.timeline.now()) {
-        bytes += session->answers.front().second;
+    bool has_lie = false;
+    while (!session->answers.empty() && session->answers.front().when <= network_.timeline.now()) {
+        bytes += session->answers.front().bytes;
+        has_lie = has_lie || session->answers.front().is_lie;
         session->answers.pop_front();
     }
     if (!bytes.empty()) {
         callbacks_.on_bytes(bytes);
+    }
+    if (has_lie && !session->is_over) {
+        network_.complaints.emplace_back("a connection goes on after a reply that is none");
     }
 }
 
@@ -167,6 +225,7 @@ void SimulatedConnection::read_now() {
 
 void SimulatedConnection::cut() {
     if (session_ != nullptr) {
+        session_->is_cut = true;
         break_at(network_.timeline.now(), session_);
     }
 }

@@ -1,14 +1,16 @@
-// The network between the workers and a Redis: it is slow, takes bytes apart, and breaks.
+// The network between the workers and their servers: it is slow, takes bytes apart, and breaks.
 #pragma once
 
 #include "redis_client/io/connection.hpp"
 #include "simulation/chance.hpp"
-#include "simulation/simulated_redis.hpp"
+#include "simulation/fault_counts.hpp"
+#include "simulation/redis/server.hpp"
 #include "simulation/timeline.hpp"
 
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,38 +19,33 @@
 
 namespace simulation {
 
-/// How often each fault hit something that was on its way.
-struct FaultCounts {
-    uint64_t broken_while_sending = 0;
-    uint64_t broken_while_answering = 0;
-    uint64_t refused_connections = 0;
-    uint64_t silent_connections = 0;
-    uint64_t stalls = 0;
-    uint64_t split_commands = 0;
-    uint64_t split_replies = 0;
-};
-
 class SimulatedConnection;
 
 class Network {
   public:
-    Network(Timeline &timeline, SimulatedRedis &redis, Chance chance)
-        : timeline(timeline), redis(redis), chance(chance) {}
+    Network(Timeline &timeline, Chance chance) : timeline(timeline), chance(chance) {}
 
     Timeline &timeline;
-    SimulatedRedis &redis;
     Chance chance;
     FaultCounts counts;
     std::vector<SimulatedConnection *> connections; // of all workers
+    /// What listens, by its address.
+    std::map<std::string, Server *, std::less<>> servers;
+    /// The addresses of hosts, by their names.
+    std::map<std::string, std::string, std::less<>> hosts;
+    std::vector<std::string> complaints; // about workers
 
     /// One message or one attempt in so many meets a fault; 0: none does.
     uint64_t one_fault_in = 0;
-    Time stalled_until{0}; // Redis reads nothing before
-    bool is_down = false;  // nobody listens
 
     bool has_fault() { return one_fault_in > 0 && chance.one_in(one_fault_in); }
     /// How long a message takes.
     Time delay() { return Time{chance.between(50, chance.one_in(50) ? 5'000 : 300)}; }
+
+    /// Ends all connections to a server.
+    void cut(const Server &server);
+    /// The server sends something unasked to the clients that have subscribed.
+    void publish(const Server &server, std::string_view bytes);
 };
 
 /// A worker's end, with what the other end knows of it.
@@ -87,28 +84,41 @@ class SimulatedConnection final : public redis_client::Connection {
     bool is_of(const Process &process) const { return &process == &process_; }
     /// The worker begins to shut down.
     void dismiss();
-    /// Redis or the network ends the connection.
+    /// The server or the network ends the connection.
     void cut();
+    bool leads_to(const Server &server) const {
+        return session_ != nullptr && session_->server == &server;
+    }
+    /// Gets what the server publishes, if it has subscribed.
+    void publish(std::string_view bytes);
 
   private:
+    struct Answer {
+        Time when; // it comes to the worker
+        std::string bytes;
+        bool is_lie; // it ends a reply that is none
+    };
     /// From opening to closing. Events that are still to come hold it, and see whether it is over.
     struct Session {
-        bool is_over = false;     // for the worker
-        bool is_accepted = false; // the worker knows it
-        bool is_broken = false;   // no byte comes through any more
-        Time last_sent{0};        // when the last bytes come to Redis
-        Time last_answered{0};    // when the last bytes come to the worker
-        SimulatedRedis::Client client;
-        std::deque<std::pair<Time, std::string>> answers; // on their way, and when they come
+        bool is_over = false;       // for the worker
+        bool is_accepted = false;   // the worker knows it
+        bool is_broken = false;     // no byte comes through any more
+        bool is_cut = false;        // the server knows of it no more
+        Time last_sent{0};          // when the last bytes come to the server
+        Time last_answered{0};      // when the last bytes come to the worker
+        Server *server = nullptr;   // null: nobody answers
+        Server::Peer peer;          // what the server knows of it
+        std::deque<Answer> answers; // on their way
     };
     using SessionPointer = std::shared_ptr<Session>;
 
     void later(Time when, const SessionPointer &session, std::function<void()> what);
     void lose(std::string_view what);
     void break_at(Time when, const SessionPointer &session);
+    void accept();
     static void arrive(Network &network, SimulatedConnection &from, const SessionPointer &session,
                        const std::string &bytes);
-    void answer(const SessionPointer &session, std::string_view bytes);
+    void answer(const SessionPointer &session, std::string_view bytes, bool ends_with_lie);
     void deliver();
 
     Network &network_;

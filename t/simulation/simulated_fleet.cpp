@@ -41,8 +41,9 @@ void SimulatedFleet::make_hosts() {
     const size_t hosts = 1 + chance.below(3);
     for (size_t i = 0; i < hosts; ++i) {
         const Time ahead{chance.between(-1'000'000'000, 1'000'000'000)};
-        hosts_.push_back(std::make_unique<SimulatedHost>(
-            simulation_.network, ahead, chance.fork(), directives, on_error, 1 + chance.below(3)));
+        hosts_.push_back(std::make_unique<SimulatedHost>(simulation_.network, *simulation_.topology,
+                                                         ahead, chance.fork(), directives, on_error,
+                                                         1 + chance.below(3)));
     }
 }
 
@@ -62,6 +63,7 @@ std::vector<std::string> SimulatedFleet::run(Time length) {
 void SimulatedFleet::become_quiet() {
     Timeline &timeline = simulation_.timeline;
     simulation_.network.one_fault_in = 0;
+    simulation_.topology->recover();
     timeline.run(timeline.now() + quiet);
     clients_.end();
     for (const auto &host : hosts_) {
@@ -74,9 +76,12 @@ void SimulatedFleet::become_quiet() {
     timeline.run(timeline.now() + quiet);
     count_outcomes();
     end_workers();
-    timeline.run(timeline.now() + all_expires);
-    if (const size_t keys = simulation_.redis.keys(); keys > 0) {
+    timeline.run(timeline.now() + all_expires + simulation_.topology->longest_way_back());
+    if (const size_t keys = simulation_.topology->keys(); keys > 0) {
         simulation_.auditor.leave(std::to_string(keys) + " keys in Redis");
+    }
+    for (const std::string &complaint : simulation_.network.complaints) {
+        simulation_.auditor.misbehave(complaint);
     }
 }
 

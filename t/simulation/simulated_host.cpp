@@ -13,7 +13,7 @@ const Timeline *clock_of_leases = nullptr;
 
 } // namespace
 
-SimulatedHost::SimulatedHost(Network &network, Time ahead, Chance chance,
+SimulatedHost::SimulatedHost(Network &network, const Topology &topology, Time ahead, Chance chance,
                              const std::vector<RuleWords> &rules, rate_limit::OnError on_error,
                              size_t workers)
     : network_(network),
@@ -24,9 +24,7 @@ SimulatedHost::SimulatedHost(Network &network, Time ahead, Chance chance,
     const Time began = network.timeline.since_boot() + ahead;
     settings_.memory.lay_out(backend_memory_.data(), began);
     settings_.session.timeout = timeout;
-    settings_.servers.push_back({.host = "10.0.0.1",
-                                 .port = 6379,
-                                 .addresses = redis_client::literal_address("10.0.0.1", 6379)});
+    topology.configure(settings_);
     zone_.name = "z";
     zone_.backend = &settings_;
     zone_.on_error = on_error;

@@ -4,6 +4,7 @@
 #include "limiter/linking.hpp"
 #include "limiter/zone_memory.hpp"
 #include "simulation/drawn_rules.hpp"
+#include "simulation/redis/topology.hpp"
 #include "simulation/simulated_worker.hpp"
 
 #include <cstdint>
@@ -17,8 +18,9 @@ namespace simulation {
 class SimulatedHost final : limiter::ZoneMutex {
   public:
     /// Zones know when leases end by one clock for all hosts: LeaseBook takes it as a function.
-    SimulatedHost(Network &network, Time ahead, Chance chance, const std::vector<RuleWords> &rules,
-                  rate_limit::OnError on_error, size_t workers);
+    SimulatedHost(Network &network, const Topology &topology, Time ahead, Chance chance,
+                  const std::vector<RuleWords> &rules, rate_limit::OnError on_error,
+                  size_t workers);
 
     const limiter::RuleList &level() const { return level_; }
     std::vector<std::unique_ptr<SimulatedWorker>> &workers() { return workers_; }

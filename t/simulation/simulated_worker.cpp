@@ -55,6 +55,42 @@ class SimulatedWorker::SimulatedTimer final : public redis_client::Timer {
     bool holds_worker_ = false;
 };
 
+/// A name server that may be slow, not answer, or know no such name.
+class SimulatedWorker::SimulatedLookup final : public redis_client::NameLookup {
+  public:
+    SimulatedLookup(SimulatedWorker &worker, Callbacks &callbacks)
+        : network_(worker.network_), callbacks_(callbacks), timer_(worker, [this] { finish(); }) {}
+
+    bool start(std::string_view name, in_port_t port, std::chrono::milliseconds timeout) override {
+        name_ = name;
+        port_ = port;
+        const bool is_answered = !network_.has_fault();
+        network_.counts.names_not_found += is_answered ? 0 : 1;
+        found_ = is_answered;
+        timer_.start(is_answered || network_.chance.one_in(2) ? std::chrono::milliseconds{1}
+                                                              : timeout);
+        return true;
+    }
+    void cancel() override { timer_.stop(); }
+
+  private:
+    void finish() {
+        const auto host = network_.hosts.find(name_);
+        if (found_ && host != network_.hosts.end()) {
+            callbacks_.on_resolved(redis_client::literal_address(host->second, port_), {});
+        } else {
+            callbacks_.on_resolved({}, "Host not found");
+        }
+    }
+
+    Network &network_;
+    Callbacks &callbacks_;
+    std::string name_;
+    in_port_t port_ = 0;
+    bool found_ = false;
+    SimulatedTimer timer_;
+};
+
 SimulatedWorker::SimulatedWorker(Network &network, Time ahead, Chance chance)
     : timeline_(network.timeline),
       network_(network),
@@ -120,6 +156,11 @@ SimulatedWorker::make_connection(size_t /*backend*/, redis_client::Connection::C
                                  std::chrono::milliseconds /*answer_timeout*/) {
     const SimulatedConnection::Process &process = *this;
     return std::make_unique<SimulatedConnection>(network_, process, callbacks);
+}
+
+std::unique_ptr<redis_client::NameLookup>
+SimulatedWorker::make_lookup(size_t /*backend*/, redis_client::NameLookup::Callbacks &callbacks) {
+    return std::make_unique<SimulatedLookup>(*this, callbacks);
 }
 
 } // namespace simulation

@@ -44,12 +44,11 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
     make_connection(size_t backend, redis_client::Connection::Callbacks &callbacks,
                     std::chrono::milliseconds answer_timeout) override;
     std::unique_ptr<redis_client::NameLookup>
-    make_lookup(size_t /*backend*/, redis_client::NameLookup::Callbacks & /*callbacks*/) override {
-        return nullptr;
-    }
+    make_lookup(size_t backend, redis_client::NameLookup::Callbacks &callbacks) override;
 
   private:
     class SimulatedTimer;
+    class SimulatedLookup;
 
     bool is_killed() const override { return is_killed_; }
     Time stopped_until() const override { return stopped_until_; }

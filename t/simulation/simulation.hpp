@@ -1,4 +1,4 @@
-// What all parts of a simulation share: its chance, its time, its Redis, and who watches.
+// What all parts of a simulation share: its chance, its time, its servers, and who watches.
 #pragma once
 
 #include "simulation/auditor.hpp"
@@ -6,10 +6,11 @@
 #include "simulation/happened.hpp"
 #include "simulation/journal.hpp"
 #include "simulation/network.hpp"
-#include "simulation/simulated_redis.hpp"
+#include "simulation/redis/topology.hpp"
 #include "simulation/timeline.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 namespace simulation {
@@ -18,9 +19,9 @@ struct Simulation {
     Simulation(uint64_t seed, Journal &its_journal)
         : chance(seed),
           journal(its_journal),
-          redis(timeline, Time{chance.between(-3'000'000'000, 3'000'000'000)}),
-          network(timeline, redis, chance.fork()),
-          has_faults(!chance.one_in(4)) {
+          network(timeline, chance.fork()),
+          has_faults(!chance.one_in(4)),
+          topology(make_topology(*this)) {
         network.one_fault_in = has_faults ? 20 + chance.below(2000) : 0;
     }
     Simulation(const Simulation &) = delete;
@@ -31,11 +32,11 @@ struct Simulation {
     Chance chance;
     Journal &journal;
     Timeline timeline;
-    SimulatedRedis redis;
     Network network;
     Auditor auditor;
     Happened happened;
     bool has_faults;
+    std::unique_ptr<Topology> topology;
 };
 
 } // namespace simulation

@@ -1,5 +1,7 @@
 #include "replay/redis/key_store.hpp"
 
+#include <algorithm>
+
 namespace replay {
 
 void NumberList::trim(size_t first, size_t end) {
@@ -48,6 +50,48 @@ bool SortedSet::remove(std::string_view member) {
 const double *SortedSet::score(std::string_view member) const {
     const auto found = scores_.find(member);
     return found != scores_.end() ? &found->second : nullptr;
+}
+
+/// Tickets and the key that was looked up last point into the map, so they are made anew.
+KeyStore &KeyStore::operator=(const KeyStore &other) {
+    if (this == &other) {
+        return *this;
+    }
+    now_us_ = other.now_us_;
+    refusal_ = other.refusal_;
+    keys_ = other.keys_;
+    last_ = nullptr;
+    tickets_ = {};
+    for (Keys::value_type &key : keys_) {
+        key.second.has_ticket = false;
+        add_ticket(key);
+    }
+    return *this;
+}
+
+std::vector<std::string> KeyStore::names() const {
+    std::vector<std::string> names;
+    for (const auto &[name, entry] : keys_) {
+        if (!std::holds_alternative<std::monostate>(entry.value) && !has_expired(entry)) {
+            names.push_back(name);
+        }
+    }
+    std::ranges::sort(names);
+    return names;
+}
+
+void KeyStore::move_to(KeyStore &other, std::string_view key) {
+    const std::string name(key);
+    Entry &entry = *find_entry(name);
+    Keys::value_type &moved = *other.keys_.try_emplace(name).first;
+    moved.second.value = std::move(entry.value);
+    moved.second.expires_ms = entry.expires_ms;
+    if (entry.expires_ms != never) {
+        moved.second.expires_ms += other.now_us_ / 1000 - now_us_ / 1000;
+    }
+    other.add_ticket(moved);
+    entry.value.emplace<std::string>();
+    remove(name);
 }
 
 void KeyStore::set_now(int64_t now_us) {
@@ -120,11 +164,16 @@ bool KeyStore::remove(std::string_view key) {
 
 void KeyStore::expire_in(std::string_view key, int64_t milliseconds) {
     Keys::value_type *found = look_up(key);
-    Entry &entry = found->second;
-    entry.expires_ms = now_us_ / 1000 + milliseconds;
-    if (!entry.has_ticket) {
+    found->second.expires_ms = now_us_ / 1000 + milliseconds;
+    add_ticket(*found);
+}
+
+/// A key that expires has a ticket.
+void KeyStore::add_ticket(Keys::value_type &key) {
+    Entry &entry = key.second;
+    if (entry.expires_ms != never && !entry.has_ticket) {
         entry.has_ticket = true;
-        tickets_.emplace(entry.expires_ms, &found->first);
+        tickets_.emplace(entry.expires_ms, &key.first);
     }
 }
 

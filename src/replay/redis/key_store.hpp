@@ -49,9 +49,19 @@ class SortedSet {
     std::set<Element> order_;
 };
 
+/// Why commands of scripts fail that write.
+struct Refusal {
+    const char *error = nullptr; // null: none fails
+    bool takes_removals = false; // those that need no memory do not fail
+};
+
 class KeyStore {
   public:
     using Value = std::variant<std::monostate, std::string, NumberList, SortedSet>;
+
+    KeyStore() = default;
+    KeyStore(const KeyStore &other) { *this = other; }
+    KeyStore &operator=(const KeyStore &other);
 
     /// Sets the clock, in microseconds of Unix time, and forgets what has expired by then.
     void set_now(int64_t now_us);
@@ -71,6 +81,14 @@ class KeyStore {
     int64_t time_to_live_ms(std::string_view key);
 
     size_t size() const { return keys_.size(); }
+    /// Returns all keys, sorted.
+    std::vector<std::string> names() const;
+    /// Moves a key with its value and the time that it has left to another store, which has a clock
+    /// of its own. It must be there.
+    void move_to(KeyStore &other, std::string_view key);
+
+    void set_refusal(Refusal refusal) { refusal_ = refusal; }
+    const Refusal &refusal() const { return refusal_; }
 
   private:
     static constexpr int64_t never = INT64_MAX;
@@ -91,6 +109,7 @@ class KeyStore {
     using Ticket = std::pair<int64_t, const std::string *>;
 
     Entry *find_entry(std::string_view key);
+    void add_ticket(Keys::value_type &key);
     Keys::value_type *look_up(std::string_view key); // null: there is none
     bool has_expired(const Entry &entry) const { return now_us_ / 1000 > entry.expires_ms; }
 
@@ -98,6 +117,7 @@ class KeyStore {
     Keys keys_;
     Keys::value_type *last_ = nullptr; // that was looked up; null: none, or it is gone
     std::priority_queue<Ticket, std::vector<Ticket>, std::greater<>> tickets_;
+    Refusal refusal_;
 };
 
 } // namespace replay

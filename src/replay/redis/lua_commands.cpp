@@ -472,31 +472,35 @@ int time(Call &call) {
     return 1;
 }
 
+/// What a command does to keys.
+enum class Effect : uint8_t { grows, removes, reads };
+
 constexpr struct {
     std::string_view name;
     int (*run)(Call &call); // returns the number of values on Lua's stack
     int fewest_words;
+    Effect effect = Effect::grows;
 } commands[] = {
-    {"TIME", time, 1},
-    {"GET", get, 2},
+    {"TIME", time, 1, Effect::reads},
+    {"GET", get, 2, Effect::reads},
     {"SET", set, 3},
     {"SETRANGE", set_range, 4},
-    {"LINDEX", list_index, 3},
-    {"LLEN", list_length, 2},
-    {"LRANGE", list_range, 4},
+    {"LINDEX", list_index, 3, Effect::reads},
+    {"LLEN", list_length, 2, Effect::reads},
+    {"LRANGE", list_range, 4, Effect::reads},
     {"RPUSH", list_push, 3},
-    {"LTRIM", list_trim, 4},
-    {"LREM", list_remove, 4},
-    {"PEXPIRE", expire, 3},
-    {"UNLINK", remove_keys, 2},
-    {"DEL", remove_keys, 2},
-    {"ZRANGE", set_range_by_rank, 4},
+    {"LTRIM", list_trim, 4, Effect::removes},
+    {"LREM", list_remove, 4, Effect::removes},
+    {"PEXPIRE", expire, 3, Effect::removes},
+    {"UNLINK", remove_keys, 2, Effect::removes},
+    {"DEL", remove_keys, 2, Effect::removes},
+    {"ZRANGE", set_range_by_rank, 4, Effect::reads},
     {"ZADD", set_add, 4},
-    {"ZREM", set_remove, 3},
-    {"ZCARD", set_size, 2},
+    {"ZREM", set_remove, 3, Effect::removes},
+    {"ZCARD", set_size, 2, Effect::reads},
     {"ZINCRBY", set_increase, 4},
-    {"ZRANGEBYSCORE", set_range_by_score, 4},
-    {"ZREMRANGEBYSCORE", set_remove_by_score, 4},
+    {"ZRANGEBYSCORE", set_range_by_score, 4, Effect::reads},
+    {"ZREMRANGEBYSCORE", set_remove_by_score, 4, Effect::removes},
 };
 
 /// Returns the number of values on Lua's stack, or sets `error`.
@@ -507,6 +511,12 @@ int run_command(lua_State *lua, const char *&error) {
         std::ranges::find(commands, name, [](const auto &one) { return one.name; });
     if (command == std::end(commands) || call.words() < command->fewest_words) {
         error = "ERR a command that no script of ours uses";
+        return 0;
+    }
+    const Refusal &refusal = call.keys.refusal();
+    if (refusal.error != nullptr && command->effect != Effect::reads &&
+        !(refusal.takes_removals && command->effect == Effect::removes)) {
+        error = refusal.error;
         return 0;
     }
     const int count = command->run(call);

@@ -67,15 +67,31 @@ TEST(AuditorTest, TakesWhatIsReturned) {
     }
 }
 
+Grant grant_of(size_t history, int64_t time_us) {
+    return {.time_us = time_us, .cost = 1, .history = history};
+}
+
 TEST(AuditorTest, ExcusesOneQuotaForLostData) {
     Auditor auditor;
     auditor.add_rule(rule("sliding_log", 1));
-    auditor.grant(0, "k", {0, 1});
-    auditor.lose_data(5);
-    auditor.grant(0, "k", {6, 1});
+    auditor.grant(0, "k", grant_of(0, 0));
+    const size_t anew = auditor.begin_history(5);
+    auditor.grant(0, "k", grant_of(anew, 6));
     EXPECT_EQ(auditor.judge().size(), 0u);
-    auditor.grant(0, "k", {7, 1});
+    auditor.grant(0, "k", grant_of(anew, 7));
     EXPECT_EQ(auditor.judge().size(), 1u);
+}
+
+TEST(AuditorTest, ExcusesWhatACopyHasNotGot) {
+    for (const auto &[copied_us, complaints] : {std::pair{1, 0u}, {2, 1u}}) {
+        Auditor auditor;
+        auditor.add_rule(rule("sliding_log", 2));
+        auditor.grant(0, "k", grant_of(0, 1));
+        auditor.grant(0, "k", grant_of(0, 2));
+        const size_t copy = auditor.copy_history(0, copied_us, 5);
+        auditor.grant(0, "k", grant_of(copy, 6));
+        EXPECT_EQ(auditor.judge().size(), complaints);
+    }
 }
 
 TEST(AuditorTest, RefusesDenialsOfWhoHasRoom) {

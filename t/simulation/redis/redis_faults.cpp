@@ -1,0 +1,153 @@
+#include "simulation/redis/redis_faults.hpp"
+
+#include "redis_client/wire/hash_slot.hpp"
+#include "simulation/simulation.hpp"
+
+#include <string>
+#include <vector>
+
+namespace simulation {
+
+Time RedisFaults::soon(int64_t at_most_us) {
+    return simulation_.timeline.now() + Time{simulation_.chance.between(1'000, at_most_us)};
+}
+
+void RedisFaults::write(const SimulatedRedis &redis, const char *what) {
+    simulation_.write(redis.address() + " " + what);
+}
+
+void RedisFaults::happen(SimulatedRedis &redis) {
+    Chance &chance = simulation_.chance;
+    switch (chance.below(12)) {
+    case 0:
+    case 1:
+        write(redis, "stands still");
+        redis.stalled_until = soon(300'000);
+        break;
+    case 2:
+        end(redis);
+        break;
+    case 3:
+        write(redis, "SCRIPT FLUSH");
+        ++simulation_.happened.forgotten_scripts;
+        redis.forget_scripts();
+        break;
+    case 4:
+        write(redis, "gives a reply that is none");
+        redis.lie_once(chance.next());
+        break;
+    case 5:
+        write(redis, "FLUSHALL");
+        ++simulation_.happened.flushed;
+        lose_data(redis);
+        break;
+    case 6:
+        step_clock(redis);
+        break;
+    case 7:
+        change_password(redis);
+        break;
+    case 8:
+        spoil_key(redis);
+        break;
+    case 9:
+        write(redis, "takes no more clients");
+        redis.full_until = soon(1'000'000);
+        break;
+    default:
+        change_mood(redis);
+    }
+}
+
+void RedisFaults::end(SimulatedRedis &redis) {
+    write(redis, "is down");
+    ++simulation_.happened.outages;
+    redis.is_down = true;
+    simulation_.network.cut(redis);
+    const bool loses_data = simulation_.chance.one_in(2);
+    simulation_.timeline.add(soon(500'000), [this, &redis, loses_data] {
+        redis.is_down = false;
+        if (loses_data) {
+            write(redis, "is there again without its data");
+            ++simulation_.happened.lost_data;
+            lose_data(redis);
+        }
+    });
+}
+
+/// A quota may be granted once more.
+void RedisFaults::lose_data(SimulatedRedis &redis) {
+    redis.lose_data();
+    const Time now = simulation_.timeline.now();
+    redis.histories().set_all(now, simulation_.auditor.begin_history(now.count()));
+}
+
+void RedisFaults::change_mood(SimulatedRedis &redis) {
+    const uint64_t mood = 1 + simulation_.chance.below(SimulatedRedis::moods - 1);
+    simulation_.write(redis.address() + " is in mood " + std::to_string(mood));
+    redis.set_mood(static_cast<SimulatedRedis::Mood>(mood));
+    simulation_.timeline.add(soon(200'000),
+                             [&redis] { redis.set_mood(SimulatedRedis::Mood::well); });
+}
+
+/// Clients that are logged in stay so.
+void RedisFaults::change_password(SimulatedRedis &redis) {
+    const std::string password = redis.access().password;
+    if (password.empty()) {
+        return;
+    }
+    write(redis, "has another password");
+    ++simulation_.happened.changed_passwords;
+    redis.set_password("another one");
+    if (simulation_.chance.one_in(2)) {
+        simulation_.network.cut(redis);
+    }
+    simulation_.timeline.add(soon(500'000), [&redis, password] { redis.set_password(password); });
+}
+
+/// The step is as often some milliseconds as it is some minutes. After one forward what was taken
+/// comes back early, and a quota may be granted once more; after one backward nothing may.
+void RedisFaults::step_clock(SimulatedRedis &redis) {
+    Chance &chance = simulation_.chance;
+    const Time step{chance.between(1, int64_t{1} << chance.between(10, 31))};
+    const Time now = simulation_.timeline.now();
+    if (chance.one_in(2)) {
+        simulation_.write(redis.address() + " steps its clock back by " +
+                          std::to_string(step.count()));
+        ++simulation_.happened.clocks_back;
+        redis.step_clock(-step);
+        topology_.note_step_back(step);
+    } else {
+        simulation_.write(redis.address() + " steps its clock forward by " +
+                          std::to_string(step.count()));
+        ++simulation_.happened.clocks_forward;
+        redis.step_clock(step);
+        redis.histories().set_all(now, simulation_.auditor.begin_history(now.count()));
+    }
+}
+
+/// Somebody else writes a key, of a type that no script of ours makes. When it is deleted, what it
+/// has held is lost.
+void RedisFaults::spoil_key(SimulatedRedis &redis) {
+    const std::vector<std::string> names = redis.keys().names();
+    if (names.empty()) {
+        return;
+    }
+    const std::string name = names[simulation_.chance.below(names.size())];
+    simulation_.write(redis.address() + " has a value of another type at " + name);
+    replay::KeyStore::Value &value = redis.keys().make(name);
+    if (std::holds_alternative<replay::NumberList>(value)) {
+        value.emplace<replay::SortedSet>().set("x", 1);
+    } else {
+        value.emplace<replay::NumberList>().push(1);
+    }
+    redis.keys().persist(name);
+    simulation_.timeline.add(soon(500'000), [this, &redis, name] {
+        redis.keys().remove(name);
+        const Time now = simulation_.timeline.now();
+        redis.histories().set(redis_client::hash_slot(name), now,
+                              simulation_.auditor.begin_history(now.count()));
+    });
+}
+
+} // namespace simulation

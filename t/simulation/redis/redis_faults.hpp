@@ -1,0 +1,31 @@
+// What goes wrong with a single Redis, and what of it the auditor excuses.
+#pragma once
+
+#include "simulation/redis/topology.hpp"
+
+namespace simulation {
+
+class RedisFaults {
+  public:
+    RedisFaults(Simulation &simulation, Topology &topology)
+        : simulation_(simulation), topology_(topology) {}
+
+    /// Lets one of them happen, by chance.
+    void happen(SimulatedRedis &redis);
+    /// The Redis is down for a while, and may have lost its data when it is there again.
+    void end(SimulatedRedis &redis);
+
+  private:
+    void lose_data(SimulatedRedis &redis);
+    void change_mood(SimulatedRedis &redis);
+    void change_password(SimulatedRedis &redis);
+    void step_clock(SimulatedRedis &redis);
+    void spoil_key(SimulatedRedis &redis);
+    Time soon(int64_t at_most_us);
+    void write(const SimulatedRedis &redis, const char *what);
+
+    Simulation &simulation_;
+    Topology &topology_;
+};
+
+} // namespace simulation

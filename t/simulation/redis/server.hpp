@@ -1,0 +1,44 @@
+// What listens at an address of the simulated network: a Redis, or a Sentinel.
+#pragma once
+
+#include "simulation/timeline.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace simulation {
+
+class Server {
+  public:
+    /// One client's connection, as the server sees it.
+    struct Peer {
+        std::string unread; // bytes of a command that is not there as a whole
+        bool has_password = false;
+        bool has_asked = false; // ASKING came just before
+        bool is_subscribed = false;
+        bool was_lied_to = false; // a reply was none: the server says nothing more
+        uint64_t database = 0;
+    };
+
+    explicit Server(std::string address) : address_(std::move(address)) {}
+    Server(const Server &) = delete;
+    Server &operator=(const Server &) = delete;
+    virtual ~Server() = default;
+
+    const std::string &address() const { return address_; }
+    void set_address(std::string address) { address_ = std::move(address); }
+
+    /// Takes what a client has sent, and returns the replies to the commands that are there now.
+    virtual std::string take(Peer &peer, std::string_view bytes) = 0;
+
+    Time stalled_until{0}; // it reads nothing before
+    Time full_until{0};    // it takes no client before
+    bool is_down = false;  // nobody listens at its address
+
+  private:
+    std::string address_;
+};
+
+} // namespace simulation

@@ -1,0 +1,297 @@
+#include "simulation/redis/simulated_redis.hpp"
+
+#include "simulation/redis/resp.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+namespace simulation {
+
+namespace {
+
+constexpr Time remembered{2'000'000}; // for so long it is known when scripts ran
+
+constexpr const char *no_replica_writes = "READONLY You can't write against a read only replica.";
+
+/// What a mood makes fail.
+enum class Hits { nothing, all, scripts, writes, growth };
+
+struct MoodTraits {
+    SimulatedRedis::Mood mood;
+    Hits hits;
+    const char *error;
+    uint64_t FaultCounts::*count;
+};
+
+using Mood = SimulatedRedis::Mood;
+constexpr std::array<MoodTraits, SimulatedRedis::moods> mood_table{{
+    {Mood::well, Hits::nothing, "", nullptr},
+    {Mood::loading, Hits::all, "LOADING Redis is loading the dataset in memory",
+     &FaultCounts::loading},
+    {Mood::busy, Hits::all,
+     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+     &FaultCounts::busy},
+    {Mood::master_down, Hits::all,
+     "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+     &FaultCounts::master_down},
+    {Mood::misconf, Hits::writes,
+     "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to "
+     "disk.",
+     &FaultCounts::misconf},
+    {Mood::no_replicas, Hits::writes, "NOREPLICAS Not enough good replicas to write.",
+     &FaultCounts::no_replicas},
+    {Mood::out_of_memory, Hits::growth, "OOM command not allowed when used memory > 'maxmemory'.",
+     &FaultCounts::out_of_memory},
+    {Mood::not_authenticated, Hits::all, "NOAUTH Authentication required.",
+     &FaultCounts::not_authenticated},
+    {Mood::not_permitted, Hits::scripts,
+     "ERR The user executing the script can't run this command or subcommand",
+     &FaultCounts::not_permitted},
+    {Mood::unknown_error, Hits::scripts, "ERR something that nobody has heard of",
+     &FaultCounts::unknown_errors},
+}};
+
+const MoodTraits &traits_of(Mood mood) {
+    return mood_table[static_cast<size_t>(mood)];
+}
+
+std::string written(const replay::Answer &answer) {
+    switch (answer.type) {
+    case replay::Answer::Type::text:
+        return bulk_reply(answer.text);
+    case replay::Answer::Type::number:
+        return number_reply(answer.number);
+    case replay::Answer::Type::nil:
+        return std::string(nil_reply);
+    case replay::Answer::Type::error:
+        break;
+    }
+    return error_reply(answer.text);
+}
+
+/// No script of ours has such a reply where another one was due.
+std::string lie(uint64_t how, std::string_view truth) {
+    static constexpr std::array<std::string_view, 9> lies{":7\r\n",
+                                                          "+OK\r\n",
+                                                          "*2\r\n:1\r\n:2\r\n",
+                                                          nil_list_reply,
+                                                          "HTTP/1.1 400 Bad Request\r\n\r\n",
+                                                          "*4294967295\r\n",
+                                                          "$5\r\nhello\r\n",
+                                                          "no reply at all\r\n",
+                                                          nil_reply};
+    const std::string_view chosen = lies[how % lies.size()];
+    const bool is_nil = chosen == nil_reply || chosen == nil_list_reply;
+    return std::string(is_nil && truth == nil_reply ? lies[0] : chosen);
+}
+
+std::span<const std::string_view> keys_of(const std::vector<std::string_view> &words) {
+    size_t count = 0;
+    if (words.size() > 2) {
+        std::from_chars(words[2].data(), words[2].data() + words[2].size(), count);
+    }
+    const std::span<const std::string_view> all(words);
+    return words.size() >= 3 + count ? all.subspan(3, count) : all.subspan(all.size());
+}
+
+} // namespace
+
+std::string SimulatedRedis::take(Peer &peer, std::string_view bytes) {
+    peer.unread += bytes;
+    std::string replies;
+    std::string_view rest = peer.unread;
+    while (!peer.was_lied_to) {
+        const std::string_view before = rest;
+        const auto words = take_command(rest);
+        if (!words) {
+            break;
+        }
+        ++commands_;
+        replies += reply(peer, *words, before.substr(0, before.size() - rest.size()));
+    }
+    peer.unread.erase(0, peer.unread.size() - rest.size());
+    return replies;
+}
+
+std::string SimulatedRedis::reply(Peer &peer, const Words &words, std::string_view command) {
+    const MoodTraits &mood = traits_of(mood_);
+    const std::string_view name = words[0];
+    if (name == "AUTH" || name == "SELECT") {
+        return reply_to_login(peer, words);
+    }
+    if (!peer.has_password && !access_.password.empty()) {
+        ++counts_.not_authenticated;
+        return error_reply("NOAUTH Authentication required.");
+    }
+    const bool is_script = name == "EVAL" || name == "EVALSHA";
+    if (mood.hits == Hits::all || (mood.hits == Hits::scripts && is_script)) {
+        ++(counts_.*mood.count);
+        return error_reply(mood.error);
+    }
+    if (is_script) {
+        return run(peer, words, command);
+    }
+    if (name == "SCRIPT" && words.size() == 3 && words[1] == "LOAD") {
+        const std::string sha1 = engine_->load(words[2]);
+        texts_.emplace(sha1, words[2]);
+        return bulk_reply(sha1);
+    }
+    if (name == "ROLE") {
+        return role();
+    }
+    if (name == "ASKING" && cluster_ != nullptr) {
+        peer.has_asked = true;
+        return status_reply("OK");
+    }
+    if (name == "CLUSTER" && words.size() == 2 && words[1] == "SLOTS" && cluster_ != nullptr) {
+        return cluster_->slots(*this);
+    }
+    return error_reply("ERR unknown command");
+}
+
+std::string SimulatedRedis::reply_to_login(Peer &peer, const Words &words) {
+    if (words[0] == "SELECT") {
+        std::from_chars(words[1].data(), words[1].data() + words[1].size(), peer.database);
+        return status_reply("OK");
+    }
+    const std::string_view username = words.size() == 3 ? words[1] : std::string_view();
+    if (access_.password.empty() || username != access_.username ||
+        words.back() != access_.password) {
+        ++counts_.wrong_password;
+        return error_reply("WRONGPASS invalid username-password pair or user is disabled.");
+    }
+    peer.has_password = true;
+    return status_reply("OK");
+}
+
+std::string SimulatedRedis::run(Peer &peer, const Words &words, std::string_view command) {
+    if (peer.database != access_.database) {
+        return error_reply("ERR the client has not selected its database");
+    }
+    if (cluster_ != nullptr) {
+        const auto error = cluster_->refuse(*this, peer, keys_of(words));
+        peer.has_asked = false;
+        if (error) {
+            return error_reply(*error);
+        }
+    }
+    const Time clock = now();
+    const replay::Answer answer = engine_->run(command, clock.count());
+    if (answer.type == replay::Answer::Type::error) {
+        counts_.no_script += answer.text.starts_with("NOSCRIPT") ? 1 : 0;
+    }
+    counts_.wrong_type += answer.text.find("WRONGTYPE") != std::string_view::npos ? 1 : 0;
+    if (!is_master() && answer.text.find("READONLY ") != std::string_view::npos) {
+        ++counts_.read_only;
+    } else if (mood_ != Mood::well &&
+               answer.text.find(traits_of(mood_).error) != std::string_view::npos) {
+        ++(counts_.*traits_of(mood_).count);
+    }
+    while (!runs_.empty() && runs_.front().when + remembered < timeline_.now()) {
+        runs_.pop_front();
+    }
+    runs_.push_back({clock, timeline_.now()});
+    if (words[0] == "EVAL" && !texts_.contains(words[1])) {
+        texts_.emplace(words[1], words[1]);
+    }
+    if (written_on_ && !answer.text.starts_with("NOSCRIPT")) {
+        writes_.push_back(
+            {timeline_.now(), clock, engine_->keys().refusal(), std::string(command)});
+    }
+    std::string reply = written(answer);
+    if (lie_) {
+        reply = lie(*std::exchange(lie_, std::nullopt), reply);
+        peer.was_lied_to = true;
+        ++counts_.lies;
+    }
+    return reply;
+}
+
+std::string SimulatedRedis::role() const {
+    if (is_master()) {
+        return list_reply(std::array{bulk_reply("master"), number_reply(1), list_reply({})});
+    }
+    const size_t colon = master_.rfind(':');
+    return list_reply(std::array{bulk_reply("slave"), bulk_reply(master_.substr(0, colon)),
+                                 number_reply(std::stoll(master_.substr(colon + 1))),
+                                 bulk_reply("connected"), number_reply(1)});
+}
+
+void SimulatedRedis::set_mood(Mood mood) {
+    mood_ = mood;
+    update_refusal();
+}
+
+void SimulatedRedis::set_master(std::string address) {
+    master_ = std::move(address);
+    update_refusal();
+}
+
+/// What fails only when a script writes.
+void SimulatedRedis::update_refusal() {
+    const MoodTraits &mood = traits_of(mood_);
+    replay::Refusal refusal;
+    if (!is_master()) {
+        refusal.error = no_replica_writes;
+    } else if (mood.hits == Hits::writes || mood.hits == Hits::growth) {
+        refusal.error = mood.error;
+        refusal.takes_removals = mood.hits == Hits::growth;
+    }
+    engine_->keys().set_refusal(refusal);
+}
+
+void SimulatedRedis::lose_data() {
+    engine_ = std::make_unique<replay::EmbeddedRedis>();
+    update_refusal();
+    if (written_on_) {
+        remember_writes();
+    }
+}
+
+std::optional<Time> SimulatedRedis::ran_at(Time clock, Time since) const {
+    for (auto run = runs_.rbegin(); run != runs_.rend() && run->when >= since; ++run) {
+        if (run->clock == clock) {
+            return run->when;
+        }
+    }
+    return std::nullopt;
+}
+
+replay::KeyStore &SimulatedRedis::keys() {
+    engine_->keys().set_now(now().count());
+    return engine_->keys();
+}
+
+void SimulatedRedis::remember_writes() {
+    written_on_.emplace(engine_->keys());
+    written_since_ = timeline_.now();
+    writes_.clear();
+}
+
+/// A replica gets the effects of scripts. The same scripts at the same times have the same.
+SimulatedRedis::Copy SimulatedRedis::copy_at(Time when) const {
+    Copy copy{std::make_unique<replay::EmbeddedRedis>(), std::max(when, written_since_)};
+    for (const auto &[name, text] : texts_) {
+        (void)copy.engine->load(text);
+    }
+    copy.engine->keys() = *written_on_;
+    for (const Write &write : writes_) {
+        if (write.when > copy.copied) {
+            break;
+        }
+        copy.engine->keys().set_refusal(write.refusal);
+        (void)copy.engine->run(write.command, write.clock.count());
+    }
+    copy.engine->forget_scripts();
+    return copy;
+}
+
+void SimulatedRedis::become(Copy copy) {
+    engine_ = std::move(copy.engine);
+    update_refusal();
+    remember_writes();
+}
+
+} // namespace simulation

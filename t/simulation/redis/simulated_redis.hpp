@@ -1,0 +1,142 @@
+// A Redis of a simulation: it speaks RESP, runs the scripts that it is sent, and has a clock of its
+// own, which may step.
+#pragma once
+
+#include "replay/redis/embedded_redis.hpp"
+#include "simulation/fault_counts.hpp"
+#include "simulation/redis/histories.hpp"
+#include "simulation/redis/server.hpp"
+#include "simulation/timeline.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace simulation {
+
+class SimulatedRedis final : public Server {
+  public:
+    /// What it does with commands, until it is told otherwise.
+    enum class Mood : uint8_t {
+        well,
+        loading,
+        busy,
+        master_down,
+        misconf,
+        no_replicas,
+        out_of_memory,
+        not_authenticated, // as behind a proxy that has changed the server
+        not_permitted,
+        unknown_error,
+    };
+    static constexpr size_t moods = 10;
+
+    /// How it wants to be talked to.
+    struct Access {
+        std::string username;
+        std::string password; // empty: none is wanted
+        uint64_t database = 0;
+    };
+
+    /// The cluster that it is a node of.
+    class Cluster {
+      public:
+        using Words = std::span<const std::string_view>;
+        /// Returns the error by which the node answers a command with these keys, if it does.
+        virtual std::optional<std::string> refuse(SimulatedRedis &node, const Peer &peer,
+                                                  Words keys) = 0;
+        /// Returns the reply to CLUSTER SLOTS.
+        virtual std::string slots(const SimulatedRedis &node) = 0;
+
+      protected:
+        ~Cluster() = default;
+    };
+
+    /// `ahead` is what its clock is ahead of the timeline.
+    SimulatedRedis(const Timeline &timeline, FaultCounts &counts, std::string address, Time ahead)
+        : Server(std::move(address)), timeline_(timeline), counts_(counts), ahead_(ahead) {}
+
+    std::string take(Peer &peer, std::string_view bytes) override;
+
+    void set_access(Access access) { access_ = std::move(access); }
+    void set_password(const std::string &password) { access_.password = password; }
+    const Access &access() const { return access_; }
+    void set_cluster(Cluster *cluster) { cluster_ = cluster; }
+    void set_mood(Mood mood);
+    /// It is a replica of the Redis at that address, or a master if that is empty.
+    void set_master(std::string address);
+    bool is_master() const { return master_.empty(); }
+    /// The next reply of a script will be none.
+    void lie_once(uint64_t how) { lie_ = how; }
+    void forget_scripts() { engine_->forget_scripts(); }
+    /// It is started again without its data.
+    void lose_data();
+
+    Time now() const { return timeline_.now() + ahead_; }
+    Time ahead() const { return ahead_; }
+    void step_clock(Time by) { ahead_ += by; }
+    /// Returns when a script ran that has read this time from its clock, not earlier than `since`;
+    /// nothing if none did.
+    std::optional<Time> ran_at(Time clock, Time since) const;
+
+    /// Its keys, after those that have expired have gone.
+    replay::KeyStore &keys();
+    Histories &histories() { return histories_; }
+    uint64_t commands() const { return commands_; }
+
+    /// From now on it remembers what was written, so that copies of it may lag.
+    void remember_writes();
+    /// What a copy has that knows all that was written up to `when`, or up to the last call of
+    /// remember_writes().
+    struct Copy {
+        std::unique_ptr<replay::EmbeddedRedis> engine;
+        Time copied{0};
+    };
+    Copy copy_at(Time when) const;
+    void become(Copy copy);
+
+  private:
+    using Words = std::vector<std::string_view>;
+
+    std::string reply(Peer &peer, const Words &words, std::string_view command);
+    std::string reply_to_login(Peer &peer, const Words &words);
+    std::string run(Peer &peer, const Words &words, std::string_view command);
+    std::string role() const;
+    void update_refusal();
+
+    struct Write {
+        Time when;
+        Time clock;
+        replay::Refusal refusal;
+        std::string command;
+    };
+    struct Run {
+        Time clock;
+        Time when;
+    };
+
+    const Timeline &timeline_;
+    FaultCounts &counts_;
+    Time ahead_;
+    Access access_;
+    Cluster *cluster_ = nullptr;
+    Mood mood_ = Mood::well;
+    std::string master_;
+    std::optional<uint64_t> lie_;
+    uint64_t commands_ = 0;
+    std::unique_ptr<replay::EmbeddedRedis> engine_ = std::make_unique<replay::EmbeddedRedis>();
+    std::deque<Run> runs_; // of the last seconds
+    Histories histories_;
+    std::map<std::string, std::string, std::less<>> texts_; // of scripts, by their SHA-1
+    std::optional<replay::KeyStore> written_on_;            // what the writes were written on
+    Time written_since_{0};
+    std::vector<Write> writes_;
+};
+
+} // namespace simulation

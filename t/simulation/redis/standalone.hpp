@@ -1,0 +1,28 @@
+// One Redis, which may have a name, and with it move to other addresses.
+#pragma once
+
+#include "simulation/redis/redis_faults.hpp"
+#include "simulation/redis/topology.hpp"
+
+#include <string>
+
+namespace simulation {
+
+class Standalone final : public Topology {
+  public:
+    explicit Standalone(Simulation &simulation);
+
+    void configure(redis_client::BackendSettings &settings) const override;
+    void go_wrong() override;
+    size_t history_of(uint16_t hash_slot) const override;
+
+  private:
+    void move();
+    void be_replica();
+
+    RedisFaults faults_;
+    bool has_name_;
+    uint64_t moves_ = 0;
+};
+
+} // namespace simulation

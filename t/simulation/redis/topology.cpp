@@ -1,0 +1,65 @@
+#include "simulation/redis/topology.hpp"
+
+#include "simulation/redis/standalone.hpp"
+#include "simulation/simulation.hpp"
+
+namespace simulation {
+
+Topology::Topology(Simulation &simulation) : simulation_(simulation) {
+    Chance &chance = simulation.chance;
+    if (chance.one_in(2)) {
+        access_.password = "secret";
+        access_.username = chance.one_in(2) ? "limiter" : "";
+    }
+    access_.database = chance.one_in(3) ? 1 + chance.below(15) : 0;
+}
+
+SimulatedRedis &Topology::add_redis(const std::string &address, Time ahead) {
+    auto &redis = *redis_.emplace_back(std::make_unique<SimulatedRedis>(
+        simulation_.timeline, simulation_.network.counts, address, ahead));
+    redis.set_access(access_);
+    simulation_.network.servers[address] = &redis;
+    return redis;
+}
+
+SimulatedRedis &Topology::draw_redis() {
+    return *redis_[simulation_.chance.below(redis_.size())];
+}
+
+void Topology::configure_access(redis_client::BackendSettings &settings) const {
+    settings.session.username = access_.username;
+    settings.session.password = access_.password;
+    settings.session.database = access_.database;
+}
+
+redis_client::ServerAddress Topology::server_at(const std::string &address) {
+    const size_t colon = address.rfind(':');
+    redis_client::ServerAddress server{
+        .host = address.substr(0, colon),
+        .port = static_cast<in_port_t>(std::stoul(address.substr(colon + 1)))};
+    server.addresses = redis_client::literal_address(server.host, server.port);
+    return server;
+}
+
+std::optional<Decision> Topology::decision(uint16_t hash_slot, Time clock, Time since) const {
+    for (const auto &redis : redis_) {
+        if (const auto when = redis->ran_at(clock, since)) {
+            return Decision{*when, redis->histories().at(hash_slot, *when)};
+        }
+    }
+    return std::nullopt;
+}
+
+size_t Topology::keys() {
+    size_t keys = 0;
+    for (const auto &redis : redis_) {
+        keys += redis->keys().size();
+    }
+    return keys;
+}
+
+std::unique_ptr<Topology> make_topology(Simulation &simulation) {
+    return std::make_unique<Standalone>(simulation);
+}
+
+} // namespace simulation

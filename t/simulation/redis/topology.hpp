@@ -1,0 +1,68 @@
+// The servers of a simulation: one Redis, a master with replicas and Sentinels, or a cluster.
+#pragma once
+
+#include "redis_client/link/backend_settings.hpp"
+#include "simulation/redis/simulated_redis.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace simulation {
+
+struct Simulation;
+
+/// When Redis has decided, and of which data: see histories.hpp.
+struct Decision {
+    Time when{0};
+    size_t history = 0;
+};
+
+class Topology {
+  public:
+    virtual ~Topology() = default;
+    Topology(const Topology &) = delete;
+    Topology &operator=(const Topology &) = delete;
+
+    /// Sets what hosts are configured with.
+    virtual void configure(redis_client::BackendSettings &settings) const = 0;
+    /// Lets something go wrong, by chance.
+    virtual void go_wrong() = 0;
+    /// Nothing goes wrong any more.
+    virtual void recover() {}
+    /// Returns the history of the data that counts for a hash slot now.
+    virtual size_t history_of(uint16_t hash_slot) const = 0;
+
+    /// Returns what was decided at that time of its own clock by a Redis, not earlier than `since`;
+    /// nothing if none has decided something then.
+    std::optional<Decision> decision(uint16_t hash_slot, Time clock, Time since) const;
+    /// How many keys all Redis have.
+    size_t keys();
+    /// How far a clock has stepped back. Keys live longer by as much.
+    Time longest_way_back() const { return way_back_; }
+    void note_step_back(Time by) { way_back_ += by; }
+
+  protected:
+    explicit Topology(Simulation &simulation);
+
+    /// Makes a Redis and lets it listen. All have the same access.
+    SimulatedRedis &add_redis(const std::string &address, Time ahead);
+    SimulatedRedis &draw_redis();
+    void configure_access(redis_client::BackendSettings &settings) const;
+    /// Returns a server that has a fixed address.
+    static redis_client::ServerAddress server_at(const std::string &address);
+
+    Simulation &simulation_;
+    SimulatedRedis::Access access_;
+    std::vector<std::unique_ptr<SimulatedRedis>> redis_;
+
+  private:
+    Time way_back_{0};
+};
+
+std::unique_ptr<Topology> make_topology(Simulation &simulation);
+
+} // namespace simulation
