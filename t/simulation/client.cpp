@@ -72,10 +72,14 @@ void Client::later(Time when, std::function<void()> what) {
 }
 
 void Client::act(const Step &step) {
-    switch (step.kind) {
-    case Step::Kind::wait:
+    if (step.kind == Step::Kind::wait) {
         is_waiting_ = true;
         return;
+    }
+    if (needs_verdict_ && lacks_verdict()) {
+        simulation_.auditor.misbehave("no verdict though nothing is wrong");
+    }
+    switch (step.kind) {
     case Step::Kind::hold_back:
         note_grants();
         later(simulation_.timeline.now() + step.decision.delaying->delay(), [this] { serve(); });
@@ -84,6 +88,7 @@ void Client::act(const Step &step) {
         note_grants();
         serve();
         return;
+    case Step::Kind::wait:
     case Step::Kind::reject:
     case Step::Kind::no_memory:
         break;
@@ -106,6 +111,19 @@ void Client::serve() {
 size_t Client::number_of(const limiter::AppliedRule &applied) const {
     return static_cast<size_t>(std::ranges::find(host_.level(), applied.rule) -
                                host_.level().begin());
+}
+
+/// Whether Redis has decided what it was to decide.
+bool Client::lacks_verdict() const {
+    bool is_denied = false;
+    bool is_lacking = false;
+    for (const limiter::AppliedRule *one = limits_->rules().first(); one != nullptr;
+         one = one->next) {
+        const bool is_local = one->is_decided_by(limiter::RuleResult::Source::local);
+        is_denied = is_denied || (one->denies() && !is_local);
+        is_lacking = is_lacking || is_local || one->verdict() == nullptr;
+    }
+    return is_lacking && !is_denied; // a denial that is known leaves the other rules open
 }
 
 /// Finds out when which Redis has decided, since the request has begun.

@@ -35,6 +35,8 @@ class Client final : limiter::Request {
     bool has_begun() const { return limits_ != nullptr; }
 
     void begin();
+    /// Nothing is wrong, so Redis must decide.
+    void need_verdict() { needs_verdict_ = true; }
     /// The client goes away then.
     void leave_at(Time when);
     /// Its worker stands still: what it waits for comes late.
@@ -57,6 +59,7 @@ class Client final : limiter::Request {
     void act(const limiter::Step &step);
     void serve();
     void end();
+    bool lacks_verdict() const;
     size_t number_of(const limiter::AppliedRule &applied) const;
     bool find_decision(const limiter::AppliedRule &rule, uint16_t hash_slot,
                        Decision &decision) const;
@@ -76,6 +79,7 @@ class Client final : limiter::Request {
     bool is_waiting_ = false;
     bool is_decided_ = false;
     bool worker_was_stopped_ = false;
+    bool needs_verdict_ = false;
     std::shared_ptr<int> alive_ = std::make_shared<int>();
     std::vector<std::pair<size_t, Grant>> grants_;
 };

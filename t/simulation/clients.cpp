@@ -26,25 +26,38 @@ void Clients::come() {
     std::erase_if(clients_, [](const auto &client) { return client->is_over(); });
     for (uint64_t i = chance.one_in(20) ? 1 + chance.below(20) : 1; i > 0; --i) {
         SimulatedHost &host = *hosts_[chance.below(hosts_.size())];
-        start_request(host, host.draw_serving_worker(chance));
+        SimulatedWorker &worker = host.draw_serving_worker(chance);
+        Client &client = start_request(host, worker, "k" + std::to_string(chance.below(keys_)));
+        if (!simulation_.has_faults) {
+            client.need_verdict();
+        } else if (chance.one_in(20)) {
+            client.leave_at(now + Time{chance.between(0, 3'000)});
+        }
     }
     simulation_.timeline.add(now + Time{chance.between(0, 2 * pause_.count())}, [this] { come(); });
 }
 
-void Clients::start_request(SimulatedHost &host, SimulatedWorker &worker) {
-    Chance &chance = simulation_.chance;
-    const Time now = simulation_.timeline.now();
-    const std::string key = "k" + std::to_string(chance.below(keys_));
+Client &Clients::start_request(SimulatedHost &host, SimulatedWorker &worker,
+                               const std::string &key) {
     Client::Callbacks &callbacks = *this;
     Client &client =
         *clients_.emplace_back(std::make_unique<Client>(simulation_, host, worker, key, callbacks));
-    worker.later(now, [this, &client] {
+    worker.later(simulation_.timeline.now(), [this, &client] {
         ++simulation_.happened.requests;
         ++begun_;
         client.begin();
     });
-    if (simulation_.has_faults && chance.one_in(20)) {
-        client.leave_at(now + Time{chance.between(0, 3'000)});
+    return client;
+}
+
+void Clients::ask_each_worker() {
+    size_t number = 0;
+    for (const auto &host : hosts_) {
+        for (const auto &worker : host->workers()) {
+            if (worker->is_serving()) {
+                start_request(*host, *worker, "last" + std::to_string(++number)).need_verdict();
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,8 @@ class Clients final : Client::Callbacks {
     void note_stop(const SimulatedWorker &worker);
     /// A worker was killed, and its requests with it.
     void die_with(const SimulatedWorker &worker);
+    /// All is well again: each worker is asked once, and must have a verdict of Redis.
+    void ask_each_worker();
     /// Nothing is on its way any more: tells the auditor of requests that have not ended.
     void end();
 
@@ -33,7 +36,7 @@ class Clients final : Client::Callbacks {
 
   private:
     void come();
-    void start_request(SimulatedHost &host, SimulatedWorker &worker);
+    Client &start_request(SimulatedHost &host, SimulatedWorker &worker, const std::string &key);
     void on_pass() override { ++passed_; }
     void on_abandon(const SimulatedWorker &worker) override;
 

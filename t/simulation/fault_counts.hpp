@@ -32,6 +32,10 @@ struct FaultCounts {
     uint64_t lies = 0; // a reply that is none
     uint64_t too_many_clients = 0;
     uint64_t wrong_type = 0;
+
+    // Questions that a Sentinel answered so:
+    uint64_t unable_sentinels = 0;
+    uint64_t forgetful_sentinels = 0;
 };
 
 } // namespace simulation

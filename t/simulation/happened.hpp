@@ -27,6 +27,9 @@ struct Happened : FaultCounts {
     uint64_t flushed = 0;
     uint64_t changed_passwords = 0;
     uint64_t moved_addresses = 0;
+    uint64_t switched_masters = 0;
+    uint64_t lost_masters = 0;
+    uint64_t wrong_sentinels = 0;
     uint64_t returns = 0; // by requests that turned out cheaper
     uint64_t debts = 0;   // by those that did not
 };
@@ -74,6 +77,11 @@ inline constexpr HappenedRow happened_rows[] = {
     {"FLUSHALL", &Happened::flushed},
     {"passwords changed", &Happened::changed_passwords},
     {"Redis moved to another address", &Happened::moved_addresses},
+    {"questions to a Sentinel that answered an error", &Happened::unable_sentinels},
+    {"questions to a Sentinel that knew no master", &Happened::forgetful_sentinels},
+    {"masters that live on as replicas", &Happened::switched_masters},
+    {"masters that died and came back", &Happened::lost_masters},
+    {"Sentinels that took another one for the master", &Happened::wrong_sentinels},
     {"outages", &Happened::outages},
     {"outages with loss of data", &Happened::lost_data},
     {"SCRIPT FLUSH", &Happened::forgotten_scripts},

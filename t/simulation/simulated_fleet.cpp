@@ -65,6 +65,8 @@ void SimulatedFleet::become_quiet() {
     simulation_.network.one_fault_in = 0;
     simulation_.topology->recover();
     timeline.run(timeline.now() + quiet);
+    clients_.ask_each_worker();
+    timeline.run(timeline.now() + quiet);
     clients_.end();
     for (const auto &host : hosts_) {
         for (const auto &worker : host->workers()) {

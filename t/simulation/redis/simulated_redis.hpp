@@ -74,6 +74,7 @@ class SimulatedRedis final : public Server {
     bool is_master() const { return master_.empty(); }
     /// The next reply of a script will be none.
     void lie_once(uint64_t how) { lie_ = how; }
+    void stop_lying() { lie_.reset(); }
     void forget_scripts() { engine_->forget_scripts(); }
     /// It is started again without its data.
     void lose_data();
@@ -88,6 +89,7 @@ class SimulatedRedis final : public Server {
     /// Its keys, after those that have expired have gone.
     replay::KeyStore &keys();
     Histories &histories() { return histories_; }
+    const Histories &histories() const { return histories_; }
     uint64_t commands() const { return commands_; }
 
     /// From now on it remembers what was written, so that copies of it may lag.

@@ -50,9 +50,11 @@ void Standalone::move() {
     network.cut(*redis_[0]);
     redis_[0]->set_address(host + ":6379");
     network.servers[redis_[0]->address()] = redis_[0].get();
-    simulation_.timeline.add(simulation_.timeline.now() +
-                                 Time{simulation_.chance.between(0, 500'000)},
-                             [this, host] { simulation_.network.hosts[name] = host; });
+    simulation_.timeline.add(
+        simulation_.timeline.now() + Time{simulation_.chance.between(0, 500'000)}, [this] {
+            const std::string &address = redis_[0]->address();
+            simulation_.network.hosts[name] = address.substr(0, address.rfind(':'));
+        });
 }
 
 /// Somebody makes it a replica by mistake.

@@ -1,7 +1,10 @@
 #include "simulation/redis/topology.hpp"
 
+#include "simulation/redis/sentinels.hpp"
 #include "simulation/redis/standalone.hpp"
 #include "simulation/simulation.hpp"
+
+#include <utility>
 
 namespace simulation {
 
@@ -24,6 +27,29 @@ SimulatedRedis &Topology::add_redis(const std::string &address, Time ahead) {
 
 SimulatedRedis &Topology::draw_redis() {
     return *redis_[simulation_.chance.below(redis_.size())];
+}
+
+/// A clock that is ahead of that of the other one has the effect of a step forward.
+void Topology::copy_data(const SimulatedRedis &from, Time known_up_to, SimulatedRedis &to) {
+    SimulatedRedis::Copy copy = from.copy_at(known_up_to);
+    Auditor &auditor = simulation_.auditor;
+    const Time now = simulation_.timeline.now();
+    const bool is_step_forward = to.ahead() > from.ahead();
+    const auto next = [&](size_t history) {
+        return is_step_forward ? auditor.begin_history(now.count())
+                               : auditor.copy_history(history, copy.copied.count(), now.count());
+    };
+    to.histories().set_all(now, next(from.histories().common_at(copy.copied)));
+    for (const uint16_t hash_slot : from.histories().special_at(copy.copied)) {
+        to.histories().set(hash_slot, now, next(from.histories().at(hash_slot, copy.copied)));
+    }
+    to.become(std::move(copy));
+}
+
+void Topology::recover() {
+    for (const auto &redis : redis_) {
+        redis->stop_lying();
+    }
 }
 
 void Topology::configure_access(redis_client::BackendSettings &settings) const {
@@ -59,6 +85,9 @@ size_t Topology::keys() {
 }
 
 std::unique_ptr<Topology> make_topology(Simulation &simulation) {
+    if (simulation.chance.one_in(2)) {
+        return std::make_unique<Sentinels>(simulation);
+    }
     return std::make_unique<Standalone>(simulation);
 }
 

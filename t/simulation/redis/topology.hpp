@@ -32,7 +32,7 @@ class Topology {
     /// Lets something go wrong, by chance.
     virtual void go_wrong() = 0;
     /// Nothing goes wrong any more.
-    virtual void recover() {}
+    void recover();
     /// Returns the history of the data that counts for a hash slot now.
     virtual size_t history_of(uint16_t hash_slot) const = 0;
 
@@ -51,6 +51,8 @@ class Topology {
     /// Makes a Redis and lets it listen. All have the same access.
     SimulatedRedis &add_redis(const std::string &address, Time ahead);
     SimulatedRedis &draw_redis();
+    /// Gives a Redis what another one had then, as far as that is remembered.
+    void copy_data(const SimulatedRedis &from, Time known_up_to, SimulatedRedis &to);
     void configure_access(redis_client::BackendSettings &settings) const;
     /// Returns a server that has a fixed address.
     static redis_client::ServerAddress server_at(const std::string &address);
