@@ -42,7 +42,7 @@ bool take_units(Worker &worker, AppliedRule &applied) {
                               {.lease_time = applied.lease_time,
                                .round_trip = worker.backends.of(backend).counters().round_trip(),
                                .timeout = backend.session.timeout},
-                              now);
+                              now, worker.world);
     if (step.wanted > 0) {
         worker.leases.return_ended(applied, *account, now);
     }

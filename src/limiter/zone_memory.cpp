@@ -38,8 +38,7 @@ size_t ZoneMemory::size_for(size_t rules) {
 }
 
 void ZoneMemory::begin(std::span<std::byte> memory, const ZoneMutex &mutex, size_t zone_size,
-                       const rate_limit::HashSeed &seed, microseconds began,
-                       rate_limit::LeaseBook::Clock boot_clock) {
+                       const rate_limit::HashSeed &seed, microseconds began) {
     const size_t rule_counters_size =
         lines_for(rate_limit::RuleCounterTable::memory_for(most_rules(zone_size)));
     const size_t tables_size = memory.size() - sizeof(Layout) - rule_counters_size - top_keys_size;
@@ -55,7 +54,7 @@ void ZoneMemory::begin(std::span<std::byte> memory, const ZoneMutex &mutex, size
                                          .lease_book_size = eighth,
                                          .live_limits_size = live_limits_size,
                                          .local_table_size = tables_size - 6 * eighth};
-    map(boot_clock);
+    map();
 }
 
 void ZoneMemory::take_over(const ZoneMemory &old, const ZoneMutex &mutex) {
@@ -64,7 +63,7 @@ void ZoneMemory::take_over(const ZoneMemory &old, const ZoneMutex &mutex) {
     ++number_;
 }
 
-void ZoneMemory::map(rate_limit::LeaseBook::Clock boot_clock) {
+void ZoneMemory::map() {
     std::byte *at = layout_->tables;
     const auto next = [&at](size_t size) {
         at += size;
@@ -73,7 +72,7 @@ void ZoneMemory::map(rate_limit::LeaseBook::Clock boot_clock) {
     rule_counters_ = rate_limit::RuleCounterTable(next(layout_->rule_counters_size));
     top_keys_ = rate_limit::TopKeys(next(top_keys_size));
     deny_cache_ = rate_limit::DenyCache(next(layout_->deny_cache_size));
-    lease_book_ = rate_limit::LeaseBook(next(layout_->lease_book_size), boot_clock);
+    lease_book_ = rate_limit::LeaseBook(next(layout_->lease_book_size));
     live_limits_ = rate_limit::LiveLimits(next(layout_->live_limits_size), layout_->seed);
     local_table_ = rate_limit::SharedTable(next(layout_->local_table_size));
 }

@@ -31,11 +31,10 @@ class ZoneMutex {
 class ZoneMemory {
   public:
     /// Lays the tables out in memory that is all zeros, of at least 7 pages, aligned as a line of
-    /// the cache. `zone_size` is the size that the configuration says, `began` is a time of
-    /// World::precise_now(), and leases end by `boot_clock`.
+    /// the cache. `zone_size` is the size that the configuration says, and `began` is a time of
+    /// World::precise_now().
     void begin(std::span<std::byte> memory, const ZoneMutex &mutex, size_t zone_size,
-               const rate_limit::HashSeed &seed, std::chrono::microseconds began,
-               rate_limit::LeaseBook::Clock boot_clock);
+               const rate_limit::HashSeed &seed, std::chrono::microseconds began);
     /// Takes over the memory of the same zone in the configuration before. Old workers go on using
     /// it, so nothing is reset.
     void take_over(const ZoneMemory &old, const ZoneMutex &mutex);
@@ -91,7 +90,7 @@ class ZoneMemory {
         alignas(rate_limit::SharedTable::Tags) std::byte tables[];
     };
 
-    void map(rate_limit::LeaseBook::Clock boot_clock);
+    void map();
 
     const ZoneMutex *mutex_ = nullptr;
     Layout *layout_ = nullptr;

@@ -2,6 +2,7 @@
 
 #include "pieces.hpp"
 #include "rules.hpp"
+#include "unit/redis_client/different_bytes.hpp"
 
 #include <utility>
 #include <variant>
@@ -45,7 +46,7 @@ Simulation::Simulation(const redis_client::SessionSettings &settings, Input inpu
                        std::string_view piece_sizes, size_t instances,
                        redis_client::Redirects *redirects)
     : input_(input),
-      group_(settings, scripts_of_questions()),
+      group_(settings, scripts_of_questions(), redis_client::different_bytes),
       piece_sizes_(piece_sizes),
       instances_(instances) {
     while (nodes_.size() < instances) {

@@ -2,6 +2,7 @@
 // script in a real Redis. Every number of every verdict is equal.
 
 #include "model_test.hpp"
+#include "unit/redis_client/different_bytes.hpp"
 
 #include <algorithm>
 
@@ -40,7 +41,7 @@ class AlgorithmTest : public testing::TestWithParam<Algorithm> {
     Clock clock_;
     Traffic traffic_;
     redis_client::ObjectPool<Permit> pool_;
-    redis_client::Permits permits_{pool_};
+    redis_client::Permits permits_{pool_, redis_client::different_bytes};
 };
 
 TEST_P(AlgorithmTest, DecidesAsItsModelDoes) {

@@ -1,6 +1,7 @@
 // Rules that block whom they deny, beside a model of the block and the models of their algorithms.
 
 #include "model_test.hpp"
+#include "unit/redis_client/different_bytes.hpp"
 
 #include <algorithm>
 #include <map>
@@ -202,7 +203,7 @@ class BlocksTest : public testing::TestWithParam<Asking> {
     Clock clock_;
     Traffic traffic_;
     redis_client::ObjectPool<Permit> pool_;
-    redis_client::Permits permits_{pool_};
+    redis_client::Permits permits_{pool_, redis_client::different_bytes};
     bool has_permits_ = false;
     int rules_made_ = 0;
     int64_t newest_ = 0;

@@ -2,6 +2,7 @@
 // not.
 
 #include "model_test.hpp"
+#include "unit/redis_client/different_bytes.hpp"
 
 #include <array>
 #include <cmath>
@@ -50,7 +51,7 @@ class BlockTest : public testing::TestWithParam<Algorithm> {
     const std::string key_ = "rl:{z:k}:a:10000";
     const std::string block_key_ = key_ + "#block";
     redis_client::ObjectPool<Permit> pool_;
-    redis_client::Permits permits_{pool_};
+    redis_client::Permits permits_{pool_, redis_client::different_bytes};
 };
 
 TEST_P(BlockTest, LastsFromTheFirstDenialToItsEndAndNotAMicrosecondLonger) {

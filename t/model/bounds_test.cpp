@@ -2,6 +2,7 @@
 // implementation errs.
 
 #include "model_test.hpp"
+#include "unit/redis_client/different_bytes.hpp"
 
 #include <algorithm>
 #include <map>
@@ -249,7 +250,7 @@ TEST_F(BoundsTest, EncodingsChangeNoDecision) {
     }
 
     redis_client::ObjectPool<Permit> pool;
-    redis_client::Permits permits(pool);
+    redis_client::Permits permits(pool, redis_client::different_bytes);
     const std::string key = "permits";
     for (const uint64_t limit : {127, 128, 129, 511, 512, 513}) {
         Quota quota;

@@ -1,6 +1,7 @@
 // Keys that hold what no script put there: an error, or some decision, and nothing worse.
 
 #include "model_test.hpp"
+#include "unit/redis_client/different_bytes.hpp"
 
 namespace model {
 namespace {
@@ -31,7 +32,7 @@ class DamageTest : public testing::TestWithParam<Algorithm> {
     Clock clock_;
     Traffic traffic_;
     redis_client::ObjectPool<Permit> pool_;
-    redis_client::Permits permits_{pool_};
+    redis_client::Permits permits_{pool_, redis_client::different_bytes};
 };
 
 TEST_P(DamageTest, AKeyOfAnotherTypeIsAnErrorAndChargesNoOtherRule) {

@@ -4,6 +4,7 @@
 // Environment: LIVES_MODEL=long tries many more schedules.
 
 #include "charging_test.hpp"
+#include "unit/redis_client/different_bytes.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -226,7 +227,7 @@ class PermitLivesTest : public testing::Test {
     Clock clock_;
     Traffic traffic_;
     redis_client::ObjectPool<Permit> pool_;
-    redis_client::Permits permits_{pool_};
+    redis_client::Permits permits_{pool_, redis_client::different_bytes};
     std::string key_;
     milliseconds window_{0};
     int64_t passed_ = 0;

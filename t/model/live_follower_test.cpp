@@ -61,9 +61,9 @@ class LiveFollowerTest : public testing::Test {
     void put(const std::string &key, std::optional<microseconds> expires_in = std::nullopt) {
         const Override what{.limit = static_cast<uint64_t>(++writes_)};
         ByteQueue queue;
-        ASSERT_TRUE(
-            store_.write_put(queue, of_key(key),
-                             {.what = what, .expires_in = expires_in, .by = "test", .note = {}}));
+        ASSERT_TRUE(store_.write_put(
+            queue, of_key(key), {.what = what, .expires_in = expires_in, .by = "test", .note = {}},
+            ++epoch_));
         ask(queue);
         overrides_[key] = what;
         if (expires_in) {
@@ -72,7 +72,7 @@ class LiveFollowerTest : public testing::Test {
     }
     void remove(const std::string &key) {
         ByteQueue queue;
-        ASSERT_TRUE(store_.write_delete(queue, of_key(key), "test"));
+        ASSERT_TRUE(store_.write_delete(queue, of_key(key), "test", ++epoch_));
         ask(queue);
         overrides_.erase(key);
     }
@@ -80,7 +80,7 @@ class LiveFollowerTest : public testing::Test {
         LiveName name = of_key(key);
         name.is_reset = true;
         ByteQueue queue;
-        ASSERT_TRUE(store_.write_reset(queue, name, "test"));
+        ASSERT_TRUE(store_.write_reset(queue, name, "test", ++epoch_));
         ask(queue);
     }
     void flush() {
@@ -144,6 +144,7 @@ class LiveFollowerTest : public testing::Test {
     Clock clock_;
     Traffic traffic_;
     LiveStore store_{"rl:"};
+    uint64_t epoch_ = 0;
     Host host_;
     LiveFollower follower_{host_};
     std::optional<uint64_t> since_;

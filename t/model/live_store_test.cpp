@@ -41,7 +41,7 @@ class LiveStoreTest : public testing::Test {
 
     LiveWritten put(const LiveName &name, const LiveOrder &order) {
         ByteQueue queue;
-        EXPECT_TRUE(store_.write_put(queue, name, order));
+        EXPECT_TRUE(store_.write_put(queue, name, order, ++epoch_));
         return written(queue);
     }
     LiveWritten put_limit(const LiveName &name, uint64_t limit) {
@@ -49,13 +49,14 @@ class LiveStoreTest : public testing::Test {
     }
     LiveWritten remove(const LiveName &name) {
         ByteQueue queue;
-        EXPECT_TRUE(store_.write_delete(queue, name, "me"));
+        EXPECT_TRUE(store_.write_delete(queue, name, "me", ++epoch_));
         return written(queue);
     }
     LiveWritten reset(std::string_view key) {
         ByteQueue queue;
         EXPECT_TRUE(store_.write_reset(
-            queue, {.zone = "z", .encoded_key = key, .rule = {}, .is_reset = true}, "me"));
+            queue, {.zone = "z", .encoded_key = key, .rule = {}, .is_reset = true}, "me",
+            ++epoch_));
         return written(queue);
     }
 
@@ -141,6 +142,7 @@ class LiveStoreTest : public testing::Test {
     Redis redis_;
     Clock clock_;
     LiveStore store_{"rl:"};
+    uint64_t epoch_ = 0;
 };
 
 TEST_F(LiveStoreTest, KeysAreInOneHashSlotThatNoClientHas) {
@@ -361,7 +363,8 @@ TEST_F(LiveStoreTest, WritesNothingIfRedisRefusesAnyOfIt) {
     redis_.command({"SET", "rl:{live}:data", "of another type"});
     ByteQueue queue;
     ASSERT_TRUE(store_.write_put(queue, of_key("k"),
-                                 {.what = {.limit = 1}, .expires_in = {}, .by = {}, .note = {}}));
+                                 {.what = {.limit = 1}, .expires_in = {}, .by = {}, .note = {}},
+                                 ++epoch_));
     redis_.ask(queue, [](ReplyView reply) { EXPECT_TRUE(reply.is_error()); });
     EXPECT_EQ(head(), std::nullopt);
 }

@@ -1,6 +1,7 @@
 // Peeks beside the models: they tell what the next check will find, and change nothing.
 
 #include "model_test.hpp"
+#include "unit/redis_client/different_bytes.hpp"
 
 #include <algorithm>
 
@@ -13,7 +14,7 @@ class PeekTest : public testing::TestWithParam<Algorithm> {
     Clock clock_;
     Traffic traffic_;
     redis_client::ObjectPool<Permit> pool_;
-    redis_client::Permits permits_{pool_};
+    redis_client::Permits permits_{pool_, redis_client::different_bytes};
 };
 
 TEST_P(PeekTest, TellsWhatACheckFindsAndChangesNothing) {

@@ -1,6 +1,7 @@
 // The permits of requests in flight: given back, renewed, and fallen free.
 
 #include "model_test.hpp"
+#include "unit/redis_client/different_bytes.hpp"
 
 #include <algorithm>
 
@@ -43,7 +44,7 @@ class PermitsTest : public testing::Test {
     Clock clock_;
     Traffic traffic_;
     redis_client::ObjectPool<Permit> pool_;
-    redis_client::Permits permits_{pool_};
+    redis_client::Permits permits_{pool_, redis_client::different_bytes};
     Quota quota_;
     const int64_t window_ = 10'000'000;
 };

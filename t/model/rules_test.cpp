@@ -1,6 +1,7 @@
 // Several rules in one check: charged all or nothing, as a model of each says.
 
 #include "model_test.hpp"
+#include "unit/redis_client/different_bytes.hpp"
 
 #include <map>
 
@@ -99,7 +100,7 @@ class RulesTest : public testing::TestWithParam<Scripts> {
     Clock clock_;
     Traffic traffic_;
     redis_client::ObjectPool<Permit> pool_;
-    redis_client::Permits permits_{pool_};
+    redis_client::Permits permits_{pool_, redis_client::different_bytes};
     int rules_made_ = 0;
     int64_t newest_ = 0;
 };

@@ -149,7 +149,7 @@ void Client::note_grants() {
         const uint16_t hash_slot = redis_client::hash_slot(one->charge->redis_key);
         Decision decision{simulation_.timeline.now()};
         if (is_leased) {
-            decision.when = Timeline::of_boot_clock(one->result.decided());
+            decision.when = host_.time_of_boot_clock(one->result.decided());
             decision.history = simulation_.topology->history_of(hash_slot);
         } else if (!find_decision(*one, hash_slot, decision)) {
             simulation_.auditor.misbehave("a verdict that Redis has not given to this request");

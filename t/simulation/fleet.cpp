@@ -153,7 +153,8 @@ void Fleet::request(size_t index) {
         const LeaseBook::Account account = *host.book().find_or_make(identity, now);
         const auto step = rate_limit::take_step(
             account, 1,
-            {.lease_time = lease_time_, .round_trip = host.round_trip(), .timeout = timeout}, now);
+            {.lease_time = lease_time_, .round_trip = host.round_trip(), .timeout = timeout}, now,
+            host);
         if (step.wanted > 0) {
             return_ended(index, account);
             call.kind = step.taken ? Call::Kind::fetch : Call::Kind::check;

@@ -28,7 +28,7 @@ void Host::forget() {
     memory_ = std::make_unique<Memory>();
     const auto bytes = std::as_writable_bytes(std::span(memory_.get(), 1));
     const size_t denials = offsetof(Memory, denials_header);
-    book_ = rate_limit::LeaseBook(bytes.first(denials), [] { return now_; });
+    book_ = rate_limit::LeaseBook(bytes.first(denials));
     denials_ = rate_limit::DenyCache(bytes.subspan(denials));
     round_trip_ = microseconds{0};
 }

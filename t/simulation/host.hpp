@@ -15,7 +15,7 @@
 
 namespace simulation {
 
-class Host {
+class Host final : public rate_limit::Machine {
   public:
     /// The clock began at any time before the simulation, and is fast by so many millionths.
     Host(Time clock_began, double drift);
@@ -24,6 +24,8 @@ class Host {
     void set_time(Time now);
     /// By this host's clock.
     static std::chrono::microseconds now() { return now_; }
+    std::chrono::microseconds boot_now() const override { return now_; }
+    bool is_alive(pid_t /*process*/) const override { return true; }
     /// When this host's clock will show that time.
     Time time_when(std::chrono::microseconds clock) const;
 

@@ -1,17 +1,12 @@
 #include "simulation/simulated_host.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <numeric>
 #include <span>
 #include <string_view>
 
 namespace simulation {
-
-namespace {
-
-const Timeline *clock_of_leases = nullptr;
-
-} // namespace
 
 SimulatedHost::SimulatedHost(Network &network, const Topology &topology, Time ahead, Chance chance,
                              const std::vector<RuleWords> &rules, rate_limit::OnError on_error,
@@ -20,7 +15,6 @@ SimulatedHost::SimulatedHost(Network &network, const Topology &topology, Time ah
       ahead_(ahead),
       chance_(chance),
       backend_memory_(redis_client::BackendMemory::size() / sizeof(Line) + 1) {
-    clock_of_leases = &network.timeline;
     const Time began = network.timeline.since_boot() + ahead;
     settings_.memory.lay_out(backend_memory_.data(), began);
     settings_.session.timeout = timeout;
@@ -29,8 +23,7 @@ SimulatedHost::SimulatedHost(Network &network, const Topology &topology, Time ah
     zone_.backend = &settings_;
     zone_.on_error = on_error;
     zone_.memory.begin(std::as_writable_bytes(std::span(zone_memory_)), *this, zone_size,
-                       {chance_.next(), chance_.next()}, began,
-                       [] { return clock_of_leases->since_boot(); });
+                       {chance_.next(), chance_.next()}, began);
     std::vector<rate_limit::RuleParameters *> parameters;
     std::vector<limiter::Rule *> pointers;
     for (const RuleWords &words : rules) {
@@ -64,8 +57,15 @@ SimulatedHost::SimulatedHost(Network &network, const Topology &topology, Time ah
 }
 
 SimulatedWorker &SimulatedHost::add_worker() {
-    return *workers_.emplace_back(
-        std::make_unique<SimulatedWorker>(network_, ahead_, chance_.fork()));
+    const rate_limit::Machine &machine = *this;
+    return *workers_.emplace_back(std::make_unique<SimulatedWorker>(
+        network_, machine, ++last_process_, ahead_, chance_.fork()));
+}
+
+bool SimulatedHost::is_alive(pid_t process) const {
+    return std::ranges::any_of(workers_, [&](const auto &worker) {
+        return worker->process() == process && !worker->has_ended();
+    });
 }
 
 SimulatedWorker &SimulatedHost::draw_serving_worker(Chance &chance) const {

@@ -15,9 +15,9 @@
 
 namespace simulation {
 
-class SimulatedHost final : limiter::ZoneMutex {
+class SimulatedHost final : limiter::ZoneMutex, rate_limit::Machine {
   public:
-    /// Zones know when leases end by one clock for all hosts: LeaseBook takes it as a function.
+    /// `ahead` is what its clocks are ahead of the timeline.
     SimulatedHost(Network &network, const Topology &topology, Time ahead, Chance chance,
                   const std::vector<RuleWords> &rules, rate_limit::OnError on_error,
                   size_t workers);
@@ -30,6 +30,11 @@ class SimulatedHost final : limiter::ZoneMutex {
     /// In how many outcomes the rule's requests are.
     uint64_t outcomes(size_t rule) const;
 
+    /// Returns what the timeline showed when World::boot_now() was this.
+    Time time_of_boot_clock(Time boot_time) const {
+        return Timeline::of_boot_clock(boot_time - ahead_);
+    }
+
     static constexpr std::chrono::milliseconds timeout{100};
 
   private:
@@ -40,6 +45,8 @@ class SimulatedHost final : limiter::ZoneMutex {
 
     void lock() const override {}
     void unlock() const override {}
+    Time boot_now() const override { return network_.timeline.since_boot() + ahead_; }
+    bool is_alive(pid_t process) const override;
 
     Network &network_;
     Time ahead_;
@@ -51,6 +58,7 @@ class SimulatedHost final : limiter::ZoneMutex {
     std::deque<limiter::Rule> rules_;
     limiter::RuleList level_;
     std::vector<std::unique_ptr<SimulatedWorker>> workers_;
+    pid_t last_process_ = 0;
 };
 
 } // namespace simulation

@@ -1,7 +1,5 @@
 #include "simulation/simulated_worker.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -91,9 +89,12 @@ class SimulatedWorker::SimulatedLookup final : public redis_client::NameLookup {
     SimulatedTimer timer_;
 };
 
-SimulatedWorker::SimulatedWorker(Network &network, Time ahead, Chance chance)
+SimulatedWorker::SimulatedWorker(Network &network, const rate_limit::Machine &machine,
+                                 pid_t process, Time ahead, Chance chance)
     : timeline_(network.timeline),
       network_(network),
+      machine_(machine),
+      process_(process),
       ahead_(ahead),
       chance_(chance),
       backends_([this](const redis_client::BackendSettings &settings) {
@@ -138,13 +139,8 @@ std::chrono::milliseconds SimulatedWorker::now() {
     return std::chrono::floor<std::chrono::milliseconds>(precise_now());
 }
 
-bool SimulatedWorker::random_bytes(std::span<unsigned char> bytes) {
+void SimulatedWorker::random_bytes(std::span<unsigned char> bytes) {
     std::ranges::generate(bytes, [&] { return static_cast<unsigned char>(chance_.next()); });
-    return true;
-}
-
-pid_t SimulatedWorker::process() const {
-    return getpid();
 }
 
 std::unique_ptr<redis_client::Timer> SimulatedWorker::make_timer(std::function<void()> on_expiry) {

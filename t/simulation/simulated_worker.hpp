@@ -13,10 +13,14 @@ namespace simulation {
 
 class SimulatedWorker final : public redis_client::World, SimulatedConnection::Process {
   public:
-    /// `ahead` is what the clocks of the host are ahead of the timeline.
-    SimulatedWorker(Network &network, Time ahead, Chance chance);
+    /// `ahead` is what the clocks of the host are ahead of the timeline. No other process of the
+    /// machine has this number.
+    SimulatedWorker(Network &network, const rate_limit::Machine &machine, pid_t process, Time ahead,
+                    Chance chance);
 
     limiter::Worker &limiter() { return limiter_; }
+    /// Whether it was killed, or end() was called.
+    bool has_ended() const { return is_killed_; }
     /// Whether requests may come to it.
     bool is_serving() const { return !is_killed_ && !is_leaving_; }
 
@@ -33,11 +37,12 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
 
     std::chrono::milliseconds now() override;
     Time precise_now() const override { return timeline_.since_boot() + ahead_; }
-    Time boot_now() const override { return timeline_.since_boot(); } // see SimulatedHost
+    Time boot_now() const override { return machine_.boot_now(); }
     Time unix_now() const override { return timeline_.now() + ahead_; }
     uint64_t random() override { return chance_.next() >> 1; }
-    bool random_bytes(std::span<unsigned char> bytes) override;
-    pid_t process() const override;
+    void random_bytes(std::span<unsigned char> bytes) override;
+    pid_t process() const override { return process_; }
+    bool is_alive(pid_t process) const override { return machine_.is_alive(process); }
     bool is_leaving() const override { return is_leaving_; }
     std::unique_ptr<redis_client::Timer> make_timer(std::function<void()> on_expiry) override;
     std::unique_ptr<redis_client::Connection>
@@ -55,6 +60,8 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
 
     Timeline &timeline_;
     Network &network_;
+    const rate_limit::Machine &machine_;
+    pid_t process_;
     Time ahead_;
     Chance chance_;
     bool is_killed_ = false;

@@ -124,8 +124,7 @@ void LiveSync::on_tick() {
         return;
     }
     timer_->start(between_ticks);
-    if (has_claim_ ? !keep_claim()
-                   : !settings_.memory.take_sync_claim(world_.process(), world_.precise_now())) {
+    if (has_claim_ ? !keep_claim() : !settings_.memory.take_sync_claim(world_)) {
         return;
     }
     if (!has_claim_) {
@@ -146,8 +145,7 @@ void LiveSync::on_tick() {
 /// Must be called before zones are written to. Another worker may have taken the claim while this
 /// one was stopped.
 bool LiveSync::keep_claim() {
-    if (!world_.is_leaving() &&
-        settings_.memory.keep_sync_claim(world_.process(), world_.precise_now())) {
+    if (!world_.is_leaving() && settings_.memory.keep_sync_claim(world_)) {
         return true;
     }
     lose_claim();
@@ -160,7 +158,7 @@ void LiveSync::lose_claim() {
                                &record_count_query_, &head_, &page_}) {
         question->cancel();
     }
-    settings_.memory.release_sync_claim(world_.process());
+    settings_.memory.release_sync_claim(world_);
 }
 
 bool LiveSync::is_asking() const {

@@ -3,9 +3,9 @@
 #include "nginx_module/conf/directives.hpp"
 #include "nginx_module/conf/parameters.hpp"
 #include "nginx_module/memory/shared_memory.hpp"
+#include "nginx_module/random_bytes.hpp"
 #include "nginx_module/util.hpp"
 #include "rate_limit/text/client_network.hpp"
-#include "redis_client/io/random_bytes.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -88,14 +88,13 @@ bool begin_memory(ngx_shm_zone_t *shared, ZoneConf &zone) {
         return false;
     }
     rate_limit::HashSeed seed{};
-    if (!redis_client::openssl_random_bytes(
-            {reinterpret_cast<unsigned char *>(&seed), sizeof(seed)})) {
+    if (!openssl_random_bytes({reinterpret_cast<unsigned char *>(&seed), sizeof(seed)})) {
         ngx_log_error(NGX_LOG_EMERG, shared->shm.log, 0,
                       "redis_rate_limit_zone: no random numbers");
         return false;
     }
     zone.memory.begin({static_cast<std::byte *>(memory), size}, zone.mutex, shared->shm.size, seed,
-                      precise_now(), boot_now);
+                      precise_now());
     return true;
 }
 

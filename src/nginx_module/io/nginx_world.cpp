@@ -2,10 +2,13 @@
 
 #include "nginx_module/io/nginx_connection.hpp"
 #include "nginx_module/io/nginx_lookup.hpp"
+#include "nginx_module/random_bytes.hpp"
 #include "nginx_module/timer.hpp"
 #include "nginx_module/util.hpp"
-#include "redis_client/io/random_bytes.hpp"
 
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <new>
 #include <utility>
 
@@ -60,12 +63,18 @@ uint64_t NginxWorld::random() {
     return static_cast<uint64_t>(::ngx_random());
 }
 
-bool NginxWorld::random_bytes(std::span<unsigned char> bytes) {
-    return redis_client::openssl_random_bytes(bytes);
+void NginxWorld::random_bytes(std::span<unsigned char> bytes) {
+    if (!openssl_random_bytes(bytes)) {
+        std::ranges::generate(bytes, [] { return static_cast<unsigned char>(::ngx_random()); });
+    }
 }
 
 pid_t NginxWorld::process() const {
     return ngx_pid;
+}
+
+bool NginxWorld::is_alive(pid_t process) const {
+    return kill(process, 0) == 0 || errno == EPERM;
 }
 
 bool NginxWorld::is_leaving() const {

@@ -18,8 +18,9 @@ class NginxWorld final : public redis_client::World {
     std::chrono::microseconds boot_now() const override;
     std::chrono::microseconds unix_now() const override;
     uint64_t random() override;
-    bool random_bytes(std::span<unsigned char> bytes) override;
+    void random_bytes(std::span<unsigned char> bytes) override;
     pid_t process() const override;
+    bool is_alive(pid_t process) const override;
     bool is_leaving() const override;
     std::unique_ptr<redis_client::Timer> make_timer(std::function<void()> on_expiry) override;
     std::unique_ptr<redis_client::Connection>

@@ -32,10 +32,10 @@ void BackendCounters::count_refusal(Failure failure) {
     add_one(errors_[static_cast<size_t>(failure)]);
 }
 
-WorkerGauges *BackendCounters::claim_gauges(pid_t process, IsAlive is_alive) {
+WorkerGauges *BackendCounters::claim_gauges(pid_t process, const Machine &machine) {
     for (WorkerGauges &gauges : workers_) {
         pid_t owner = gauges.process_.load(relaxed);
-        if ((owner == 0 || owner == process || !is_alive(owner)) &&
+        if ((owner == 0 || owner == process || !machine.is_alive(owner)) &&
             gauges.process_.compare_exchange_strong(owner, process, relaxed)) {
             gauges.reset();
             return &gauges;
@@ -48,7 +48,7 @@ void BackendCounters::release_gauges(WorkerGauges &gauges) {
     gauges.process_.store(0, relaxed);
 }
 
-BackendCounts BackendCounters::read(IsAlive is_alive, std::chrono::microseconds now) const {
+BackendCounts BackendCounters::read(const Machine &machine, std::chrono::microseconds now) const {
     BackendCounts counts;
     counts.checks = checks_.load(relaxed);
     for (size_t i = 0; i < counts.errors.size(); ++i) {
@@ -61,7 +61,7 @@ BackendCounts BackendCounters::read(IsAlive is_alive, std::chrono::microseconds 
     counts.recent_latency = recent_latency_.read(now);
     for (const WorkerGauges &gauges : workers_) {
         const pid_t owner = gauges.process_.load(relaxed);
-        if (owner != 0 && is_alive(owner)) {
+        if (owner != 0 && machine.is_alive(owner)) {
             counts.state = std::max(counts.state, gauges.state());
             counts.pending += gauges.pending();
         }

@@ -5,6 +5,7 @@
 #include "rate_limit/enum_table.hpp"
 #include "rate_limit/metrics/latency.hpp"
 #include "rate_limit/rule/verdict.hpp"
+#include "rate_limit/tables/machine.hpp"
 
 #include <array>
 #include <atomic>
@@ -95,14 +96,12 @@ class BackendCounters {
         events_[static_cast<size_t>(event)].fetch_add(times, relaxed);
     }
 
-    using IsAlive = bool (*)(pid_t process);
-
     /// Returns gauges for a new worker process: those of nobody, or of a process that has ended.
     /// Returns null if living processes have all of them; then this worker has no gauges.
-    WorkerGauges *claim_gauges(pid_t process, IsAlive is_alive);
+    WorkerGauges *claim_gauges(pid_t process, const Machine &machine);
     static void release_gauges(WorkerGauges &gauges);
 
-    BackendCounts read(IsAlive is_alive, std::chrono::microseconds now) const;
+    BackendCounts read(const Machine &machine, std::chrono::microseconds now) const;
 
     static constexpr size_t most_workers = 448;
 

@@ -77,9 +77,9 @@ microseconds longest_lease_time(const Quota &quota) {
 }
 
 LeaseStep take_step(const LeaseBook::Account &account, uint64_t units, const LeaseTerms &terms,
-                    microseconds now) {
+                    microseconds now, const Machine &machine) {
     const Demand demand = account.count(units, terms.lease_time, now);
-    LeaseStep step{.taken = account.take(units, now)};
+    LeaseStep step{.taken = account.take(units, now, machine)};
     if (demand.requests < least_requests ||
         terms.lease_time < least_round_trips * terms.round_trip) {
         return step;

@@ -46,7 +46,7 @@ struct LeaseStep {
 /// Counts a request, takes its units from a lease, and says whether to fetch another one. If so,
 /// the account is claimed, and finish_fetch() has to follow.
 LeaseStep take_step(const LeaseBook::Account &account, uint64_t units, const LeaseTerms &terms,
-                    std::chrono::microseconds now);
+                    std::chrono::microseconds now, const Machine &machine);
 
 /// What Redis granted with the check, by lua/<algorithm>.lua.
 struct LeasedUnits {

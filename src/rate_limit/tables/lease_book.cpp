@@ -147,8 +147,8 @@ struct DemandWord {
 
 } // namespace
 
-LeaseBook::LeaseBook(std::span<std::byte> memory, Clock clock)
-    : header_(reinterpret_cast<Header *>(memory.data())), clock_(clock) {
+LeaseBook::LeaseBook(std::span<std::byte> memory)
+    : header_(reinterpret_cast<Header *>(memory.data())) {
     memory = memory.subspan(sizeof(Header));
     buckets_ = {reinterpret_cast<Bucket *>(memory.data()), memory.size() / sizeof(Bucket)};
 }
@@ -159,7 +159,7 @@ LeaseBook::Bucket &LeaseBook::bucket_of(const Hash &identity) const {
 
 std::optional<LeaseBook::Account> LeaseBook::find(const Hash &identity) const {
     for (Entry &entry : bucket_of(identity)) {
-        const Account account(entry, identity, clock_);
+        const Account account(entry, identity);
         if (account.is_current()) {
             return account;
         }
@@ -176,7 +176,7 @@ std::optional<LeaseBook::Account> LeaseBook::find_or_make(const Hash &identity,
         };
         Entry &oldest = *std::ranges::min_element(bucket_of(identity), {}, keep_rank);
         if (replace(oldest, identity, now)) {
-            account = Account(oldest, identity, clock_);
+            account = Account(oldest, identity);
         }
     }
     if (account) {
@@ -246,21 +246,23 @@ Demand LeaseBook::Account::count(uint64_t units, microseconds interval, microsec
             .units = demand.units + demand.units_before * left_of_before / length};
 }
 
-std::optional<LeaseBook::Taken> LeaseBook::Account::take(uint64_t units, microseconds now) const {
+std::optional<LeaseBook::Taken> LeaseBook::Account::take(uint64_t units, microseconds now,
+                                                         const Machine &machine) const {
     const auto name_in = [&](size_t slot) { return name_of(entry_->words[slot].load(relaxed)); };
     const size_t ends_first = name_in(0) <= name_in(1) ? 0 : 1;
-    const auto taken = take_from(ends_first, units, now);
-    return taken ? taken : take_from(1 - ends_first, units, now);
+    const auto taken = take_from(ends_first, units, now, machine);
+    return taken ? taken : take_from(1 - ends_first, units, now, machine);
 }
 
 std::optional<LeaseBook::Taken> LeaseBook::Account::take_from(size_t slot, uint64_t units,
-                                                              microseconds now) const {
+                                                              microseconds now,
+                                                              const Machine &machine) const {
     uint64_t word = entry_->words[slot].load(acquire);
     while (is_usable(word, units, now) && is_current()) {
         const int64_t receipt = entry_->details[slot].receipt.load(acquire);
         if (entry_->words[slot].compare_exchange_weak(word, word - units, acquire_release,
                                                       acquire)) {
-            const microseconds at = clock_();
+            const microseconds at = machine.boot_now();
             if (has_ended(word, at)) {
                 return std::nullopt;
             }

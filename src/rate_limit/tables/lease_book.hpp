@@ -6,10 +6,10 @@
 // They stay charged in Redis until they come back of themselves. lease_book.cpp says why no unit is
 // ever taken twice.
 //
-// Times are of one clock that all processes share, that never steps back, and that goes on while
-// the machine sleeps.
+// Times are those of Machine::boot_now().
 #pragma once
 
+#include "rate_limit/tables/machine.hpp"
 #include "rate_limit/text/hash.hpp"
 
 #include <array>
@@ -44,8 +44,6 @@ struct Demand {
 
 class LeaseBook {
   public:
-    using Clock = std::chrono::microseconds (*)();
-
     static constexpr size_t entries_of_bucket = 4;
     /// The most units of a lease.
     static constexpr uint64_t most_units = (uint64_t{1} << 18) - 1;
@@ -90,8 +88,10 @@ class LeaseBook {
         Demand count(uint64_t units, std::chrono::microseconds interval,
                      std::chrono::microseconds now) const;
 
-        /// Takes the units from one lease. Returns nothing if none has so many.
-        std::optional<Taken> take(uint64_t units, std::chrono::microseconds now) const;
+        /// Takes the units from one lease. Returns nothing if none has so many. The machine is
+        /// asked for the time once more when they are taken.
+        std::optional<Taken> take(uint64_t units, std::chrono::microseconds now,
+                                  const Machine &machine) const;
         /// Puts units back into the lease that they came from. Returns false if that has ended;
         /// then they may be returned to Redis.
         bool give_back(const Taken &taken, std::chrono::microseconds now) const;
@@ -123,24 +123,22 @@ class LeaseBook {
 
       private:
         friend class LeaseBook;
-        Account(Entry &entry, const Hash &identity, Clock clock)
-            : entry_(&entry), identity_(identity), clock_(clock) {}
+        Account(Entry &entry, const Hash &identity) : entry_(&entry), identity_(identity) {}
 
         bool is_current() const;
-        std::optional<Taken> take_from(size_t slot, uint64_t units,
-                                       std::chrono::microseconds now) const;
+        std::optional<Taken> take_from(size_t slot, uint64_t units, std::chrono::microseconds now,
+                                       const Machine &machine) const;
         template <typename IsWanted>
         std::optional<Taken> take_rest(const IsWanted &is_wanted) const;
 
         Entry *entry_;
         Hash identity_;
-        Clock clock_;
     };
 
     LeaseBook() = default;
     /// Uses memory that has room for a line of the cache and one bucket at least, is aligned as
     /// Entry, and is all zeros or was used by another book.
-    LeaseBook(std::span<std::byte> memory, Clock clock);
+    explicit LeaseBook(std::span<std::byte> memory);
 
     /// Returns the account of a hash, which is made of all that tells a key and a quota from
     /// others; nothing if there is none, or if it was lost.
@@ -163,7 +161,6 @@ class LeaseBook {
 
     Header *header_ = nullptr;
     std::span<Bucket> buckets_;
-    Clock clock_ = nullptr;
 };
 
 static_assert(sizeof(LeaseBook::Entry) == 128, "each takes two lines of the cache");

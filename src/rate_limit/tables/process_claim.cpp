@@ -21,10 +21,11 @@ bool counts(uint64_t word, ProcessClaim::Time now) {
 
 } // namespace
 
-bool ProcessClaim::take(pid_t process, Time now, IsAlive is_alive) {
+bool ProcessClaim::take(pid_t process, Time now, const Machine &machine) {
     uint64_t word = word_.load(relaxed);
     const pid_t owner = process_of(word);
-    const bool is_free = owner == 0 || owner == process || !counts(word, now) || !is_alive(owner);
+    const bool is_free =
+        owner == 0 || owner == process || !counts(word, now) || !machine.is_alive(owner);
     return is_free && word_.compare_exchange_strong(word, to_word(process, now + lasts_for));
 }
 

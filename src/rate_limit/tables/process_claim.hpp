@@ -3,6 +3,8 @@
 // ended, and also if it is stopped.
 #pragma once
 
+#include "rate_limit/tables/machine.hpp"
+
 #include <sys/types.h>
 
 #include <atomic>
@@ -15,7 +17,6 @@ namespace rate_limit {
 /// clock that never steps back.
 class ProcessClaim {
   public:
-    using IsAlive = bool (*)(pid_t process);
     using Time = std::chrono::milliseconds;
 
     /// For how long a claim counts.
@@ -23,7 +24,7 @@ class ProcessClaim {
 
     /// Takes the claim, or keeps it, unless another process has one that still counts. Returns
     /// whether the process has it.
-    bool take(pid_t process, Time now, IsAlive is_alive);
+    bool take(pid_t process, Time now, const Machine &machine);
     /// Keeps the claim, even if it does not count any more, unless another process has taken it
     /// since. Returns whether the process has it.
     bool keep(pid_t process, Time now);

@@ -3,7 +3,6 @@
 #include "rate_limit/rule/shards.hpp"
 #include "rate_limit/text/key.hpp"
 #include "rate_limit/text/text.hpp"
-#include "redis_client/io/random_bytes.hpp"
 #include "redis_client/script/lua_source.hpp"
 #include "redis_client/wire/hash_slot.hpp"
 #include "redis_client/wire/resp.hpp"
@@ -30,13 +29,6 @@ std::string hex(uint64_t number) {
     std::array<char, 16> digits;
     const char *end = std::to_chars(digits.data(), digits.data() + digits.size(), number, 16).ptr;
     return {digits.data(), static_cast<size_t>(end - digits.data())};
-}
-
-/// Returns a number for a store that this host makes.
-std::string new_epoch() {
-    uint64_t number = 0;
-    (void)openssl_random_bytes({reinterpret_cast<unsigned char *>(&number), sizeof(number)});
-    return hex(number | 1); // never 0
 }
 
 std::string name_in_redis(const LiveName &name) {
@@ -195,32 +187,36 @@ bool write_call(ByteQueue &out, std::string_view script,
 } // namespace
 
 bool LiveStore::write_record(ByteQueue &out, const LiveName &name, std::string_view action,
-                             const LiveOrder &order) const {
+                             const LiveOrder &order, uint64_t epoch) const {
     const std::string arguments[] = {
         name_in_redis(name),
         std::string(action),
         number_or_none(order.what.limit) + " " + number_or_none(order.what.burst),
         std::to_string(order.expires_in.value_or(microseconds{0}).count()),
         encode_text(order.by) + " " + encode_text(order.note),
-        new_epoch(),
+        hex(epoch),
     };
     return write_call(out, lua_live_write(), {head_, log_, data_, expiry_}, arguments);
 }
 
-bool LiveStore::write_put(ByteQueue &out, const LiveName &name, const LiveOrder &order) const {
-    return write_record(out, name, action_names[static_cast<size_t>(order.what.action)], order);
+bool LiveStore::write_put(ByteQueue &out, const LiveName &name, const LiveOrder &order,
+                          uint64_t epoch) const {
+    return write_record(out, name, action_names[static_cast<size_t>(order.what.action)], order,
+                        epoch);
 }
 
-bool LiveStore::write_delete(ByteQueue &out, const LiveName &name, std::string_view by) const {
+bool LiveStore::write_delete(ByteQueue &out, const LiveName &name, std::string_view by,
+                             uint64_t epoch) const {
     LiveOrder order{};
     order.by = by;
-    return write_record(out, name, deleted, order);
+    return write_record(out, name, deleted, order, epoch);
 }
 
-bool LiveStore::write_reset(ByteQueue &out, const LiveName &name, std::string_view by) const {
+bool LiveStore::write_reset(ByteQueue &out, const LiveName &name, std::string_view by,
+                            uint64_t epoch) const {
     LiveOrder order{};
     order.by = by;
-    return write_record(out, name, reset, order);
+    return write_record(out, name, reset, order, epoch);
 }
 
 bool LiveStore::write_lookup(ByteQueue &out, std::span<const LiveName> names) const {
@@ -276,6 +272,12 @@ bool LiveStore::write_counters_query(ByteQueue &out, uint64_t cursor, std::strin
                                      std::to_string(microseconds(registered_for).count()),
                                      std::to_string(cursor), std::to_string(records_of_page)};
     return write_call(out, lua_live_rules(), {rules_}, arguments);
+}
+
+uint64_t new_epoch(World &world) {
+    uint64_t number = 0;
+    world.random_bytes({reinterpret_cast<unsigned char *>(&number), sizeof(number)});
+    return number | 1; // never 0
 }
 
 bool write_time_query(ByteQueue &out) {

@@ -13,6 +13,7 @@
 
 #include "rate_limit/rule/rule.hpp"
 #include "rate_limit/tables/live_limits.hpp"
+#include "redis_client/io/world.hpp"
 #include "redis_client/wire/byte_queue.hpp"
 #include "redis_client/wire/reply_tree.hpp"
 
@@ -122,13 +123,16 @@ class LiveStore {
     uint16_t hash_slot() const { return hash_slot_; }
 
     // Each function writes one command, and returns false if memory ran out; then nothing was
-    // written.
+    // written. Those that write a record are given a new_epoch(), for the store that this may make.
 
     /// Sets an override. It replaces the one of the same name.
-    bool write_put(ByteQueue &out, const LiveName &name, const LiveOrder &order) const;
-    bool write_delete(ByteQueue &out, const LiveName &name, std::string_view by) const;
+    bool write_put(ByteQueue &out, const LiveName &name, const LiveOrder &order,
+                   uint64_t epoch) const;
+    bool write_delete(ByteQueue &out, const LiveName &name, std::string_view by,
+                      uint64_t epoch) const;
     /// Says that a client was reset.
-    bool write_reset(ByteQueue &out, const LiveName &name, std::string_view by) const;
+    bool write_reset(ByteQueue &out, const LiveName &name, std::string_view by,
+                     uint64_t epoch) const;
     /// Asks for the records of some names.
     bool write_lookup(ByteQueue &out, std::span<const LiveName> names) const;
     bool write_head_query(ByteQueue &out) const;
@@ -148,7 +152,7 @@ class LiveStore {
 
   private:
     bool write_record(ByteQueue &out, const LiveName &name, std::string_view action,
-                      const LiveOrder &order) const;
+                      const LiveOrder &order, uint64_t epoch) const;
 
     std::string head_;
     std::string log_;
@@ -157,6 +161,9 @@ class LiveStore {
     std::string rules_;
     uint16_t hash_slot_;
 };
+
+/// Draws the epoch of a store.
+uint64_t new_epoch(World &world);
 
 // These functions read a reply that is no error. They return nothing if it is not such a reply.
 

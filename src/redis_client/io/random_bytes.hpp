@@ -1,4 +1,4 @@
-// Where bytes come from that nobody can guess.
+// Where bytes come from that nobody else gets.
 #pragma once
 
 #include <functional>
@@ -6,10 +6,7 @@
 
 namespace redis_client {
 
-/// Sets bytes that nobody can guess, and that nobody else gets. Returns false if there are none.
-using RandomBytes = std::function<bool(std::span<unsigned char>)>;
-
-/// Takes them from OpenSSL.
-bool openssl_random_bytes(std::span<unsigned char> bytes);
+/// Sets bytes that no other worker gets, of any host: see World::random_bytes().
+using RandomBytes = std::function<void(std::span<unsigned char>)>;
 
 } // namespace redis_client

@@ -2,6 +2,7 @@
 // nginx is one such world. Tests and simulations have others, whose time they set.
 #pragma once
 
+#include "rate_limit/tables/machine.hpp"
 #include "redis_client/io/connection.hpp"
 #include "redis_client/io/name_lookup.hpp"
 
@@ -30,24 +31,21 @@ class Timer {
     virtual void hold_worker(bool holds) = 0;
 };
 
-class World {
+class World : public rate_limit::Machine {
   public:
     /// Returns the time of the event loop's clock, which stands still during one of its turns. It
     /// never steps back.
     virtual std::chrono::milliseconds now() = 0;
     /// Returns the time of a clock that never steps back, at each call anew.
     virtual std::chrono::microseconds precise_now() const = 0;
-    /// Returns the time of a clock that goes on while the machine sleeps, too, and never steps
-    /// back. Leases end by it.
-    virtual std::chrono::microseconds boot_now() const = 0;
     /// Returns the Unix time, which may step.
     virtual std::chrono::microseconds unix_now() const = 0;
 
     /// Returns a random number of at least 31 bits. Somebody may guess it.
     virtual uint64_t random() = 0;
-    /// Sets bytes that nobody can guess, and that no other worker gets. Returns false if there are
-    /// none.
-    virtual bool random_bytes(std::span<unsigned char> bytes) = 0;
+    /// Sets bytes that no other worker gets, of any host. Nobody can guess them, if the machine has
+    /// such.
+    virtual void random_bytes(std::span<unsigned char> bytes) = 0;
 
     /// Returns the worker's process, by which memory that processes share knows the worker.
     virtual pid_t process() const = 0;

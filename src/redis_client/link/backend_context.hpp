@@ -17,9 +17,8 @@ struct BackendContext {
         : settings(the_settings),
           world(the_world),
           log(the_log),
-          group(the_settings.session,
-                [&the_world](auto bytes) { return the_world.random_bytes(bytes); }),
-          counters(the_settings.memory, the_world.process()) {}
+          group(the_settings.session, [&the_world](auto bytes) { the_world.random_bytes(bytes); }),
+          counters(the_settings.memory, the_world) {}
 
     std::chrono::milliseconds now() const { return world.now(); }
     uint32_t random() const { return static_cast<uint32_t>(world.random()); }

@@ -1,19 +1,13 @@
 #include "redis_client/link/backend_memory.hpp"
 
-#include <cerrno>
-#include <csignal>
 #include <new>
 
 namespace redis_client {
 
 namespace {
 
-bool is_alive(pid_t process) {
-    return kill(process, 0) == 0 || errno == EPERM;
-}
-
-std::chrono::milliseconds claim_time(std::chrono::microseconds precise_now) {
-    return std::chrono::duration_cast<std::chrono::milliseconds>(precise_now);
+std::chrono::milliseconds claim_time(const World &world) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(world.precise_now());
 }
 
 } // namespace
@@ -28,16 +22,17 @@ void BackendMemory::lay_out(void *memory, std::chrono::microseconds precise_now)
                                   .counters = {}};
 }
 
-rate_limit::BackendCounts BackendMemory::read(std::chrono::microseconds now) const {
-    return layout_->counters.read(is_alive, now);
+rate_limit::BackendCounts BackendMemory::read(const rate_limit::Machine &machine,
+                                              std::chrono::microseconds now) const {
+    return layout_->counters.read(machine, now);
 }
 
-bool BackendMemory::take_sync_claim(pid_t process, std::chrono::microseconds precise_now) const {
-    return layout_->sync_claim.take(process, claim_time(precise_now), is_alive);
+bool BackendMemory::take_sync_claim(const World &world) const {
+    return layout_->sync_claim.take(world.process(), claim_time(world), world);
 }
 
-bool BackendMemory::keep_sync_claim(pid_t process, std::chrono::microseconds precise_now) const {
-    return layout_->sync_claim.keep(process, claim_time(precise_now));
+bool BackendMemory::keep_sync_claim(const World &world) const {
+    return layout_->sync_claim.keep(world.process(), claim_time(world));
 }
 
 LiveKnown BackendMemory::known() const {
@@ -51,8 +46,8 @@ void BackendMemory::set_known(const LiveKnown &known) const {
     layout_->known_version.store(known.version);
 }
 
-WorkerCounters::WorkerCounters(const BackendMemory &memory, pid_t process)
-    : counters_(memory.layout_->counters), gauges_(counters_.claim_gauges(process, is_alive)) {
+WorkerCounters::WorkerCounters(const BackendMemory &memory, const World &world)
+    : counters_(memory.layout_->counters), gauges_(counters_.claim_gauges(world.process(), world)) {
     if (gauges_ == nullptr) {
         gauges_ = &unseen_;
     }

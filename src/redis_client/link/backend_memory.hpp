@@ -6,8 +6,7 @@
 #include "rate_limit/metrics/backend_counters.hpp"
 #include "rate_limit/tables/process_claim.hpp"
 #include "redis_client/control/live_follower.hpp"
-
-#include <sys/types.h>
+#include "redis_client/io/world.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -31,7 +30,8 @@ class BackendMemory {
     /// Lays it out in shared memory, which is all zeros.
     void lay_out(void *memory, std::chrono::microseconds precise_now);
 
-    rate_limit::BackendCounts read(std::chrono::microseconds now) const;
+    rate_limit::BackendCounts read(const rate_limit::Machine &machine,
+                                   std::chrono::microseconds now) const;
     /// Returns when the counters began, as a time of precise_now().
     std::chrono::microseconds began() const { return layout_->began; }
 
@@ -48,9 +48,11 @@ class BackendMemory {
 
     // One worker of the host asks Redis for changes of live limits. These functions say whether it
     // is this one: see ProcessClaim.
-    bool take_sync_claim(pid_t process, std::chrono::microseconds precise_now) const;
-    bool keep_sync_claim(pid_t process, std::chrono::microseconds precise_now) const;
-    void release_sync_claim(pid_t process) const { layout_->sync_claim.release(process); }
+    bool take_sync_claim(const World &world) const;
+    bool keep_sync_claim(const World &world) const;
+    void release_sync_claim(const World &world) const {
+        layout_->sync_claim.release(world.process());
+    }
 
     /// How much of Redis's live limits the zones of this host have. Only the worker that has the
     /// claim sets it.
@@ -86,7 +88,7 @@ class BackendMemory {
 /// for as long as this object lives.
 class WorkerCounters {
   public:
-    WorkerCounters(const BackendMemory &memory, pid_t process);
+    WorkerCounters(const BackendMemory &memory, const World &world);
     ~WorkerCounters();
     WorkerCounters(const WorkerCounters &) = delete;
     WorkerCounters &operator=(const WorkerCounters &) = delete;

@@ -13,12 +13,7 @@ namespace {
 std::string new_id(const RandomBytes &random_bytes) {
     constexpr std::string_view digits = "0123456789abcdef";
     unsigned char random[12];
-    if (!random_bytes(random)) {
-        // without random numbers, at least no other worker of this host has this id
-        const auto address = reinterpret_cast<uintptr_t>(&random);
-        const auto time = std::chrono::system_clock::now().time_since_epoch().count();
-        return std::to_string(address) + "-" + std::to_string(time);
-    }
+    random_bytes(random);
     std::string id;
     for (const unsigned char byte : random) {
         id += digits[byte >> 4];

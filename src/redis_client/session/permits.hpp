@@ -54,8 +54,7 @@ using PermitList = IntrusiveList<Permit, &Permit::hook>;
 class Permits {
   public:
     /// Their names come from `random_bytes`.
-    explicit Permits(ObjectPool<Permit> &pool,
-                     const RandomBytes &random_bytes = openssl_random_bytes);
+    Permits(ObjectPool<Permit> &pool, const RandomBytes &random_bytes);
 
     /// Makes a permit to ask for. Returns null if memory ran out.
     Permit *make(std::string_view redis_key, uint64_t units, std::chrono::milliseconds window);

@@ -37,12 +37,10 @@ struct SessionSettings {
 
 /// The group outlives its sessions.
 struct SessionGroup {
-    explicit SessionGroup(SessionSettings a_settings,
-                          RandomBytes a_random_bytes = openssl_random_bytes)
+    SessionGroup(SessionSettings a_settings, RandomBytes a_random_bytes)
         : SessionGroup(std::move(a_settings), ScriptLibrary(), std::move(a_random_bytes)) {}
     /// Of the settings' shapes, only the scripts are made that these do not have.
-    SessionGroup(SessionSettings a_settings, ScriptLibrary a_scripts,
-                 RandomBytes a_random_bytes = openssl_random_bytes)
+    SessionGroup(SessionSettings a_settings, ScriptLibrary a_scripts, RandomBytes a_random_bytes)
         : settings(std::move(a_settings)),
           random_bytes(std::move(a_random_bytes)),
           scripts(std::move(a_scripts)) {

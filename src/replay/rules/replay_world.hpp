@@ -3,8 +3,7 @@
 
 #include "redis_client/io/world.hpp"
 
-#include <unistd.h>
-
+#include <algorithm>
 #include <random>
 
 namespace replay {
@@ -21,8 +20,11 @@ class ReplayWorld final : public redis_client::World {
     std::chrono::microseconds unix_now() const override { return now_; }
     /// It chooses shards, in each run the same.
     uint64_t random() override { return random_(); }
-    bool random_bytes(std::span<unsigned char> /*bytes*/) override { return false; }
-    pid_t process() const override { return getpid(); }
+    void random_bytes(std::span<unsigned char> bytes) override {
+        std::ranges::generate(bytes, [this] { return static_cast<unsigned char>(random()); });
+    }
+    pid_t process() const override { return 1; }
+    bool is_alive(pid_t process) const override { return process == 1; }
     bool is_leaving() const override { return false; }
     /// Nothing that takes time happens here.
     std::unique_ptr<redis_client::Timer> make_timer(std::function<void()> /*on_expiry*/) override {

@@ -357,7 +357,7 @@ Tables::Tables(limiter::ZoneMemory &memory, size_t rules) {
     const size_t size = std::max(least, limiter::ZoneMemory::size_for(rules));
     lines_.resize(size / sizeof(MemoryLine));
     memory.begin(std::as_writable_bytes(std::span(lines_)), *this, size, {},
-                 std::chrono::microseconds{0}, [] { return std::chrono::microseconds{0}; });
+                 std::chrono::microseconds{0});
 }
 
 const Level &Level::serving(std::string_view path_of_request) const {

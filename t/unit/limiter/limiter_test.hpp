@@ -127,7 +127,7 @@ class LimiterTest : public testing::Test, public ZoneMutex {
         zone.backend = &settings;
         zone_memory_.resize(zone_size / sizeof(Line));
         zone.memory.begin(std::as_writable_bytes(std::span(zone_memory_)), *this, zone_size, {1, 2},
-                          world.precise_now(), [] { return std::chrono::microseconds{1}; });
+                          world.precise_now());
         zone.memory.rule_counters().begin_generation();
         world.pass(std::chrono::seconds{100});
     }

@@ -4,8 +4,6 @@
 #include "redis_client/io/world.hpp"
 #include "unit/redis_client/wire.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <functional>
@@ -112,11 +110,11 @@ class TestWorld final : public World {
     std::chrono::microseconds boot_now() const override { return now_; }
     std::chrono::microseconds unix_now() const override { return now_; }
     uint64_t random() override { return random_number; }
-    bool random_bytes(std::span<unsigned char> bytes) override {
+    void random_bytes(std::span<unsigned char> bytes) override {
         std::ranges::fill(bytes, static_cast<unsigned char>(++random_bytes_));
-        return true;
     }
-    pid_t process() const override { return getpid(); }
+    pid_t process() const override { return 1; }
+    bool is_alive(pid_t process) const override { return process == 1; }
     bool is_leaving() const override { return is_worker_leaving; }
     std::unique_ptr<Timer> make_timer(std::function<void()> on_expiry) override {
         return has_memory ? std::make_unique<TestTimer>(*this, std::move(on_expiry)) : nullptr;

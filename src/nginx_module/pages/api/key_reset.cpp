@@ -3,6 +3,7 @@
 #include "nginx_module/pages/api/audit.hpp"
 #include "nginx_module/pages/api/operation.hpp"
 #include "nginx_module/util.hpp"
+#include "nginx_module/worker/worker.hpp"
 #include "rate_limit/text/key.hpp"
 #include "redis_client/control/counter_deletion.hpp"
 #include "redis_client/control/live_store.hpp"
@@ -120,7 +121,8 @@ class ResetKey final : public ApiOperation {
                                               .encoded_key = of.key.encoded,
                                               .rule = {},
                                               .is_reset = true},
-                                             owner.author_);
+                                             owner.author_,
+                                             redis_client::new_epoch(this_worker().world));
         }
         bool read(redis_client::ReplyView reply) override {
             return redis_client::read_written(reply).has_value();

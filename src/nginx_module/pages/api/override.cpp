@@ -4,6 +4,7 @@
 #include "nginx_module/pages/api/operation.hpp"
 #include "nginx_module/pages/api/override_json.hpp"
 #include "nginx_module/util.hpp"
+#include "nginx_module/worker/worker.hpp"
 #include "rate_limit/settings/override_json.hpp"
 #include "rate_limit/text/url_text.hpp"
 
@@ -176,7 +177,8 @@ class PutOverride final : public WriteOverride {
                                  {.what = draft_.what,
                                   .expires_in = draft_.expires_in,
                                   .by = author(),
-                                  .note = draft_.note});
+                                  .note = draft_.note},
+                                 redis_client::new_epoch(this_worker().world));
     }
     void write_answer(JsonWriter &json) const override {
         Override what = draft_.what;
@@ -198,7 +200,8 @@ class RemoveOverride final : public WriteOverride {
 
   private:
     bool write_command(redis_client::ByteQueue &out) const override {
-        return store().write_delete(out, name_of(request_), author());
+        return store().write_delete(out, name_of(request_), author(),
+                                    redis_client::new_epoch(this_worker().world));
     }
     void write_answer(JsonWriter &json) const override {
         json.begin_object();

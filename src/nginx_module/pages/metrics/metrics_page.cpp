@@ -5,6 +5,7 @@
 #include "nginx_module/http/send_content.hpp"
 #include "nginx_module/pages/page_response.hpp"
 #include "nginx_module/util.hpp"
+#include "nginx_module/worker/worker.hpp"
 #include "rate_limit/metrics/metrics.hpp"
 
 #include <algorithm>
@@ -92,7 +93,7 @@ bool read_zone(ngx_pool_t *pool, const limiter::Zone &zone, Detail detail,
 rate_limit::BackendMetrics read_backend(const BackendConf &backend, microseconds now) {
     return {.name = backend.name,
             .mode = backend.traits().name,
-            .counts = backend.memory.read(now),
+            .counts = backend.memory.read(this_worker().world, now),
             .follows_live_limits =
                 backend.memory.live_trouble() == redis_client::LiveTrouble::none};
 }

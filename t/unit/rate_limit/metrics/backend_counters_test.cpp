@@ -12,22 +12,18 @@ using namespace std::chrono_literals;
 
 constexpr std::chrono::microseconds now = 1000s;
 
-std::set<pid_t> living;
-
-bool is_alive(pid_t process) {
-    return living.contains(process);
-}
-
-class BackendCountersTest : public testing::Test {
+class BackendCountersTest : public testing::Test, Machine {
   protected:
-    BackendCountersTest() { living.clear(); }
-
     WorkerGauges *start_worker(pid_t process) {
-        living.insert(process);
-        return counters_->claim_gauges(process, is_alive);
+        living_.insert(process);
+        return counters_->claim_gauges(process, *this);
     }
-    BackendCounts read() const { return counters_->read(is_alive, now); }
+    BackendCounts read() const { return counters_->read(*this, now); }
 
+    std::chrono::microseconds boot_now() const override { return now; }
+    bool is_alive(pid_t process) const override { return living_.contains(process); }
+
+    std::set<pid_t> living_;
     std::unique_ptr<BackendCounters> counters_ = std::make_unique<BackendCounters>();
 };
 
@@ -75,7 +71,7 @@ TEST_F(BackendCountersTest, GaugesAreThoseOfAllWorkersThatLive) {
     first->check_ended();
     EXPECT_EQ(read().pending, 2);
 
-    living.erase(2); // this process was killed
+    living_.erase(2); // this process was killed
     EXPECT_EQ(read().pending, 1);
     EXPECT_EQ(read().state, BackendState::idle);
     EXPECT_EQ(start_worker(3), second) << "a new one takes its place";
@@ -96,7 +92,7 @@ TEST_F(BackendCountersTest, WithoutRoomAWorkerHasNoGauges) {
         EXPECT_NE(start_worker(static_cast<pid_t>(i)), nullptr);
     }
     EXPECT_EQ(start_worker(100'000), nullptr);
-    living.erase(7);
+    living_.erase(7);
     EXPECT_NE(start_worker(100'000), nullptr);
 }
 

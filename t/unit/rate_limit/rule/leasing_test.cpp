@@ -64,14 +64,15 @@ TEST(LeaseTimeTest, NothingThatMayBeHeldBackIsLeased) {
 }
 
 /// One key, whose lease holds for 100 ms, and whose Redis answers within a millisecond.
-class LeasingTest : public testing::Test {
+class LeasingTest : public testing::Test, Machine {
   protected:
-    static microseconds clock() { return now_; }
+    microseconds boot_now() const override { return now_; }
+    bool is_alive(pid_t /*process*/) const override { return true; }
 
     void SetUp() override { now_ = 1'000'000'000us; }
 
     LeaseBook::Account account() { return *book_.find_or_make({1, 2}, now_); }
-    LeaseStep step(uint64_t units = 1) { return take_step(account(), units, terms_, now_); }
+    LeaseStep step(uint64_t units = 1) { return take_step(account(), units, terms_, now_, *this); }
 
     /// Asks so often, and returns the last step.
     LeaseStep steps(int count) {
@@ -88,12 +89,12 @@ class LeasingTest : public testing::Test {
                             {.remaining = 500}, now_);
     }
 
-    static inline microseconds now_;
+    microseconds now_;
     LeaseTerms terms_{.lease_time = 100ms, .round_trip = 1ms, .timeout = 50ms};
     struct alignas(LeaseBook::Entry) {
         std::array<std::byte, 64 + sizeof(LeaseBook::Bucket)> bytes;
     } memory_{};
-    LeaseBook book_{memory_.bytes, clock};
+    LeaseBook book_{memory_.bytes};
 };
 
 TEST_F(LeasingTest, TheFourthRequestLeasesWhatWasAskedFor) {

@@ -68,7 +68,7 @@ class LeaseBookStoppedTest : public LeaseBookTest {
     }
 
     void take(uint64_t key, const LeaseBook::Account &account, Random &random) {
-        if (const auto taken = account.take(1, now())) {
+        if (const auto taken = account.take(1, now(), *this)) {
             ledger_->take(key, *taken);
             if (random() % 2 == 0) {
                 ledger_->give_back(*taken);

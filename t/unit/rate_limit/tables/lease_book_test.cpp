@@ -12,7 +12,7 @@ TEST_F(LeaseBookTest, HasNothingAtFirst) {
     EXPECT_FALSE(book_.find(identity(1)));
     EXPECT_EQ(book_.capacity(), 4U);
     EXPECT_EQ(book_.count(now()), 0U);
-    EXPECT_FALSE(account(1).take(1, now()));
+    EXPECT_FALSE(account(1).take(1, now(), *this));
     EXPECT_EQ(account(1).holding(now()).units, 0U);
 }
 
@@ -20,22 +20,22 @@ TEST_F(LeaseBookTest, GrantsUnitsUntilTheyAreUsed) {
     const auto one = account(1);
     ASSERT_TRUE(one.add(lease_of(3, now() + 10ms, 77), now()));
     EXPECT_EQ(book_.count(now()), 1U);
-    const auto taken = one.take(2, now());
+    const auto taken = one.take(2, now(), *this);
     ASSERT_TRUE(taken);
     EXPECT_EQ(taken->units, 2U);
     EXPECT_EQ(taken->receipt, 77);
-    EXPECT_FALSE(one.take(2, now())); // a cost is never split
-    EXPECT_TRUE(one.take(1, now()));
-    EXPECT_FALSE(one.take(1, now()));
+    EXPECT_FALSE(one.take(2, now(), *this)); // a cost is never split
+    EXPECT_TRUE(one.take(1, now(), *this));
+    EXPECT_FALSE(one.take(1, now(), *this));
 }
 
 TEST_F(LeaseBookTest, GrantsNothingFromTheEndOn) {
     const auto one = account(1);
     ASSERT_TRUE(one.add(lease_of(3, now() + 10ms, 77), now()));
     pass(10ms - 300us);
-    EXPECT_TRUE(one.take(1, now()));
+    EXPECT_TRUE(one.take(1, now(), *this));
     pass(300us);
-    EXPECT_FALSE(one.take(1, now()));
+    EXPECT_FALSE(one.take(1, now(), *this));
     EXPECT_EQ(book_.count(now()), 0U);
 }
 
@@ -64,12 +64,12 @@ TEST_F(LeaseBookTest, UsesTheLeaseThatEndsFirst) {
     EXPECT_GT(holding.end, now() + 19ms);
     EXPECT_EQ(holding.remaining, 100U);
     EXPECT_EQ(holding.reset, now() + 20ms + 1s);
-    EXPECT_EQ(one.take(1, now())->receipt, 10);
-    EXPECT_EQ(one.take(2, now())->receipt, 20); // the first one has only one unit left
-    EXPECT_EQ(one.take(1, now())->receipt, 10);
+    EXPECT_EQ(one.take(1, now(), *this)->receipt, 10);
+    EXPECT_EQ(one.take(2, now(), *this)->receipt, 20); // the first one has only one unit left
+    EXPECT_EQ(one.take(1, now(), *this)->receipt, 10);
     EXPECT_TRUE(one.add(lease_of(2, now() + 30ms, 30), now())); // it was used up
-    EXPECT_EQ(one.take(1, now())->receipt, 20);
-    EXPECT_EQ(one.take(1, now())->receipt, 30);
+    EXPECT_EQ(one.take(1, now(), *this)->receipt, 20);
+    EXPECT_EQ(one.take(1, now(), *this)->receipt, 30);
 }
 
 TEST_F(LeaseBookTest, HasManyLeasesOneAfterTheOtherThatEndTogether) {
@@ -77,22 +77,22 @@ TEST_F(LeaseBookTest, HasManyLeasesOneAfterTheOtherThatEndTogether) {
     const auto end = now() + 10ms;
     for (int64_t i = 0; i < 32; ++i) {
         ASSERT_TRUE(one.add(lease_of(1, end, i), now())) << i;
-        EXPECT_EQ(one.take(1, now())->receipt, i);
+        EXPECT_EQ(one.take(1, now(), *this)->receipt, i);
     }
 }
 
 TEST_F(LeaseBookTest, PutsUnitsBackWhereTheyCameFrom) {
     const auto one = account(1);
     ASSERT_TRUE(one.add(lease_of(2, now() + 10ms, 10), now()));
-    const auto taken = one.take(2, now());
+    const auto taken = one.take(2, now(), *this);
     ASSERT_TRUE(taken);
     EXPECT_TRUE(one.give_back(*taken, now()));
-    const auto again = one.take(2, now());
+    const auto again = one.take(2, now(), *this);
     ASSERT_TRUE(again);
     ASSERT_TRUE(one.add(lease_of(2, now() + 20ms, 20), now())); // in the place of the used one
     EXPECT_FALSE(one.give_back(*again, now()));
     EXPECT_EQ(one.holding(now()).units, 2U);
-    const auto last = one.take(1, now());
+    const auto last = one.take(1, now(), *this);
     pass(20ms);
     EXPECT_FALSE(one.give_back(*last, now()));
 }
@@ -101,7 +101,7 @@ TEST_F(LeaseBookTest, TellsOnceWhatIsLeftAtTheEnd) {
     const auto one = account(1);
     ASSERT_TRUE(one.add(lease_of(5, now() + 10ms, 10), now()));
     ASSERT_TRUE(one.add(lease_of(7, now() + 20ms, 20), now()));
-    ASSERT_TRUE(one.take(1, now()));
+    ASSERT_TRUE(one.take(1, now(), *this));
     EXPECT_FALSE(one.take_ended(now()));
     pass(10ms);
     const auto rest = one.take_ended(now());
@@ -114,7 +114,7 @@ TEST_F(LeaseBookTest, TellsOnceWhatIsLeftAtTheEnd) {
     EXPECT_EQ(all->units, 7U);
     EXPECT_EQ(all->receipt, 20);
     EXPECT_FALSE(one.take_all());
-    EXPECT_FALSE(one.take(1, now()));
+    EXPECT_FALSE(one.take(1, now(), *this));
 }
 
 TEST_F(LeaseBookTest, ComparesWholeIdentities) {
@@ -124,9 +124,9 @@ TEST_F(LeaseBookTest, ComparesWholeIdentities) {
     ASSERT_TRUE(book_.find_or_make(one, now())->add(lease_of(5, now() + 10ms, 10), now()));
     EXPECT_FALSE(book_.find(other_low));
     EXPECT_FALSE(book_.find(other_high));
-    EXPECT_FALSE(book_.find_or_make(other_low, now())->take(1, now()));
-    EXPECT_FALSE(book_.find_or_make(other_high, now())->take(1, now()));
-    EXPECT_TRUE(book_.find(one)->take(1, now()));
+    EXPECT_FALSE(book_.find_or_make(other_low, now())->take(1, now(), *this));
+    EXPECT_FALSE(book_.find_or_make(other_high, now())->take(1, now(), *this));
+    EXPECT_TRUE(book_.find(one)->take(1, now(), *this));
 }
 
 TEST_F(LeaseBookTest, ForgetsTheKeyThatWasSeenLastOfAll) {
@@ -158,7 +158,7 @@ TEST_F(LeaseBookTest, ForgetsAllOfAKeyThatItReplaces) {
         old.back().count(1, 10ms, now());
         ASSERT_TRUE(old.back().add(lease_of(3, now() + 10ms, 10), now()));
     }
-    const auto taken = old.front().take(1, now());
+    const auto taken = old.front().take(1, now(), *this);
     ASSERT_TRUE(taken);
     pass(11ms);
     for (uint64_t i = 4; i < 8; ++i) {
@@ -167,7 +167,7 @@ TEST_F(LeaseBookTest, ForgetsAllOfAKeyThatItReplaces) {
         ASSERT_TRUE(account(i).add(lease_of(3, now() + 10ms, 20), now()));
     }
     for (const LeaseBook::Account &one : old) {
-        EXPECT_FALSE(one.take(1, now()));
+        EXPECT_FALSE(one.take(1, now(), *this));
         EXPECT_FALSE(one.take_all());
         EXPECT_FALSE(one.give_back(*taken, now()));
         EXPECT_FALSE(one.add(lease_of(3, now() + 10ms, 30), now()));

@@ -19,24 +19,20 @@ struct BookMemory {
     LeaseBook::Bucket bucket;
 };
 
-/// The memory whose clock the book reads: a function without arguments has to find it.
-inline BookMemory *book_memory = nullptr;
-
-inline std::chrono::microseconds book_clock() {
-    return std::chrono::microseconds(book_memory->clock_us.load());
-}
-
-class LeaseBookTest : public testing::Test {
+class LeaseBookTest : public testing::Test, protected Machine {
   protected:
     static constexpr std::chrono::microseconds start = std::chrono::seconds(1000);
 
     LeaseBookTest() {
         EXPECT_TRUE(memory_);
-        book_memory = &*memory_;
         memory_->clock_us = start.count();
     }
 
-    static std::chrono::microseconds now() { return book_clock(); }
+    std::chrono::microseconds now() const {
+        return std::chrono::microseconds(memory_->clock_us.load());
+    }
+    std::chrono::microseconds boot_now() const override { return now(); }
+    bool is_alive(pid_t /*process*/) const override { return true; }
     void pass(std::chrono::microseconds time) { memory_->clock_us += time.count(); }
 
     /// All identities are of the one bucket.
@@ -58,7 +54,7 @@ class LeaseBookTest : public testing::Test {
     }
 
     SharedMemory<BookMemory> memory_;
-    LeaseBook book_{std::span(memory_->header, sizeof(BookMemory) - 64), book_clock};
+    LeaseBook book_{std::span(memory_->header, sizeof(BookMemory) - 64)};
 };
 
 } // namespace rate_limit

@@ -11,12 +11,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-bool always(pid_t) {
-    return true;
-}
-bool never(pid_t) {
-    return false;
-}
+class Processes final : public Machine {
+  public:
+    explicit Processes(bool are_alive) : are_alive_(are_alive) {}
+
+  private:
+    std::chrono::microseconds boot_now() const override { return {}; }
+    bool is_alive(pid_t /*process*/) const override { return are_alive_; }
+
+    bool are_alive_;
+};
+
+const Processes always(true);
+const Processes never(false);
 
 constexpr auto begin = 1'000'000ms;
 constexpr auto lasts_for = ProcessClaim::lasts_for;

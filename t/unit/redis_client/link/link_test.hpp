@@ -101,7 +101,9 @@ class LinkTest : public testing::Test {
         }
         connection.receive(replies);
     }
-    rate_limit::BackendCounts counts() { return settings_.memory.read(world_.precise_now()); }
+    rate_limit::BackendCounts counts() {
+        return settings_.memory.read(world_, world_.precise_now());
+    }
 
     struct Free {
         void operator()(void *memory) const { free(memory); }

@@ -1,6 +1,7 @@
 #include "redis_client/script/commands.hpp"
 
 #include "redis_client/script/arguments.hpp"
+#include "unit/redis_client/different_bytes.hpp"
 #include "unit/redis_client/wire.hpp"
 
 #include <gtest/gtest.h>
@@ -37,7 +38,7 @@ class CommandsTest : public testing::Test {
     }
 
     ObjectPool<Permit> pool_;
-    Permits permits_{pool_};
+    Permits permits_{pool_, different_bytes};
     std::deque<WireWords> arguments_;
     ByteQueue out_;
 };

@@ -8,6 +8,7 @@
 #include "redis_client/script/commands.hpp"
 #include "redis_client/script/lua_source.hpp"
 #include "script_test.hpp"
+#include "unit/redis_client/different_bytes.hpp"
 #include "unit/redis_client/wire.hpp"
 
 #include <gtest/gtest.h>
@@ -176,7 +177,7 @@ class BlockCommandsTest : public testing::Test {
     }
 
     ObjectPool<Permit> pool_;
-    Permits permits_{pool_};
+    Permits permits_{pool_, different_bytes};
     std::deque<WireWords> arguments_;
 };
 

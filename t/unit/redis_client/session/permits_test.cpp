@@ -1,4 +1,5 @@
 #include "redis_client/session/permits.hpp"
+#include "unit/redis_client/different_bytes.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +21,7 @@ size_t length_of(const PermitList &list) {
 
 TEST(Permits, MakeOneToAskFor) {
     ObjectPool<Permit> pool;
-    Permits permits(pool);
+    Permits permits(pool, different_bytes);
     std::string key = "rl:{z:a}:concurrency:60000";
     const Permit *permit = permits.make(key, 7, 60s);
     ASSERT_NE(permit, nullptr);
@@ -36,14 +37,14 @@ TEST(Permits, MakeOneToAskFor) {
 
 TEST(Permits, KeepAKeyOfTheLongestLength) {
     ObjectPool<Permit> pool;
-    Permits permits(pool);
+    Permits permits(pool, different_bytes);
     const std::string key(std::tuple_size_v<rate_limit::RedisKeyBuffer>, 'k');
     EXPECT_EQ(permits.make(key, 1, 60s)->redis_key, key);
 }
 
 TEST(Permits, AreNamedByAnIdAndTheirUnits) {
     ObjectPool<Permit> pool;
-    Permits permits(pool);
+    Permits permits(pool, different_bytes);
     for (const uint64_t units : {uint64_t{1}, rate_limit::largest_number}) {
         const std::string name(permits.make("a", units, 60s)->name);
         // as lua/concurrency.lua reads it
@@ -57,7 +58,7 @@ TEST(Permits, HaveNamesThatNoOtherHas) {
     std::set<std::string> names;
     for (int worker = 0; worker < 10; ++worker) {
         ObjectPool<Permit> pool;
-        Permits permits(pool);
+        Permits permits(pool, different_bytes);
         for (int i = 0; i < 100; ++i) {
             Permit &permit = *permits.make("a", 1, 60s);
             names.insert(std::string(permit.name));
@@ -69,7 +70,7 @@ TEST(Permits, HaveNamesThatNoOtherHas) {
 
 TEST(Permits, AreHeldGivenBackAndDropped) {
     ObjectPool<Permit> pool;
-    Permits permits(pool);
+    Permits permits(pool, different_bytes);
     Permit &permit = *permits.make("a", 1, 60s);
     permits.hold(permit, Time{1000});
     EXPECT_EQ(permit.state, Permit::State::held);
@@ -86,7 +87,7 @@ TEST(Permits, AreHeldGivenBackAndDropped) {
 
 TEST(Permits, MayBeDroppedInEveryState) {
     ObjectPool<Permit> pool;
-    Permits permits(pool);
+    Permits permits(pool, different_bytes);
     Permit &asked = *permits.make("a", 1, 60s);
     Permit &held = *permits.make("a", 1, 60s);
     Permit &other = *permits.make("a", 1, 60s);
@@ -100,7 +101,7 @@ TEST(Permits, MayBeDroppedInEveryState) {
 
 TEST(Permits, AreAsNewWhenTheirMemoryIsUsedAgain) {
     ObjectPool<Permit> pool;
-    Permits permits(pool);
+    Permits permits(pool, different_bytes);
     Permit &used = *permits.make("abc", 1, 60s);
     permits.hold(used, Time{0});
     permits.doubt_renewals();
@@ -118,7 +119,7 @@ TEST(Permits, AreAsNewWhenTheirMemoryIsUsedAgain) {
 
 TEST(Permits, AreRenewedAfterAThirdOfTheWindow) {
     ObjectPool<Permit> pool;
-    Permits permits(pool);
+    Permits permits(pool, different_bytes);
     Permit &permit = *permits.make("a", 1, 60s);
     permits.hold(permit, Time{1000});
     EXPECT_FALSE(Permits::is_to_renew(permit, Time{20'999}));
@@ -127,7 +128,7 @@ TEST(Permits, AreRenewedAfterAThirdOfTheWindow) {
 
 TEST(Permits, AreRenewedAtOnceWhereARenewalMayBeLost) {
     ObjectPool<Permit> pool;
-    Permits permits(pool);
+    Permits permits(pool, different_bytes);
     Permit &held = *permits.make("a", 1, 60s);
     Permit &asked = *permits.make("a", 1, 60s);
     permits.hold(held, Time{1000});
@@ -139,7 +140,7 @@ TEST(Permits, AreRenewedAtOnceWhereARenewalMayBeLost) {
 
 TEST(Permits, EndAWindowAfterTheyWereAskedForLast) {
     ObjectPool<Permit> pool;
-    Permits permits(pool);
+    Permits permits(pool, different_bytes);
     Permit &held = *permits.make("a", 1, 60s);
     permits.hold(held, Time{1000});
     permits.give_back(held, Time{50'000});
@@ -154,7 +155,7 @@ TEST(Permits, EndAWindowAfterTheyWereAskedForLast) {
 
 TEST(Permits, NeedNoLookWhereNoneIsHeldOrGivenBack) {
     ObjectPool<Permit> pool;
-    Permits permits(pool);
+    Permits permits(pool, different_bytes);
     EXPECT_EQ(permits.next_look(), std::nullopt);
     Permit &permit = *permits.make("a", 1, 60s);
     EXPECT_EQ(permits.next_look(), std::nullopt);
@@ -168,7 +169,7 @@ TEST(Permits, NeedNoLookWhereNoneIsHeldOrGivenBack) {
 
 TEST(Permits, AreLookedAtSixTimesInTheShortestWindow) {
     ObjectPool<Permit> pool;
-    Permits permits(pool);
+    Permits permits(pool, different_bytes);
     permits.hold(*permits.make("a", 1, 60s), Time{1000});
     permits.looked(Time{1000});
     EXPECT_EQ(permits.next_look(), Time{11'000});

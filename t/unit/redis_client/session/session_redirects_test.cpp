@@ -1,6 +1,7 @@
 // Checks that one node of a cluster is asked and another one answers.
 
 #include "session_redirects_test.hpp"
+#include "unit/redis_client/different_bytes.hpp"
 
 #include <string>
 
@@ -180,7 +181,7 @@ TEST_F(SessionRedirectsTest, AskTheNodeAgainThatNamesItself) {
 }
 
 TEST_F(SessionRedirectsTest, AreErrorsWhereThereIsNoCluster) {
-    SessionGroup group(default_settings());
+    SessionGroup group(default_settings(), different_bytes);
     Session single(group, 1);
     log_in(single);
     ask(single, a_, asked("a"));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "session_test.hpp"
+#include "unit/redis_client/different_bytes.hpp"
 
 #include <algorithm>
 #include <array>
@@ -71,7 +72,7 @@ class SessionRedirectsTest : public testing::Test, public Redirects {
         for (auto &session : sessions_) {
             session.reset();
         }
-        group_.emplace(settings);
+        group_.emplace(settings, different_bytes);
         for (auto &session : sessions_) {
             session.emplace(*group_, 1, this);
         }

@@ -3,6 +3,7 @@
 
 #include "redis_client/script/arguments.hpp"
 #include "redis_client/session/session.hpp"
+#include "unit/redis_client/different_bytes.hpp"
 #include "unit/redis_client/wire.hpp"
 
 #include <gtest/gtest.h>
@@ -193,7 +194,7 @@ class SessionTest : public testing::Test {
 
     void start(const SessionSettings &settings) {
         session_.reset();
-        group_.emplace(settings);
+        group_.emplace(settings, different_bytes);
         session_.emplace(*group_, 1);
         wire_.clear();
     }
@@ -254,7 +255,7 @@ class SessionTest : public testing::Test {
     }
 
     std::string wire_; // what the transport took, for Redis to read
-    std::optional<SessionGroup> group_{std::in_place, default_settings()};
+    std::optional<SessionGroup> group_{std::in_place, default_settings(), different_bytes};
     std::optional<Session> session_{std::in_place, *group_, 1};
     Time now_{1000};
     Listener a_, b_, c_;
