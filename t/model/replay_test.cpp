@@ -18,6 +18,41 @@
 namespace model {
 namespace {
 
+/// Writes a reply as it stands in RESP.
+std::string resp_of(redis_client::ReplyView reply) {
+    if (const auto number = reply.number()) {
+        return ":" + std::to_string(*number) + "\r\n";
+    }
+    if (const auto text = reply.text()) {
+        return "$" + std::to_string(text->size()) + "\r\n" + std::string(*text) + "\r\n";
+    }
+    if (reply.is_empty()) {
+        return "$-1\r\n";
+    }
+    std::string list = "*" + std::to_string(reply.size()) + "\r\n";
+    for (size_t i = 0; i < reply.size(); ++i) {
+        list += resp_of(reply[i]);
+    }
+    return list;
+}
+
+std::string resp_of(const replay::Answer &answer) {
+    using Type = replay::Answer::Type;
+    switch (answer.type) {
+    case Type::number:
+        return ":" + std::to_string(answer.number) + "\r\n";
+    case Type::text:
+        return "$" + std::to_string(answer.text.size()) + "\r\n" + std::string(answer.text) +
+               "\r\n";
+    case Type::nil:
+        return "$-1\r\n";
+    case Type::error:
+    case Type::list:
+        break;
+    }
+    return std::string(answer.text);
+}
+
 /// The embedded Redis beside a real one, on the same clock.
 class Both {
   public:
@@ -40,6 +75,14 @@ class Both {
             EXPECT_EQ(std::string(ours.text), theirs.text) << script;
             EXPECT_EQ(ours.number, theirs.number) << script;
         }
+    }
+
+    /// Runs a command of a client in both, and compares the replies.
+    void ask(const redis_client::ByteQueue &command) {
+        const replay::Answer ours = embedded_.run(command.bytes(), clock.now());
+        redis.ask(command, [&](redis_client::ReplyView theirs) {
+            EXPECT_EQ(resp_of(ours), resp_of(theirs)) << command.bytes();
+        });
     }
 
     /// Compares what is kept under a key: whether it is there, and for how long.
@@ -96,9 +139,30 @@ TEST(Replay, CommandsDoWhatTheyDoInRedis) {
         {"ZREM", {{"a"}, {"nobody"}, {"a", "b", "c", ""}}},
         {"ZCARD", {{}}},
         {"ZINCRBY", {{"4", "a"}, {"-1", ""}, {"x", "a"}}},
-        {"ZRANGE", {{"0", "1", "WITHSCORES"}, {"0", "-1", "WITHSCORES"}, {"5", "9", "WITHSCORES"}}},
-        {"ZRANGEBYSCORE", {{"0", "10"}, {"-10", "1700000000000000"}}},
-        {"ZREMRANGEBYSCORE", {{"0", "4"}, {"5", "1700000000000000"}}},
+        {"ZRANGE",
+         {{"0", "1", "WITHSCORES"},
+          {"0", "-1", "WITHSCORES"},
+          {"5", "9", "WITHSCORES"},
+          {"0", "0", "REV", "WITHSCORES"},
+          {"0", "-1", "REV"},
+          {"1", "2"},
+          {"0", "-1", "NONSENSE"}}},
+        {"ZRANGEBYSCORE",
+         {{"0", "10"},
+          {"-10", "1700000000000000"},
+          {"(3", "+inf", "LIMIT", "0", "2"},
+          {"-inf", "(5", "LIMIT", "0", "100"},
+          {"-inf", "3", "LIMIT", "0", "0"},
+          {"(x", "5"}}},
+        {"ZREMRANGEBYSCORE", {{"0", "4"}, {"5", "1700000000000000"}, {"(-2", "(3"}}},
+        {"ZSCORE", {{"a"}, {""}, {"nobody"}}},
+        {"HSET", {{"a", "1"}, {"b", "2", "", "empty"}, {"a", "3", "a", "4"}, {"a"}}},
+        {"HGET", {{"a"}, {""}, {"nobody"}}},
+        {"HMGET", {{"a", "nobody", "b"}, {""}}},
+        {"HGETALL", {{}}},
+        {"HLEN", {{}}},
+        {"HDEL", {{"a"}, {"nobody"}, {"a", "b", ""}}},
+        {"HSCAN", {{"0"}, {"0", "COUNT", "100"}, {"x"}}},
     };
     Both both;
     std::mt19937_64 random(static_cast<uint64_t>(std::atoll(std::getenv("RATE_LIMIT_SEED"))));
@@ -111,6 +175,26 @@ TEST(Replay, CommandsDoWhatTheyDoInRedis) {
                   command.arguments[random() % command.arguments.size()]);
         both.look(key);
     }
+}
+
+TEST(Replay, TablesAndPlainCommandsAreListsAsInRedis) {
+    Both both;
+    both.clock.move(123'456);
+    const auto ask = [&](std::initializer_list<std::string_view> words) {
+        redis_client::ByteQueue command;
+        redis_client::write_command(command, words);
+        both.ask(command);
+    };
+    ask({"EVAL", "return {1, 'two', false, {3.7, 'x'}, nil, 5}", "0"});
+    ask({"HSET", "h", "b", "1", "a", "2"});
+    ask({"HGETALL", "h"});
+    ask({"HMGET", "h", "a", "nobody"});
+    ask({"HLEN", "h"});
+    ask({"GET", "nobody"});
+    ask({"ZADD", "z", "3", "c", "-1", "d"});
+    ask({"ZRANGE", "z", "0", "-1", "REV", "WITHSCORES"});
+    ask({"TIME"});
+    ask({"UNLINK", "h", "z", "nobody"});
 }
 
 TEST(Replay, StructPacksAsInRedis) {

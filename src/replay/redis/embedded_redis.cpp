@@ -7,6 +7,7 @@
 #include <lua.hpp>
 
 #include <charconv>
+#include <utility>
 
 namespace replay {
 
@@ -26,6 +27,56 @@ void push_table(lua_State *lua, std::string_view words) {
         lua_pushlstring(lua, word.data(), word.size());
         lua_rawseti(lua, -2, i);
     }
+}
+
+std::string_view text_at_top(lua_State *lua) {
+    size_t size = 0;
+    const char *text = lua_tolstring(lua, -1, &size);
+    return {text, size};
+}
+
+/// Writes the value at the top of Lua's stack in RESP, as Redis does with what a script returns: a
+/// table ends at its first nil.
+void write_value(lua_State *lua, std::string &out) {
+    switch (lua_type(lua, -1)) {
+    case LUA_TNUMBER:
+        out += ":" + std::to_string(static_cast<int64_t>(lua_tonumber(lua, -1))) + "\r\n";
+        return;
+    case LUA_TSTRING: {
+        const std::string_view text = text_at_top(lua);
+        out += "$" + std::to_string(text.size()) + "\r\n";
+        out.append(text).append("\r\n");
+        return;
+    }
+    case LUA_TTABLE:
+        break;
+    default:
+        out += "$-1\r\n";
+        return;
+    }
+    for (const auto &[member, mark] : {std::pair("ok", '+'), {"err", '-'}}) {
+        lua_getfield(lua, -1, member);
+        const bool is_such = lua_isstring(lua, -1) != 0;
+        if (is_such) {
+            out.append(1, mark).append(text_at_top(lua)).append("\r\n");
+        }
+        lua_pop(lua, 1);
+        if (is_such) {
+            return;
+        }
+    }
+    std::string elements;
+    int count = 0;
+    for (;; ++count) {
+        lua_rawgeti(lua, -1, count + 1);
+        if (lua_isnil(lua, -1)) {
+            lua_pop(lua, 1);
+            break;
+        }
+        write_value(lua, elements);
+        lua_pop(lua, 1);
+    }
+    out += "*" + std::to_string(count) + "\r\n" + elements;
 }
 
 } // namespace
@@ -92,6 +143,9 @@ Answer EmbeddedRedis::run(std::string_view command, int64_t now_us) {
     keys_.set_now(now_us);
     take_count(command);
     const std::string_view name = take_word(command);
+    if (name != "EVAL" && name != "EVALSHA") {
+        return run_plain(name, command);
+    }
     const std::string_view text_or_name = take_word(command);
     const size_t keys = number_of(take_word(command));
     Script *of_command = script(name, text_or_name);
@@ -131,34 +185,60 @@ Answer EmbeddedRedis::call(Script &script, std::string_view words, size_t keys) 
     if (lua_pcall(lua_, 0, 1, 0) != 0) {
         return failed();
     }
+    return answer();
+}
+
+/// A client's own command is what a script's call of it would be.
+Answer EmbeddedRedis::run_plain(std::string_view name, std::string_view words) {
+    lua_getglobal(lua_, "redis");
+    lua_getfield(lua_, -1, "call");
+    lua_pushlstring(lua_, name.data(), name.size());
+    int count = 1;
+    for (; !words.empty(); ++count) {
+        const std::string_view word = take_word(words);
+        lua_pushlstring(lua_, word.data(), word.size());
+    }
+    if (lua_pcall(lua_, count, 1, 0) != 0) {
+        return failed();
+    }
+    if (name == "TIME") { // scripts get it as numbers
+        for (int i = 1; i <= 2; ++i) {
+            lua_rawgeti(lua_, -1, i);
+            lua_tostring(lua_, -1);
+            lua_rawseti(lua_, -2, i);
+        }
+    }
+    return answer();
+}
+
+/// Takes what is at the top of Lua's stack.
+Answer EmbeddedRedis::answer() {
     Answer answer;
-    size_t size = 0;
     switch (lua_type(lua_, -1)) {
     case LUA_TSTRING:
         answer.type = Answer::Type::text;
-        answer.text = lua_tolstring(lua_, -1, &size);
-        answer.text = {answer.text.data(), size};
+        answer.text = text_at_top(lua_);
         break;
     case LUA_TNUMBER:
         answer.type = Answer::Type::number;
         answer.number = static_cast<int64_t>(lua_tonumber(lua_, -1));
         break;
-    case LUA_TNIL:
-    case LUA_TBOOLEAN: // no script of ours returns true
+    case LUA_TTABLE:
+        answer.type = Answer::Type::list;
+        list_.clear();
+        write_value(lua_, list_);
+        answer.text = list_;
         break;
-    default:
-        answer.type = Answer::Type::error;
-        answer.text = "ERR the script returns a value of another type";
+    default: // no script of ours returns true
+        break;
     }
     return answer;
 }
 
 /// The message is at the top of Lua's stack.
 Answer EmbeddedRedis::failed() {
-    size_t size = 0;
-    const char *text = lua_tolstring(lua_, -1, &size);
     return {.type = Answer::Type::error,
-            .text = text != nullptr ? std::string_view(text, size) : "ERR an error without a text"};
+            .text = lua_isstring(lua_, -1) ? text_at_top(lua_) : "ERR an error without a text"};
 }
 
 } // namespace replay

@@ -21,7 +21,8 @@ class EmbeddedRedis : public Redis {
     EmbeddedRedis(const EmbeddedRedis &) = delete;
     EmbeddedRedis &operator=(const EmbeddedRedis &) = delete;
 
-    /// A script without its text is run if it was run with it before.
+    /// A script without its text is run if it was run with it before. Takes the commands of
+    /// scripts, too.
     Answer run(std::string_view command, int64_t now_us) override;
 
     /// As SCRIPT LOAD: returns the script's SHA-1, or nothing if it is none.
@@ -41,6 +42,8 @@ class EmbeddedRedis : public Redis {
     Script *script(std::string_view command, std::string_view text_or_name);
     void set_keys(std::string_view &words, size_t keys);
     Answer call(Script &script, std::string_view words, size_t keys);
+    Answer run_plain(std::string_view name, std::string_view words);
+    Answer answer();
     Answer failed();
 
     KeyStore keys_;
@@ -48,6 +51,7 @@ class EmbeddedRedis : public Redis {
     std::unordered_map<std::string, Script> scripts_; // by their SHA-1
     std::string last_name_;                           // of the script that ran last
     Script *last_ = nullptr;
+    std::string list_; // the last reply that was one
 };
 
 } // namespace replay

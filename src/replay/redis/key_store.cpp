@@ -52,6 +52,25 @@ const double *SortedSet::score(std::string_view member) const {
     return found != scores_.end() ? &found->second : nullptr;
 }
 
+bool Hash::set(std::string_view name, std::string_view value) {
+    const auto field = std::ranges::find(fields_, name, &Field::first);
+    if (field != fields_.end()) {
+        field->second = value;
+        return false;
+    }
+    fields_.emplace_back(name, value);
+    return true;
+}
+
+bool Hash::remove(std::string_view name) {
+    return std::erase_if(fields_, [&](const Field &field) { return field.first == name; }) > 0;
+}
+
+const std::string *Hash::find(std::string_view name) const {
+    const auto field = std::ranges::find(fields_, name, &Field::first);
+    return field != fields_.end() ? &field->second : nullptr;
+}
+
 /// Tickets and the key that was looked up last point into the map, so they are made anew.
 KeyStore &KeyStore::operator=(const KeyStore &other) {
     if (this == &other) {

@@ -49,6 +49,22 @@ class SortedSet {
     std::set<Element> order_;
 };
 
+/// Texts by names, in the order in which the names came. It is for few names.
+class Hash {
+  public:
+    using Field = std::pair<std::string, std::string>;
+
+    /// Returns true if the name is new.
+    bool set(std::string_view name, std::string_view value);
+    bool remove(std::string_view name);
+    /// Returns the value, or null if there is no such name.
+    const std::string *find(std::string_view name) const;
+    const std::vector<Field> &fields() const { return fields_; }
+
+  private:
+    std::vector<Field> fields_;
+};
+
 /// Why commands of scripts fail that write.
 struct Refusal {
     const char *error = nullptr; // null: none fails
@@ -57,7 +73,7 @@ struct Refusal {
 
 class KeyStore {
   public:
-    using Value = std::variant<std::monostate, std::string, NumberList, SortedSet>;
+    using Value = std::variant<std::monostate, std::string, NumberList, SortedSet, Hash>;
 
     KeyStore() = default;
     KeyStore(const KeyStore &other) { *this = other; }

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <optional>
 
 namespace replay {
@@ -154,15 +155,50 @@ std::optional<Places> places_of(Call &call, size_t size_of_all) {
                   .end = std::min((*stop < 0 ? *stop + size : *stop) + 1, size)};
 }
 
+/// One end of a range of scores. It may be without the score itself.
+struct Bound {
+    double score;
+    bool is_open;
+};
+
+std::optional<Bound> bound_of(Call &call, int index) {
+    std::string_view text = call.word(index);
+    if (text == "-inf" || text == "+inf") {
+        const double infinite = std::numeric_limits<double>::infinity();
+        return Bound{.score = text == "-inf" ? -infinite : infinite, .is_open = false};
+    }
+    const bool is_open = text.starts_with('(');
+    text.remove_prefix(is_open ? 1 : 0);
+    double score = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), score);
+    return error == std::errc{} && end == text.data() + text.size()
+               ? std::optional(Bound{.score = score, .is_open = is_open})
+               : std::nullopt;
+}
+
 /// Scores that words 3 and 4 mean.
 struct Scores {
-    double least;
-    double most;
+    Bound least;
+    Bound most;
+
+    /// Returns the first element of a set that is not before them.
+    auto first_of(const SortedSet &set) const {
+        auto first = set.elements().lower_bound({least.score, {}});
+        while (least.is_open && first != set.elements().end() && first->first == least.score) {
+            ++first;
+        }
+        return first;
+    }
+    /// Whether the element of the set is not behind them.
+    bool have(const SortedSet &set, std::set<SortedSet::Element>::const_iterator at) const {
+        return at != set.elements().end() &&
+               (most.is_open ? at->first < most.score : at->first <= most.score);
+    }
 };
 
 std::optional<Scores> scores_of(Call &call) {
-    const auto least = call.score(3);
-    const auto most = call.score(4);
+    const auto least = bound_of(call, 3);
+    const auto most = bound_of(call, 4);
     return least && most ? std::optional(Scores{.least = *least, .most = *most}) : std::nullopt;
 }
 
@@ -393,7 +429,13 @@ int set_increase(Call &call) {
 }
 
 int set_range_by_rank(Call &call) {
-    if (call.words() != 5 || call.word(5) != "WITHSCORES") {
+    bool is_backwards = false;
+    bool has_scores = false;
+    for (int i = 5; i <= call.words(); ++i) {
+        is_backwards = is_backwards || call.word(i) == "REV";
+        has_scores = has_scores || call.word(i) == "WITHSCORES";
+    }
+    if (call.words() != 4 + (is_backwards ? 1 : 0) + (has_scores ? 1 : 0)) {
         return call.fail(no_syntax);
     }
     const auto *set = call.find<SortedSet>();
@@ -409,20 +451,33 @@ int set_range_by_rank(Call &call) {
         return 1;
     }
     int at = 0;
-    auto element = std::next(set->elements().begin(), places->first);
-    for (int64_t i = places->first; i < places->end; ++i, ++element) {
-        call.push(element->second);
+    const auto push = [&](const SortedSet::Element &element) {
+        call.push(element.second);
         lua_rawseti(call.lua, -2, ++at);
-        call.push_score(element->first);
-        lua_rawseti(call.lua, -2, ++at);
+        if (has_scores) {
+            call.push_score(element.first);
+            lua_rawseti(call.lua, -2, ++at);
+        }
+    };
+    const auto size = places->end - places->first;
+    if (is_backwards) {
+        std::for_each_n(std::next(set->elements().rbegin(), places->first), size, push);
+    } else {
+        std::for_each_n(std::next(set->elements().begin(), places->first), size, push);
     }
     return 1;
 }
 
 int set_range_by_score(Call &call) {
     const auto scores = scores_of(call);
-    if (!scores || call.words() != 4) {
+    if (!scores) {
         return call.fail(no_bounds);
+    }
+    const bool has_most = call.words() == 7 && call.word(5) == "LIMIT";
+    const auto skipped = has_most ? call.whole(6) : std::optional<int64_t>(0);
+    const auto most = has_most ? call.whole(7) : std::optional<int64_t>(INT64_MAX);
+    if (!skipped || !most || *skipped != 0 || (call.words() != 4 && !has_most)) {
+        return call.fail(no_syntax);
     }
     const auto *set = call.find<SortedSet>();
     lua_newtable(call.lua);
@@ -430,8 +485,8 @@ int set_range_by_score(Call &call) {
         return call.has_failed() ? 0 : 1;
     }
     int at = 0;
-    for (auto element = set->elements().lower_bound({scores->least, {}});
-         element != set->elements().end() && element->first <= scores->most; ++element) {
+    for (auto element = scores->first_of(*set); at < *most && scores->have(*set, element);
+         ++element) {
         call.push(element->second);
         lua_rawseti(call.lua, -2, ++at);
     }
@@ -446,8 +501,8 @@ int set_remove_by_score(Call &call) {
     auto *set = call.find<SortedSet>();
     int64_t removed = 0;
     while (set != nullptr) {
-        const auto element = set->elements().lower_bound({scores->least, {}});
-        if (element == set->elements().end() || element->first > scores->most) {
+        const auto element = scores->first_of(*set);
+        if (!scores->have(*set, element)) {
             break;
         }
         set->remove(std::string(element->second));
@@ -457,6 +512,102 @@ int set_remove_by_score(Call &call) {
         remove_if_empty(call, *set);
     }
     return call.has_failed() ? 0 : call.push(removed);
+}
+
+int set_score(Call &call) {
+    const auto *set = call.find<SortedSet>();
+    const double *score = set != nullptr ? set->score(call.word(3)) : nullptr;
+    if (score == nullptr) {
+        return call.has_failed() ? 0 : call.push_nil();
+    }
+    call.push_score(*score);
+    return 1;
+}
+
+int push_value(const Call &call, const Hash *hash, std::string_view name) {
+    const std::string *value = hash != nullptr ? hash->find(name) : nullptr;
+    return value != nullptr ? call.push(*value) : call.push_nil();
+}
+
+int hash_get(Call &call) {
+    return push_value(call, call.find<Hash>(), call.word(3));
+}
+
+int hash_get_many(Call &call) {
+    const auto *hash = call.find<Hash>();
+    lua_newtable(call.lua);
+    for (int i = 3; i <= call.words(); ++i) {
+        push_value(call, hash, call.word(i));
+        lua_rawseti(call.lua, -2, i - 2);
+    }
+    return call.has_failed() ? 0 : 1;
+}
+
+/// Makes a table of all names and values.
+void push_fields(const Call &call, const Hash *hash) {
+    lua_newtable(call.lua);
+    int at = 0;
+    if (hash == nullptr) {
+        return;
+    }
+    for (const auto &[name, value] : hash->fields()) {
+        call.push(name);
+        lua_rawseti(call.lua, -2, ++at);
+        call.push(value);
+        lua_rawseti(call.lua, -2, ++at);
+    }
+}
+
+int hash_get_all(Call &call) {
+    push_fields(call, call.find<Hash>());
+    return call.has_failed() ? 0 : 1;
+}
+
+/// All fields come at once, as those of a small hash do in Redis.
+int hash_scan(Call &call) {
+    const bool has_count = call.words() == 5 && call.word(4) == "COUNT" && call.whole(5);
+    if (call.words() != 3 && !has_count) {
+        return call.fail(no_syntax);
+    }
+    if (!call.whole(3)) {
+        return call.fail("ERR invalid cursor");
+    }
+    const auto *hash = call.find<Hash>();
+    lua_createtable(call.lua, 2, 0);
+    call.push("0");
+    lua_rawseti(call.lua, -2, 1);
+    push_fields(call, hash);
+    lua_rawseti(call.lua, -2, 2);
+    return call.has_failed() ? 0 : 1;
+}
+
+int hash_set(Call &call) {
+    if (call.words() % 2 != 0) {
+        return call.fail("ERR wrong number of arguments for 'hset' command");
+    }
+    auto *hash = call.find_or_make<Hash>();
+    int64_t added = 0;
+    for (int i = 3; hash != nullptr && i < call.words(); i += 2) {
+        added += hash->set(call.word(i), call.word(i + 1)) ? 1 : 0;
+    }
+    return call.has_failed() ? 0 : call.push(added);
+}
+
+int hash_remove(Call &call) {
+    auto *hash = call.find<Hash>();
+    int64_t removed = 0;
+    for (int i = 3; hash != nullptr && i <= call.words(); ++i) {
+        removed += hash->remove(call.word(i)) ? 1 : 0;
+    }
+    if (hash != nullptr && hash->fields().empty()) {
+        call.keys.remove(call.key());
+    }
+    return call.has_failed() ? 0 : call.push(removed);
+}
+
+int hash_length(Call &call) {
+    const auto *hash = call.find<Hash>();
+    return call.push(static_cast<int64_t>(hash != nullptr ? hash->fields().size() : 0));
 }
 
 /// Scripts ask for the time once, and take it apart. Redis gives texts, of which they make numbers:
@@ -501,6 +652,14 @@ constexpr struct {
     {"ZINCRBY", set_increase, 4},
     {"ZRANGEBYSCORE", set_range_by_score, 4, Effect::reads},
     {"ZREMRANGEBYSCORE", set_remove_by_score, 4, Effect::removes},
+    {"ZSCORE", set_score, 3, Effect::reads},
+    {"HGET", hash_get, 3, Effect::reads},
+    {"HMGET", hash_get_many, 3, Effect::reads},
+    {"HGETALL", hash_get_all, 2, Effect::reads},
+    {"HSCAN", hash_scan, 3, Effect::reads},
+    {"HSET", hash_set, 4, Effect::grows},
+    {"HDEL", hash_remove, 3, Effect::removes},
+    {"HLEN", hash_length, 2, Effect::reads},
 };
 
 /// Returns the number of values on Lua's stack, or sets `error`.

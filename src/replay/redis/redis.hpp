@@ -10,10 +10,11 @@
 namespace replay {
 
 struct Answer {
-    enum class Type { text, number, nil, error };
+    enum class Type { text, number, nil, error, list };
 
     Type type = Type::nil;
-    std::string_view text; // of an error, too; it holds until the next command
+    /// Of an error, too; a list as it stands in RESP. It holds until the next command.
+    std::string_view text;
     int64_t number = 0;
 };
 

@@ -65,6 +65,8 @@ std::string written(const replay::Answer &answer) {
         return number_reply(answer.number);
     case replay::Answer::Type::nil:
         return std::string(nil_reply);
+    case replay::Answer::Type::list:
+        return std::string(answer.text);
     case replay::Answer::Type::error:
         break;
     }
@@ -88,11 +90,17 @@ std::string lie(uint64_t how, std::string_view truth) {
 }
 
 std::span<const std::string_view> keys_of(const std::vector<std::string_view> &words) {
+    const std::span<const std::string_view> all(words);
+    if (words[0] == "UNLINK") {
+        return all.subspan(1);
+    }
+    if (!words[0].starts_with("EVAL")) {
+        return all.subspan(1, words.size() > 1 ? 1 : 0);
+    }
     size_t count = 0;
     if (words.size() > 2) {
         std::from_chars(words[2].data(), words[2].data() + words[2].size(), count);
     }
-    const std::span<const std::string_view> all(words);
     return words.size() >= 3 + count ? all.subspan(3, count) : all.subspan(all.size());
 }
 
@@ -148,7 +156,7 @@ std::string SimulatedRedis::reply(Peer &peer, const Words &words, std::string_vi
     if (name == "CLUSTER" && words.size() == 2 && words[1] == "SLOTS" && cluster_ != nullptr) {
         return cluster_->slots(*this);
     }
-    return error_reply("ERR unknown command");
+    return run(peer, words, command);
 }
 
 std::string SimulatedRedis::reply_to_login(Peer &peer, const Words &words) {
