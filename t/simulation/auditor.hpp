@@ -1,66 +1,56 @@
 // Holds what happened against what the module promises. It knows the promises alone, from SPEC
-// sections 4, 5, 6 and 9, and nothing of the code that keeps them.
+// sections 4, 5, 6, 9, 10 and 11, and nothing of the code that keeps them.
 #pragma once
+
+#include "simulation/audited_overrides.hpp"
+#include "simulation/audited_rule.hpp"
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace simulation {
 
-/// A rule as its configuration says it.
-struct AuditedRule {
-    std::string algorithm;
-    uint64_t limit = 0;
-    int64_t window_us = 0;
-    uint64_t capacity = 0; // of buckets
-    bool has_leases = false;
-    bool settles = false; // it has a final cost
-};
-
-/// Who has granted units.
-enum class GrantedBy { redis, lease };
-
-/// Units of a key that a request was granted. `time_us` is when Redis charged them, or when they
-/// were taken from a lease.
-struct Grant {
-    int64_t time_us = 0;
-    uint64_t cost = 0;
-    GrantedBy by = GrantedBy::redis;
-    int64_t ended_us = 0; // when the request ended; the end of the simulation if it did not
-    uint64_t final_cost = UINT64_MAX; // what it turned out to cost then
-    size_t history = 0;               // of the data that the units were charged to
-
-    /// The units that somebody else can have once the request has ended.
-    uint64_t returned() const { return cost - std::min(cost, final_cost); }
-};
-
 class Auditor {
   public:
     /// Rules are known by the order in which they are added, from 0 on.
-    void add_rule(const AuditedRule &rule) { rules_.push_back(rule); }
-    const AuditedRule &rule(size_t number) const { return rules_[number]; }
-    /// Whether Redis is charged what requests are granted, and nothing else.
-    bool knows_charges() const {
-        return std::ranges::none_of(
-            rules_, [](const AuditedRule &rule) { return rule.has_leases || rule.settles; });
+    size_t add_rule(const AuditedRule &rule) {
+        rules_.push_back(rule);
+        return rules_.size() - 1;
     }
+    const AuditedRule &rule(size_t number) const { return rules_[number]; }
+    /// Whether all that Redis is charged is told as grants: without faults and clients that leave.
+    void set_knows_requests(bool knows) { knows_requests_ = knows; }
 
     void grant(size_t rule, const std::string &key, const Grant &grant) {
-        grants_[{rule, key}].push_back(grant);
+        Key &of = keys_[{rules_[rule].counter(), key}];
+        of.rules.insert(rule);
+        of.grants.push_back(grant);
+        of.grants.back().has_block = rules_[rule].block_us > 0 && !rules_[rule].is_dry_run;
     }
-    /// Redis has denied units of a key. It may be told only where all that was charged is told as
-    /// grants: without faults, without clients that leave, leases and final costs.
-    void deny(size_t rule, const std::string &key, int64_t time_us, uint64_t cost) {
-        denials_[{rule, key}].push_back({time_us, cost});
+    void deny(size_t rule, const std::string &key, const Denial &denial) {
+        Key &of = keys_[{rules_[rule].counter(), key}];
+        of.rules.insert(rule);
+        of.denials.push_back(denial);
     }
+    /// What operators have set, and what hosts made of it.
+    AuditedOverrides overrides;
     /// Data of Redis begins, empty or with a clock that has stepped forward: a quota may be granted
     /// once more, and what hosts have leased, too. Returns its number. One history has no begin: 0.
-    size_t begin_history(int64_t time_us);
+    size_t begin_history(int64_t time_us) {
+        overrides.doubt_all(time_us);
+        return add({.began_us = time_us});
+    }
+    /// The same, because an operator has reset a client.
+    size_t begin_history_by_reset(int64_t time_us) {
+        return add({.began_us = time_us, .is_by_reset = true});
+    }
     /// Data begins as a copy of what other data was at a time.
     size_t copy_history(size_t of, int64_t copied_us, int64_t time_us);
 
@@ -70,7 +60,7 @@ class Auditor {
         uint64_t most = 0;    // that came at all
         uint64_t counted = 0; // in all outcomes of the rule
     };
-    void count(size_t rule, const Counted &counted);
+    void count(const std::string &rule, const Counted &counted);
     /// A request has waited for its verdict.
     void wait(int64_t waited_us, int64_t at_most_us);
     /// A worker or a request did what none may do.
@@ -83,9 +73,11 @@ class Auditor {
 
   private:
     using Grants = std::vector<Grant>;
-    struct Denial {
-        int64_t time_us;
-        uint64_t cost;
+    /// What a key had of a counter.
+    struct Key {
+        Grants grants;
+        std::vector<Denial> denials;
+        std::set<size_t> rules; // that decided
     };
 
     void complain(const std::string &what) { complaints_.push_back(what); }
@@ -93,23 +85,20 @@ class Auditor {
         int64_t began_us = INT64_MIN;
         std::optional<size_t> copy_of = std::nullopt;
         int64_t copied_us = 0;
+        bool is_by_reset = false;
     };
 
     size_t add(const History &history);
     Grants grants_of(size_t history, const Grants &all) const;
     size_t copies(size_t history) const;
-    void judge(const AuditedRule &rule, const std::string &name, const Grants &grants);
-    void judge_sum(const AuditedRule &rule, const std::string &name, const Grants &grants,
-                   uint64_t most);
-    void judge_bucket(const AuditedRule &rule, const std::string &name, const Grants &grants);
-    void judge_denial(size_t rule, const std::string &key, const Denial &denial);
-    uint64_t sum_between(size_t rule, const std::string &key, int64_t after_us, int64_t until_us);
-    void judge_in_flight(const AuditedRule &rule, const std::string &name, const Grants &grants);
+    void judge(const std::string &name, Key &key);
+    void judge(const std::string &name, const Key &key, size_t history);
+    bool may_judge(const Denial &denial) const;
 
-    std::vector<AuditedRule> rules_;
-    std::map<std::pair<size_t, std::string>, Grants> grants_;
-    std::map<std::pair<size_t, std::string>, std::vector<Denial>> denials_;
+    std::deque<AuditedRule> rules_;                           // they do not move
+    std::map<std::pair<std::string, std::string>, Key> keys_; // by counter and key
     std::vector<History> histories_{History{}};
+    bool knows_requests_ = false;
     std::vector<std::string> complaints_;
 };
 

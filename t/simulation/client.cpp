@@ -20,7 +20,13 @@ Client::Client(Simulation &simulation, SimulatedHost &host, SimulatedWorker &wor
 void Client::begin() {
     began_ = simulation_.timeline.now();
     limits_ = limiter::LimitedRequest::create(worker_.limiter(), *this);
-    act(limits_->apply({host_.level(), false}, rate_limit::Phase::access));
+    apply(rate_limit::Phase::access);
+}
+
+void Client::apply(rate_limit::Phase phase) {
+    phase_ = phase;
+    applied_ = simulation_.timeline.now();
+    act(limits_->apply({worker_.configuration().level(), false}, phase));
 }
 
 void Client::leave_at(Time when) {
@@ -36,7 +42,6 @@ void Client::leave() {
         simulation_.write("leaves " + key_);
         if (is_waiting_) {
             limits_->abandon();
-            callbacks_.on_abandon(worker_);
         }
     }
     end();
@@ -54,9 +59,10 @@ void Client::on_answered() {
     }
     later(simulation_.timeline.now(), [this] {
         is_waiting_ = false;
-        const Time waited = simulation_.timeline.now() - began_;
+        const Time waited = simulation_.timeline.now() - applied_;
         if (!worker_was_stopped_) {
-            simulation_.auditor.wait(waited.count(), Time{SimulatedHost::timeout}.count() + 5'000);
+            simulation_.auditor.wait(waited.count(),
+                                     Time{HostConfiguration::timeout}.count() + 5'000);
         }
         act(limits_->take_answers());
     });
@@ -81,12 +87,10 @@ void Client::act(const Step &step) {
     }
     switch (step.kind) {
     case Step::Kind::hold_back:
-        note_grants();
-        later(simulation_.timeline.now() + step.decision.delaying->delay(), [this] { serve(); });
+        pass(step.decision.delaying->delay());
         return;
     case Step::Kind::pass:
-        note_grants();
-        serve();
+        pass(Time{0});
         return;
     case Step::Kind::wait:
     case Step::Kind::reject:
@@ -94,23 +98,70 @@ void Client::act(const Step &step) {
         break;
     }
     is_decided_ = true;
+    note_numbers(/*passes=*/false);
     note_denials();
+    if (phase_ == rate_limit::Phase::precontent) { // rules of the other phase stay charged
+        note_grants();
+        finish_grants(/*settles=*/false);
+    }
     ++simulation_.happened.denied;
     simulation_.write("rejected " + key_);
     end();
 }
 
+/// All rules of the phase let the request go on, after a delay.
+void Client::pass(Time delay) {
+    note_numbers(/*passes=*/true);
+    const bool is_last =
+        phase_ == rate_limit::Phase::precontent || !worker_.configuration().has_precontent();
+    if (is_last) {
+        note_grants();
+    }
+    later(simulation_.timeline.now() + delay, [this, is_last] {
+        if (is_last) {
+            serve();
+        } else {
+            apply(rate_limit::Phase::precontent);
+        }
+    });
+}
+
 void Client::serve() {
     is_decided_ = true;
-    callbacks_.on_pass();
     simulation_.write("passes " + key_);
     later(simulation_.timeline.now() + Time{simulation_.chance.between(0, 200'000)},
           [this] { end(); });
 }
 
-size_t Client::number_of(const limiter::AppliedRule &applied) const {
-    return static_cast<size_t>(std::ranges::find(host_.level(), applied.rule) -
-                               host_.level().begin());
+/// Tells the auditor by which numbers the phase has decided. A rule that was not applied to a
+/// request that passes has exempted its client. A request that is known to be denied meets the
+/// rules alone that deny it.
+void Client::note_numbers(bool passes) {
+    for (const limiter::Rule *rule : worker_.configuration().level()) {
+        if (rule->phase != phase_) {
+            continue;
+        }
+        const limiter::AppliedRule *applied = limits_->rules().first();
+        while (applied != nullptr && applied->rule != rule) {
+            applied = applied->next;
+        }
+        if (applied != nullptr || passes) {
+            note_numbers(simulation_.auditor.rule(worker_.configuration().number_of(*rule)),
+                         applied);
+        }
+    }
+}
+
+void Client::note_numbers(const AuditedRule &rule, const limiter::AppliedRule *applied) {
+    Obeyed obeyed{
+        .key = key_, .rule = &rule, .time_us = applied_.count(), .action = Setting::Action::exempt};
+    if (applied != nullptr) {
+        callbacks_.on_counted(rule.name);
+        obeyed.action = applied->ban ? Setting::Action::ban : Setting::Action::numbers;
+        obeyed.limit = applied->quota.limit;
+        obeyed.capacity = applied->quota.capacity();
+    }
+    simulation_.auditor.overrides.obey(obeyed);
 }
 
 /// Whether Redis has decided what it was to decide.
@@ -134,46 +185,68 @@ bool Client::find_decision(const limiter::AppliedRule &rule, uint16_t hash_slot,
     return found.has_value();
 }
 
+/// Returns when and on which data it was decided.
+Decision Client::decision_of(const limiter::AppliedRule &rule) {
+    const uint16_t hash_slot = redis_client::hash_slot(rule.charge->redis_key);
+    Decision decision{simulation_.timeline.now(), 0};
+    if (!rule.is_decided_by(limiter::RuleResult::Source::redis)) {
+        decision.when = host_.time_of_boot_clock(rule.result.decided());
+        decision.history = simulation_.topology->history_of(hash_slot);
+    } else if (!find_decision(rule, hash_slot, decision)) {
+        simulation_.auditor.misbehave("a verdict that Redis has not given to this request");
+    }
+    return decision;
+}
+
 void Client::note_grants() {
     for (const limiter::AppliedRule *one = limits_->rules().first(); one != nullptr;
          one = one->next) {
         if (one->verdict() == nullptr) {
             ++simulation_.happened.without_verdict;
-            continue;
+        } else if (!one->denies()) { // what a dry run denies passes, too
+            note_grant(*one);
         }
-        const bool is_leased = one->is_decided_by(limiter::RuleResult::Source::lease);
-        if (!is_leased && !one->is_decided_by(limiter::RuleResult::Source::redis)) {
-            continue; // by this host alone
-        }
-        ++(is_leased ? simulation_.happened.leased : simulation_.happened.granted);
-        const uint16_t hash_slot = redis_client::hash_slot(one->charge->redis_key);
-        Decision decision{simulation_.timeline.now()};
-        if (is_leased) {
-            decision.when = host_.time_of_boot_clock(one->result.decided());
-            decision.history = simulation_.topology->history_of(hash_slot);
-        } else if (!find_decision(*one, hash_slot, decision)) {
-            simulation_.auditor.misbehave("a verdict that Redis has not given to this request");
-        }
-        grants_.emplace_back(number_of(*one),
-                             Grant{.time_us = decision.when.count(),
-                                   .cost = one->quota.cost,
-                                   .by = is_leased ? GrantedBy::lease : GrantedBy::redis,
-                                   .history = decision.history});
     }
 }
 
-/// The auditor can judge denials only where all that was charged is known.
-void Client::note_denials() {
-    if (simulation_.has_faults || !simulation_.auditor.knows_charges()) {
-        return;
+void Client::note_grant(const limiter::AppliedRule &rule) {
+    const bool is_leased = rule.is_decided_by(limiter::RuleResult::Source::lease);
+    if (!is_leased && !rule.is_decided_by(limiter::RuleResult::Source::redis)) {
+        return; // by this host alone
     }
+    ++(is_leased ? simulation_.happened.leased : simulation_.happened.granted);
+    const Decision decision = decision_of(rule);
+    grants_.emplace_back(number_of(rule),
+                         Grant{.time_us = decision.when.count(),
+                               .cost = rule.quota.cost,
+                               .limit = rule.quota.limit,
+                               .capacity = rule.quota.capacity(),
+                               .by = is_leased ? GrantedBy::lease : GrantedBy::redis,
+                               .history = decision.history});
+}
+
+void Client::note_denials() {
+    using Source = limiter::RuleResult::Source;
     for (const limiter::AppliedRule *one = limits_->rules().first(); one != nullptr;
          one = one->next) {
-        if (one->denies() && one->is_decided_by(limiter::RuleResult::Source::redis)) {
-            Decision decision{simulation_.timeline.now()};
-            find_decision(*one, redis_client::hash_slot(one->charge->redis_key), decision);
-            simulation_.auditor.deny(number_of(*one), key_, decision.when.count(), one->quota.cost);
+        const bool is_by_redis = one->is_decided_by(Source::redis);
+        if (!one->denies() || (!is_by_redis && !one->is_decided_by(Source::deny_cache))) {
+            continue;
         }
+        const Decision decision = decision_of(*one);
+        const Time blocked_for = one->charge->blocked_for;
+        const bool is_blocked = is_by_redis && blocked_for.count() > 0;
+        simulation_.happened.blocked += is_blocked ? 1 : 0;
+        simulation_.happened.denied_by_cache += is_by_redis ? 0 : 1;
+        simulation_.auditor.deny(
+            number_of(*one), key_,
+            {.time_us = decision.when.count(),
+             .cost = one->quota.cost,
+             .limit = one->quota.limit,
+             .capacity = one->quota.capacity(),
+             .is_by_redis = is_by_redis,
+             .blocked_until_us = is_blocked ? (decision.when + blocked_for).count() : 0,
+             .history = decision.history});
     }
 }
 

@@ -19,9 +19,8 @@ class Client final : limiter::Request {
   public:
     class Callbacks {
       public:
-        virtual void on_pass() = 0;
-        /// It has left before its check was answered.
-        virtual void on_abandon(const SimulatedWorker &worker) = 0;
+        /// The rules of that name must have counted it.
+        virtual void on_counted(const std::string &rule) = 0;
 
       protected:
         ~Callbacks() = default;
@@ -57,13 +56,21 @@ class Client final : limiter::Request {
 
     void later(Time when, std::function<void()> what);
     void act(const limiter::Step &step);
+    void apply(rate_limit::Phase phase);
+    void pass(Time delay);
     void serve();
     void end();
     bool lacks_verdict() const;
-    size_t number_of(const limiter::AppliedRule &applied) const;
+    size_t number_of(const limiter::AppliedRule &applied) const {
+        return worker_.configuration().number_of(*applied.rule);
+    }
+    void note_numbers(bool passes);
+    void note_numbers(const AuditedRule &rule, const limiter::AppliedRule *applied);
+    Decision decision_of(const limiter::AppliedRule &rule);
     bool find_decision(const limiter::AppliedRule &rule, uint16_t hash_slot,
                        Decision &decision) const;
     void note_grants();
+    void note_grant(const limiter::AppliedRule &rule);
     void note_denials();
     void finish_grants(bool settles);
 
@@ -74,6 +81,8 @@ class Client final : limiter::Request {
     std::string key_;
     std::string final_cost_;
     Time began_{0};
+    rate_limit::Phase phase_ = rate_limit::Phase::access;
+    Time applied_{0}; // when the rules of the phase were found
     limiter::LimitedRequest *limits_ = nullptr;
     bool is_over_ = false;
     bool is_waiting_ = false;

@@ -5,11 +5,17 @@
 
 namespace simulation {
 
-Clients::Clients(Simulation &simulation, const Hosts &hosts)
-    : simulation_(simulation),
-      hosts_(hosts),
-      keys_(1 + simulation.chance.below(4)),
-      pause_(simulation.chance.between(300, 20'000)) {}
+void Clients::draw(Theme theme) {
+    Chance &chance = simulation_.chance;
+    const bool is_busy = theme == Theme::leases || theme == Theme::edges;
+    const uint64_t keys = is_busy             ? 1 + chance.below(2)
+                          : chance.one_in(10) ? 300 // more than small tables hold
+                                              : 1 + chance.below(4);
+    for (uint64_t i = 0; i < keys; ++i) {
+        keys_.push_back("k" + std::to_string(i));
+    }
+    pause_ = is_busy ? Time{chance.between(150, 1'500)} : Time{chance.between(300, 20'000)};
+}
 
 void Clients::come_until(Time end) {
     end_ = end;
@@ -27,7 +33,7 @@ void Clients::come() {
     for (uint64_t i = chance.one_in(20) ? 1 + chance.below(20) : 1; i > 0; --i) {
         SimulatedHost &host = *hosts_[chance.below(hosts_.size())];
         SimulatedWorker &worker = host.draw_serving_worker(chance);
-        Client &client = start_request(host, worker, "k" + std::to_string(chance.below(keys_)));
+        Client &client = start_request(host, worker, keys_[chance.below(keys_.size())]);
         if (!simulation_.has_faults) {
             client.need_verdict();
         } else if (chance.one_in(20)) {
@@ -61,10 +67,6 @@ void Clients::ask_each_worker() {
     }
 }
 
-void Clients::on_abandon(const SimulatedWorker &worker) {
-    abandoned_.emplace_back(simulation_.timeline.now(), &worker);
-}
-
 void Clients::note_stop(const SimulatedWorker &worker) {
     for (const auto &client : clients_) {
         if (&client->worker() == &worker) {
@@ -76,14 +78,13 @@ void Clients::note_stop(const SimulatedWorker &worker) {
 void Clients::die_with(const SimulatedWorker &worker) {
     for (const auto &client : clients_) {
         if (&client->worker() == &worker && !client->is_over()) {
-            killed_ += client->has_begun() ? 1 : 0;
             client->die();
         }
     }
-    // Their answers may have been on their way, or have waited while the worker stood still.
-    const Time since = simulation_.timeline.now() - Time{1'000'000};
-    killed_ += static_cast<uint64_t>(std::ranges::count_if(
-        abandoned_, [&](const auto &one) { return one.second == &worker && one.first > since; }));
+}
+
+bool Clients::are_over() const {
+    return std::ranges::all_of(clients_, [](const auto &client) { return client->is_over(); });
 }
 
 void Clients::end() {

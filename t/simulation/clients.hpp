@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,7 +17,10 @@ using Hosts = std::vector<std::unique_ptr<SimulatedHost>>;
 
 class Clients final : Client::Callbacks {
   public:
-    Clients(Simulation &simulation, const Hosts &hosts);
+    Clients(Simulation &simulation, const Hosts &hosts) : simulation_(simulation), hosts_(hosts) {}
+
+    /// Draws how often they come, and their keys.
+    void draw(Theme theme);
 
     /// They come from now on, one after the other, until then.
     void come_until(Time end);
@@ -26,30 +30,32 @@ class Clients final : Client::Callbacks {
     void die_with(const SimulatedWorker &worker);
     /// All is well again: each worker is asked once, and must have a verdict of Redis.
     void ask_each_worker();
+    bool are_over() const;
     /// Nothing is on its way any more: tells the auditor of requests that have not ended.
     void end();
 
     uint64_t begun() const { return begun_; }
-    uint64_t passed() const { return passed_; }
-    /// Requests that may not have been counted, because their worker was killed.
-    uint64_t killed() const { return killed_; }
+    /// How many requests passed that the rule of that name was applied to.
+    uint64_t counted(const std::string &rule) const {
+        const auto found = counted_.find(rule);
+        return found != counted_.end() ? found->second : 0;
+    }
+    /// The keys of clients.
+    const std::vector<std::string> &keys() const { return keys_; }
 
   private:
     void come();
     Client &start_request(SimulatedHost &host, SimulatedWorker &worker, const std::string &key);
-    void on_pass() override { ++passed_; }
-    void on_abandon(const SimulatedWorker &worker) override;
+    void on_counted(const std::string &rule) override { ++counted_[rule]; }
 
     Simulation &simulation_;
     const Hosts &hosts_;
     Time end_{0}; // no client comes any more
-    uint64_t keys_;
+    std::vector<std::string> keys_;
     Time pause_; // between clients, on average
     std::list<std::unique_ptr<Client>> clients_;
     uint64_t begun_ = 0;
-    uint64_t passed_ = 0;
-    uint64_t killed_ = 0;
-    std::vector<std::pair<Time, const SimulatedWorker *>> abandoned_; // checks, and when
+    std::map<std::string, uint64_t> counted_;
 };
 
 } // namespace simulation

@@ -2,6 +2,7 @@
 
 #include "limiter/configuration.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,61 +14,236 @@ namespace simulation {
 
 namespace {
 
-/// Returns nothing if no configuration may have such a rule.
-std::optional<DrawnRule> draw_rule(Chance &chance, size_t number) {
-    static constexpr std::array algorithms{"sliding_log",  "fixed_window", "sliding_window",
-                                           "token_bucket", "gcra",         "leaky_bucket",
-                                           "concurrency"};
-    AuditedRule audited;
-    audited.algorithm = algorithms[chance.below(algorithms.size())];
-    static constexpr std::array<uint64_t, 4> largest_limits{5, 5, 200, 5000};
-    audited.limit = 1 + chance.below(largest_limits[chance.below(largest_limits.size())]);
-    const bool is_concurrency = audited.algorithm == "concurrency";
-    const int64_t window_ms = is_concurrency ? 60'000 : chance.between(20, 3000);
-    audited.window_us = window_ms * 1000;
-    RuleWords words{"algorithm=" + audited.algorithm, "limit=" + std::to_string(audited.limit),
-                    "window=" + std::to_string(window_ms) + "ms",
-                    "name=r" + std::to_string(number)};
-    const bool is_bucket = audited.algorithm == "token_bucket" || audited.algorithm == "gcra" ||
-                           audited.algorithm == "leaky_bucket";
-    if (is_bucket && chance.one_in(2)) {
-        words.push_back("burst=" + std::to_string(1 + chance.below(50)));
+/// The parameters of a rule, as they are drawn one after the other.
+struct Draft {
+    size_t name = 0;
+    std::string algorithm;
+    uint64_t limit = 1;
+    int64_t window_ms = 1000;
+    std::optional<uint64_t> burst = std::nullopt;
+    std::string lease = {};
+    uint64_t cost = 1;
+    bool settles = false;
+    uint64_t block_s = 0;
+    uint64_t shards = 1;
+    bool is_precontent = false;
+    bool is_dry_run = false;
+
+    bool is_concurrency() const { return algorithm == "concurrency"; }
+    bool is_bucket() const {
+        return algorithm == "token_bucket" || algorithm == "gcra" || algorithm == "leaky_bucket";
     }
-    if (!is_concurrency && chance.one_in(3)) {
-        words.push_back(chance.one_in(2)
-                            ? "lease=auto"
-                            : "lease=" + std::to_string(chance.between(5, 700)) + "ms");
-        audited.has_leases = true;
+};
+
+RuleWords words_of(const Draft &draft) {
+    RuleWords words{"algorithm=" + draft.algorithm, "limit=" + std::to_string(draft.limit),
+                    "window=" + std::to_string(draft.window_ms) + "ms",
+                    "name=r" + std::to_string(draft.name)};
+    if (draft.burst) {
+        words.push_back("burst=" + std::to_string(*draft.burst));
     }
-    if (!is_concurrency && chance.one_in(4)) {
-        words.push_back("cost=" + std::to_string(1 + chance.below(3)));
+    if (!draft.lease.empty()) {
+        words.push_back("lease=" + draft.lease);
     }
-    if (!is_concurrency && chance.one_in(3)) {
+    if (draft.cost > 1) {
+        words.push_back("cost=" + std::to_string(draft.cost));
+    }
+    if (draft.settles) {
         words.emplace_back("final_cost=$f");
-        audited.settles = true;
     }
+    if (draft.block_s > 0) {
+        words.push_back("block=" + std::to_string(draft.block_s));
+    }
+    if (draft.shards > 1) {
+        words.push_back("shards=" + std::to_string(draft.shards));
+    }
+    if (draft.is_precontent) {
+        words.emplace_back("phase=precontent");
+    }
+    if (draft.is_dry_run) {
+        words.emplace_back("dry_run");
+    }
+    return words;
+}
+
+/// Returns nothing if no configuration may have such a rule.
+std::optional<DrawnRule> finish(const Draft &draft) {
+    DrawnRule drawn{.words = words_of(draft), .audited = {}};
     std::vector<std::string_view> all{"zone=z"};
-    all.insert(all.end(), words.begin(), words.end());
+    all.insert(all.end(), drawn.words.begin(), drawn.words.end());
     limiter::Rule rule;
     std::vector<std::string> warnings;
     if (rate_limit::read_rule(all, rule, warnings)) {
         return std::nullopt;
     }
-    audited.capacity = is_bucket ? rule.rule.quota.capacity() : 0;
-    return DrawnRule{std::move(words), std::move(audited)};
+    drawn.audited = {.name = "r" + std::to_string(draft.name),
+                     .algorithm = draft.algorithm,
+                     .limit = draft.limit,
+                     .window_us = draft.window_ms * 1000,
+                     .burst = draft.burst,
+                     .has_leases = !draft.lease.empty(),
+                     .settles = draft.settles,
+                     .block_us = static_cast<int64_t>(draft.block_s) * 1'000'000,
+                     .shards = draft.shards,
+                     .is_precontent = draft.is_precontent,
+                     .is_dry_run = draft.is_dry_run};
+    return drawn;
+}
+
+uint64_t draw_limit(Chance &chance, Theme theme) {
+    static constexpr std::array<uint64_t, 6> edges{127, 128, 129, 511, 512, 513};
+    static constexpr std::array<uint64_t, 4> largest{5, 5, 200, 5000};
+    switch (theme) {
+    case Theme::leases:
+        return 50 + chance.below(chance.one_in(2) ? 300 : 3000);
+    case Theme::edges:
+        return edges[chance.below(edges.size())];
+    case Theme::shards:
+        return 1 + chance.below(60);
+    default:
+        return 1 + chance.below(largest[chance.below(largest.size())]);
+    }
+}
+
+int64_t draw_window(Chance &chance, Theme theme) {
+    return theme == Theme::leases || theme == Theme::edges ? chance.between(500, 4000)
+                                                           : chance.between(20, 3000);
+}
+
+std::string draw_lease(Chance &chance) {
+    return chance.one_in(3) ? "auto" : std::to_string(chance.between(5, 700)) + "ms";
+}
+
+Draft draw_rule(Chance &chance, Theme theme, size_t number) {
+    static constexpr std::array algorithms{"sliding_log",  "fixed_window", "sliding_window",
+                                           "token_bucket", "gcra",         "leaky_bucket",
+                                           "concurrency"};
+    const bool may_be_concurrency = theme == Theme::anything;
+    Draft draft{.name = number,
+                .algorithm = algorithms[chance.below(may_be_concurrency ? 7 : 6)],
+                .limit = draw_limit(chance, theme),
+                .window_ms = draw_window(chance, theme)};
+    draft.is_precontent = chance.one_in(5);
+    draft.is_dry_run = chance.one_in(8);
+    if (draft.is_concurrency()) {
+        draft.window_ms = 60'000;
+        return draft;
+    }
+    if (draft.is_bucket() && (theme == Theme::shards || chance.one_in(2))) {
+        draft.burst = 1 + chance.below(50);
+    }
+    draft.cost = chance.one_in(4) ? 1 + chance.below(3) : 1;
+    draft.settles = chance.one_in(3);
+    if (theme == Theme::leases || (theme == Theme::anything && chance.one_in(4))) {
+        draft.lease = draw_lease(chance);
+    } else if (theme == Theme::blocks || (theme == Theme::anything && chance.one_in(8))) {
+        draft.block_s = 1 + chance.below(2);
+    } else if (theme == Theme::shards) {
+        draft.shards = 2 + chance.below(5);
+    }
+    return draft;
+}
+
+DrawnRule draw_valid_rule(Chance &chance, Theme theme, size_t number) {
+    for (;;) {
+        if (auto rule = finish(draw_rule(chance, theme, number))) {
+            return std::move(*rule);
+        }
+    }
+}
+
+Draft draft_of(const DrawnRule &rule) {
+    const AuditedRule &audited = rule.audited;
+    Draft draft{.name = std::stoul(audited.name.substr(1)),
+                .algorithm = audited.algorithm,
+                .limit = audited.limit,
+                .window_ms = audited.window_us / 1000,
+                .burst = audited.burst,
+                .settles = audited.settles,
+                .block_s = static_cast<uint64_t>(audited.block_us) / 1'000'000,
+                .shards = audited.shards,
+                .is_precontent = audited.is_precontent,
+                .is_dry_run = audited.is_dry_run};
+    for (const std::string &word : rule.words) {
+        if (word.starts_with("lease=")) {
+            draft.lease = word.substr(6);
+        } else if (word.starts_with("cost=")) {
+            draft.cost = std::stoul(word.substr(5));
+        }
+    }
+    return draft;
+}
+
+/// Changes one of its numbers. A change of the algorithm gives it another counter.
+void change(Draft &draft, Chance &chance, Theme theme) {
+    switch (chance.below(6)) {
+    case 0:
+    case 1:
+        draft.limit = chance.one_in(2) ? 1 + draft.limit / 2 : draw_limit(chance, theme);
+        break;
+    case 2:
+        if (draft.is_bucket()) {
+            draft.burst = 1 + chance.below(50);
+        }
+        break;
+    case 3:
+        draft.lease = draft.lease.empty() && !draft.is_concurrency() && draft.block_s == 0 &&
+                              draft.shards == 1
+                          ? draw_lease(chance)
+                          : "";
+        break;
+    case 4:
+        if (!draft.is_concurrency()) {
+            draft.window_ms = draw_window(chance, theme);
+        }
+        break;
+    default:
+        draft.is_dry_run = !draft.is_dry_run;
+    }
 }
 
 } // namespace
 
-std::vector<DrawnRule> draw_rules(Chance &chance) {
-    const size_t count = 1 + chance.below(3);
-    std::vector<DrawnRule> rules;
-    while (rules.size() < count) {
-        if (auto rule = draw_rule(chance, rules.size())) {
-            rules.push_back(std::move(*rule));
-        }
+DrawnConfiguration draw_configuration(Chance &chance) {
+    static constexpr std::array themes{Theme::anything, Theme::anything, Theme::anything,
+                                       Theme::leases,   Theme::leases,   Theme::blocks,
+                                       Theme::shards,   Theme::edges};
+    DrawnConfiguration drawn;
+    drawn.theme = themes[chance.below(themes.size())];
+    static constexpr std::array errors{"on_error=closed", "on_error=open", "on_error=local"};
+    static constexpr std::array caches{"deny_cache=off", "deny_cache=1s", "deny_cache=on"};
+    drawn.zone = {errors[chance.below(errors.size())], caches[chance.below(caches.size())],
+                  "local_limit=" + std::to_string(chance.between(1, 100)) + "%"};
+    const size_t count = drawn.theme == Theme::leases ? 1 : 1 + chance.below(3);
+    while (drawn.rules.size() < count) {
+        drawn.rules.push_back(draw_valid_rule(chance, drawn.theme, drawn.rules.size()));
     }
-    return rules;
+    return drawn;
+}
+
+DrawnConfiguration redraw(const DrawnConfiguration &configuration, Chance &chance) {
+    DrawnConfiguration drawn{.theme = configuration.theme, .zone = configuration.zone, .rules = {}};
+    for (const DrawnRule &rule : configuration.rules) {
+        if (configuration.rules.size() > 1 && chance.one_in(6)) {
+            continue; // it is gone
+        }
+        Draft draft = draft_of(rule);
+        if (chance.one_in(2)) {
+            change(draft, chance, drawn.theme);
+        }
+        drawn.rules.push_back(finish(draft).value_or(rule));
+    }
+    if (drawn.rules.empty() || (drawn.rules.size() < 4 && chance.one_in(4))) {
+        const auto number_of = [](const DrawnRule &rule) {
+            return std::stoul(rule.audited.name.substr(1));
+        };
+        size_t number = 0;
+        for (const DrawnRule &rule : configuration.rules) {
+            number = std::max(number, number_of(rule) + 1);
+        }
+        drawn.rules.push_back(draw_valid_rule(chance, drawn.theme, number));
+    }
+    return drawn;
 }
 
 } // namespace simulation

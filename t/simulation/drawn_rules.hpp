@@ -1,4 +1,5 @@
-// Draws the rules of a simulation.
+// Draws the configurations of a simulation: what all its hosts have, and what they have after a
+// reload.
 #pragma once
 
 #include "simulation/auditor.hpp"
@@ -18,6 +19,23 @@ struct DrawnRule {
     AuditedRule audited;
 };
 
-std::vector<DrawnRule> draw_rules(Chance &chance);
+/// What a simulation is mostly about.
+enum class Theme : uint8_t {
+    anything,
+    leases, // one rule with leases, and many requests
+    blocks,
+    shards,
+    edges, // limits where Redis encodes their state in another way
+};
+
+struct DrawnConfiguration {
+    Theme theme = Theme::anything;
+    RuleWords zone; // parameters of `redis_rate_limit_zone`
+    std::vector<DrawnRule> rules;
+};
+
+DrawnConfiguration draw_configuration(Chance &chance);
+/// Draws one that a reload makes of it: other numbers, a rule gone, a rule new.
+DrawnConfiguration redraw(const DrawnConfiguration &configuration, Chance &chance);
 
 } // namespace simulation

@@ -30,7 +30,14 @@ void Faults::happen() {
     Chance &chance = simulation_.chance;
     SimulatedHost &host = *hosts_[chance.below(hosts_.size())];
     const size_t i = chance.below(host.workers().size());
-    switch (chance.below(8)) {
+    // Where Redis refuses a password, a worker waits for up to 10 s before it tries again.
+    const bool is_of_worker = chance.below(8) < 3;
+    simulation_.disturb(is_of_worker ? Time{3'000'000} : Time{12'000'000});
+    if (!is_of_worker) {
+        simulation_.topology->go_wrong();
+        return;
+    }
+    switch (chance.below(3)) {
     case 0:
         stop_worker(*host.workers()[i]);
         break;
@@ -39,13 +46,10 @@ void Faults::happen() {
         ++simulation_.happened.killed_workers;
         replace_worker(host, i, true);
         break;
-    case 2:
+    default:
         simulation_.write("a worker leaves");
         ++simulation_.happened.reloads;
         replace_worker(host, i, false);
-        break;
-    default:
-        simulation_.topology->go_wrong();
     }
 }
 

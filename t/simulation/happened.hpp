@@ -32,6 +32,13 @@ struct Happened : FaultCounts {
     uint64_t wrong_sentinels = 0;
     uint64_t returns = 0; // by requests that turned out cheaper
     uint64_t debts = 0;   // by those that did not
+    uint64_t denied_by_cache = 0;
+    uint64_t blocked = 0; // by Redis
+    uint64_t overrides = 0;
+    uint64_t lost_orders = 0; // of operators
+    uint64_t resets = 0;
+    uint64_t flushed_by_operators = 0;
+    uint64_t changed_configurations = 0;
 };
 
 /// What of it is shown, and under which words.
@@ -47,6 +54,13 @@ inline constexpr HappenedRow happened_rows[] = {
     {"settled for less", &Happened::returns},
     {"settled for as much or more", &Happened::debts},
     {"without a verdict", &Happened::without_verdict},
+    {"rejected by the deny cache", &Happened::denied_by_cache},
+    {"blocked", &Happened::blocked},
+    {"overrides written", &Happened::overrides},
+    {"orders of operators that failed", &Happened::lost_orders},
+    {"clients reset", &Happened::resets},
+    {"FLUSHALL by an operator", &Happened::flushed_by_operators},
+    {"reloads with other rules", &Happened::changed_configurations},
     {"clients that left before", &Happened::left},
     {"connections broken while sending", &Happened::broken_while_sending},
     {"connections broken while answering", &Happened::broken_while_answering},

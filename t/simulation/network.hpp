@@ -38,7 +38,14 @@ class Network {
     /// One message or one attempt in so many meets a fault; 0: none does.
     uint64_t one_fault_in = 0;
 
-    bool has_fault() { return one_fault_in > 0 && chance.one_in(one_fault_in); }
+    bool has_fault() {
+        const bool has_one = one_fault_in > 0 && chance.one_in(one_fault_in);
+        if (has_one) {
+            on_fault();
+        }
+        return has_one;
+    }
+    std::function<void()> on_fault = [] {};
     /// How long a message takes.
     Time delay() { return Time{chance.between(50, chance.one_in(50) ? 5'000 : 300)}; }
 

@@ -2,13 +2,13 @@
 
 #include "simulation/drawn_rules.hpp"
 
-#include <array>
 #include <memory>
 
 namespace simulation {
 
 namespace {
 
+constexpr Time settling{15'000'000};     // for so long a worker may wait until it connects anew
 constexpr Time quiet{200'000'000};       // after it nothing is on its way any more
 constexpr Time all_expires{400'000'000}; // longer than any state lives
 
@@ -17,41 +17,42 @@ constexpr Time all_expires{400'000'000}; // longer than any state lives
 SimulatedFleet::SimulatedFleet(uint64_t seed, Journal &journal)
     : simulation_(seed, journal),
       clients_(simulation_, hosts_),
-      faults_(simulation_, hosts_, clients_) {
+      faults_(simulation_, hosts_, clients_),
+      reloads_(simulation_, hosts_),
+      operators_(simulation_, hosts_) {
     make_hosts();
 }
 
 void SimulatedFleet::make_hosts() {
     Chance &chance = simulation_.chance;
-    const std::vector<DrawnRule> rules = draw_rules(chance);
-    rules_ = rules.size();
-    std::vector<RuleWords> directives;
-    for (const DrawnRule &rule : rules) {
-        std::string line = "rule";
-        for (const std::string &word : rule.words) {
-            line += " " + word;
-        }
-        simulation_.write(line);
-        simulation_.auditor.add_rule(rule.audited);
-        directives.push_back(rule.words);
-    }
-    constexpr std::array errors{rate_limit::OnError::closed, rate_limit::OnError::open,
-                                rate_limit::OnError::local};
-    const auto on_error = errors[chance.below(errors.size())];
+    reloads_.set_configuration(draw_configuration(chance));
+    clients_.draw(reloads_.configuration().theme);
+    // The smallest zone has tables of a few entries.
+    const size_t zone_size = chance.one_in(3) ? size_t{32} << 10 : size_t{1} << 20;
     const size_t hosts = 1 + chance.below(3);
     for (size_t i = 0; i < hosts; ++i) {
-        const Time ahead{chance.between(-1'000'000'000, 1'000'000'000)};
-        hosts_.push_back(std::make_unique<SimulatedHost>(simulation_.network, *simulation_.topology,
-                                                         ahead, chance.fork(), directives, on_error,
-                                                         1 + chance.below(3)));
+        const SimulatedHost::Machinery machinery{
+            .ahead = Time{chance.between(-1'000'000'000, 1'000'000'000)},
+            .zone_size = zone_size,
+            .workers = 1 + chance.below(3)};
+        hosts_.push_back(std::make_unique<SimulatedHost>(
+            simulation_.network, machinery, chance.fork(), reloads_.make_configuration()));
     }
 }
 
 std::vector<std::string> SimulatedFleet::run(Time length) {
     const Time end = simulation_.timeline.now() + length;
+    Chance &chance = simulation_.chance;
+    simulation_.auditor.set_knows_requests(!simulation_.has_faults);
     clients_.come_until(end);
     if (simulation_.has_faults) {
         faults_.happen_until(end);
+    }
+    if (chance.one_in(2)) {
+        operators_.act_until(end, clients_.keys());
+    }
+    if (chance.one_in(3)) {
+        reloads_.happen_until(end);
     }
     simulation_.timeline.run(end);
     become_quiet();
@@ -64,9 +65,10 @@ void SimulatedFleet::become_quiet() {
     Timeline &timeline = simulation_.timeline;
     simulation_.network.one_fault_in = 0;
     simulation_.topology->recover();
-    timeline.run(timeline.now() + quiet);
+    finish_requests();
+    timeline.run(timeline.now() + settling);
     clients_.ask_each_worker();
-    timeline.run(timeline.now() + quiet);
+    finish_requests();
     clients_.end();
     for (const auto &host : hosts_) {
         for (const auto &worker : host->workers()) {
@@ -87,17 +89,25 @@ void SimulatedFleet::become_quiet() {
     }
 }
 
+void SimulatedFleet::finish_requests() {
+    Timeline &timeline = simulation_.timeline;
+    const Time end = timeline.now() + quiet;
+    while (timeline.now() < end && !clients_.are_over()) {
+        timeline.run(timeline.now() + Time{1'000'000});
+    }
+    timeline.run(timeline.now() + Time{5'000'000});
+}
+
+/// A rule that a reload took away, or brought, is counted somewhere else.
 void SimulatedFleet::count_outcomes() {
-    for (size_t rule = 0; rule < rules_; ++rule) {
+    for (const DrawnRule &rule : reloads_.configuration().rules) {
         uint64_t counted = 0;
         for (const auto &host : hosts_) {
-            counted += host->outcomes(rule);
+            counted += host->outcomes(rule.audited.name).value_or(0);
         }
-        // A request that is known to be denied counts for the rules alone that deny it.
-        const uint64_t least =
-            rules_ > 1 ? clients_.passed() : clients_.begun() - clients_.killed();
-        simulation_.auditor.count(rule,
-                                  {.least = least, .most = clients_.begun(), .counted = counted});
+        simulation_.auditor.count(rule.audited.name, {.least = clients_.counted(rule.audited.name),
+                                                      .most = clients_.begun(),
+                                                      .counted = counted});
     }
 }
 

@@ -4,6 +4,8 @@
 
 #include "simulation/clients.hpp"
 #include "simulation/faults.hpp"
+#include "simulation/operators.hpp"
+#include "simulation/reloads.hpp"
 #include "simulation/simulation.hpp"
 
 #include <string>
@@ -22,14 +24,16 @@ class SimulatedFleet {
   private:
     void make_hosts();
     void become_quiet();
+    void finish_requests();
     void count_outcomes();
     void end_workers();
 
     Simulation simulation_;
-    size_t rules_ = 0;
     Hosts hosts_;
     Clients clients_;
     Faults faults_;
+    Reloads reloads_;
+    Operators operators_;
 };
 
 } // namespace simulation

@@ -1,57 +1,45 @@
 #include "simulation/simulated_host.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <numeric>
 #include <span>
-#include <string_view>
+#include <utility>
 
 namespace simulation {
 
-SimulatedHost::SimulatedHost(Network &network, const Topology &topology, Time ahead, Chance chance,
-                             const std::vector<RuleWords> &rules, rate_limit::OnError on_error,
-                             size_t workers)
+SimulatedHost::SimulatedHost(Network &network, const Machinery &machinery, Chance chance,
+                             std::unique_ptr<HostConfiguration> configuration)
     : network_(network),
-      ahead_(ahead),
+      machinery_(machinery),
       chance_(chance),
-      backend_memory_(redis_client::BackendMemory::size() / sizeof(Line) + 1) {
-    const Time began = network.timeline.since_boot() + ahead;
-    settings_.memory.lay_out(backend_memory_.data(), began);
-    settings_.session.timeout = timeout;
-    topology.configure(settings_);
-    zone_.name = "z";
-    zone_.backend = &settings_;
-    zone_.on_error = on_error;
-    zone_.memory.begin(std::as_writable_bytes(std::span(zone_memory_)), *this, zone_size,
-                       {chance_.next(), chance_.next()}, began);
-    std::vector<rate_limit::RuleParameters *> parameters;
-    std::vector<limiter::Rule *> pointers;
-    for (const RuleWords &words : rules) {
-        std::vector<std::string_view> all{"zone=z"};
-        all.insert(all.end(), words.begin(), words.end());
-        limiter::Rule &rule = rules_.emplace_back();
-        std::vector<std::string> warnings;
-        if (rate_limit::read_rule(all, rule, warnings)) {
-            abort(); // who draws rules looks first
+      backend_memory_(redis_client::BackendMemory::size() / sizeof(Line) + 1),
+      zone_memory_(machinery.zone_size / sizeof(Line)) {
+    const Time began = boot_now();
+    configuration->settings().memory.lay_out(backend_memory_.data(), began);
+    configuration->zone().memory.begin(std::as_writable_bytes(std::span(zone_memory_)), *this,
+                                       machinery_.zone_size, {chance_.next(), chance_.next()},
+                                       began);
+    configuration->claim_counters(nullptr);
+    configuration->zone().memory.set_latest();
+    configurations_.push_back(std::move(configuration));
+    for (size_t i = 0; i < machinery_.workers; ++i) {
+        add_worker();
+    }
+}
+
+void SimulatedHost::reload(std::unique_ptr<HostConfiguration> configuration) {
+    const HostConfiguration &running = *configurations_.back();
+    configuration->settings().memory = running.settings().memory;
+    configuration->zone().memory.take_over(running.zone().memory, *this);
+    configuration->claim_counters(&running);
+    configuration->zone().memory.set_latest();
+    configurations_.push_back(std::move(configuration));
+    for (const auto &worker : workers_) {
+        if (worker->is_serving()) {
+            worker->leave();
         }
-        parameters.push_back(&rule);
-        pointers.push_back(&rule);
-        level_.push_back(&rule);
     }
-    rate_limit::decide_other_limits(parameters);
-    rate_limit::RuleCounterTable counters = zone_.memory.rule_counters();
-    counters.begin_generation();
-    for (limiter::Rule &rule : rules_) {
-        rule.complete(zone_);
-        rule.first_of_name = &rule;
-        rule.counters = &counters.claim(rate_limit::hash_of(zone_.memory.seed(), rule.name));
-    }
-    const limiter::Level level{level_, false};
-    limiter::link_rules(
-        pointers, std::span(&level, 1), [this](const limiter::Rule &) -> auto & {
-            return settings_.session;
-        });
-    for (size_t i = 0; i < workers; ++i) {
+    for (size_t i = 0; i < machinery_.workers; ++i) {
         add_worker();
     }
 }
@@ -59,7 +47,8 @@ SimulatedHost::SimulatedHost(Network &network, const Topology &topology, Time ah
 SimulatedWorker &SimulatedHost::add_worker() {
     const rate_limit::Machine &machine = *this;
     return *workers_.emplace_back(std::make_unique<SimulatedWorker>(
-        network_, machine, ++last_process_, ahead_, chance_.fork()));
+        network_, machine, *configurations_.back(),
+        SimulatedWorker::Identity{++last_process_, machinery_.ahead}, chance_.fork()));
 }
 
 bool SimulatedHost::is_alive(pid_t process) const {
@@ -78,8 +67,12 @@ SimulatedWorker &SimulatedHost::draw_serving_worker(Chance &chance) const {
     return *serving[chance.below(serving.size())];
 }
 
-uint64_t SimulatedHost::outcomes(size_t rule) const {
-    const auto counts = rules_[rule].counters->read().outcomes;
+std::optional<uint64_t> SimulatedHost::outcomes(std::string_view name) const {
+    const limiter::Rule *rule = configurations_.back()->rule_named(name);
+    if (rule == nullptr) {
+        return std::nullopt;
+    }
+    const auto counts = rule->counters->read().outcomes;
     return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
 }
 

@@ -1,62 +1,62 @@
-// A host of a simulation: a configuration, the memory that its workers share, and the workers.
+// A host of a simulation: the memory that its workers share, their configurations, and the workers.
 #pragma once
 
-#include "limiter/linking.hpp"
-#include "limiter/zone_memory.hpp"
-#include "simulation/drawn_rules.hpp"
-#include "simulation/redis/topology.hpp"
+#include "simulation/host_configuration.hpp"
 #include "simulation/simulated_worker.hpp"
 
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <string>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 namespace simulation {
 
 class SimulatedHost final : limiter::ZoneMutex, rate_limit::Machine {
   public:
-    /// `ahead` is what its clocks are ahead of the timeline.
-    SimulatedHost(Network &network, const Topology &topology, Time ahead, Chance chance,
-                  const std::vector<RuleWords> &rules, rate_limit::OnError on_error,
-                  size_t workers);
+    /// What hosts have each for itself.
+    struct Machinery {
+        Time ahead;       // of the timeline: its clocks
+        size_t zone_size; // bytes
+        size_t workers;
+    };
 
-    const limiter::RuleList &level() const { return level_; }
+    SimulatedHost(Network &network, const Machinery &machinery, Chance chance,
+                  std::unique_ptr<HostConfiguration> configuration);
+
+    /// The configuration of new workers.
+    HostConfiguration &configuration() { return *configurations_.back(); }
+    /// All workers leave, and others with this configuration come.
+    void reload(std::unique_ptr<HostConfiguration> configuration);
     std::vector<std::unique_ptr<SimulatedWorker>> &workers() { return workers_; }
     SimulatedWorker &add_worker();
     /// Returns one to which requests may come.
     SimulatedWorker &draw_serving_worker(Chance &chance) const;
-    /// In how many outcomes the rule's requests are.
-    uint64_t outcomes(size_t rule) const;
+    /// In how many outcomes the requests of the rule of that name are; nothing if the latest
+    /// configuration has none.
+    std::optional<uint64_t> outcomes(std::string_view rule) const;
 
-    /// Returns what the timeline showed when World::boot_now() was this.
+    /// Returns what the timeline showed when World::boot_now(), or precise_now(), was this.
     Time time_of_boot_clock(Time boot_time) const {
-        return Timeline::of_boot_clock(boot_time - ahead_);
+        return Timeline::of_boot_clock(boot_time - machinery_.ahead);
     }
-
-    static constexpr std::chrono::milliseconds timeout{100};
 
   private:
     struct alignas(64) Line {
         std::byte bytes[64];
     };
-    static constexpr size_t zone_size = size_t{1} << 20;
 
     void lock() const override {}
     void unlock() const override {}
-    Time boot_now() const override { return network_.timeline.since_boot() + ahead_; }
+    Time boot_now() const override { return network_.timeline.since_boot() + machinery_.ahead; }
     bool is_alive(pid_t process) const override;
 
     Network &network_;
-    Time ahead_;
+    Machinery machinery_;
     Chance chance_;
     std::vector<Line> backend_memory_;
-    std::vector<Line> zone_memory_{zone_size / sizeof(Line)};
-    redis_client::BackendSettings settings_{0, "default"};
-    limiter::Zone zone_;
-    std::deque<limiter::Rule> rules_;
-    limiter::RuleList level_;
+    std::vector<Line> zone_memory_;
+    std::vector<std::unique_ptr<HostConfiguration>> configurations_; // the latest is the last one
     std::vector<std::unique_ptr<SimulatedWorker>> workers_;
     pid_t last_process_ = 0;
 };

@@ -89,18 +89,34 @@ class SimulatedWorker::SimulatedLookup final : public redis_client::NameLookup {
     SimulatedTimer timer_;
 };
 
+/// Nobody reads what is said of live limits.
+class SimulatedWorker::LiveSilence final : public limiter::LiveLog {
+    void on_trouble(std::string_view, redis_client::LiveTrouble, std::string_view) override {}
+    void on_lost_store(std::string_view) override {}
+    void on_no_room(std::string_view) override {}
+};
+
 SimulatedWorker::SimulatedWorker(Network &network, const rate_limit::Machine &machine,
-                                 pid_t process, Time ahead, Chance chance)
+                                 HostConfiguration &configuration, const Identity &identity,
+                                 Chance chance)
     : timeline_(network.timeline),
       network_(network),
       machine_(machine),
-      process_(process),
-      ahead_(ahead),
+      configuration_(configuration),
+      identity_(identity),
       chance_(chance),
       backends_([this](const redis_client::BackendSettings &settings) {
           return redis_client::make_backend(settings, *this, log_);
       }),
-      limiter_(*this, backends_, log_) {}
+      limiter_(*this, backends_, log_),
+      live_log_(std::make_unique<LiveSilence>()) {
+    const limiter::Zone *zone = &configuration.zone();
+    live_ = std::make_unique<limiter::LiveSync>(
+        configuration.settings(), backends_.of(configuration.settings()), std::span(&zone, 1),
+        configuration.level(), *this, *live_log_);
+}
+
+SimulatedWorker::~SimulatedWorker() = default;
 
 void SimulatedWorker::later(Time when, std::function<void()> what) {
     timeline_.add(when, [this, what = std::move(what)]() mutable {
@@ -131,6 +147,7 @@ bool SimulatedWorker::may_end() const {
 
 void SimulatedWorker::end() {
     limiter_.leases.return_all();
+    live_ = nullptr;
     backends_.stop();
     is_killed_ = true; // nothing is told to it any more
 }

@@ -1,9 +1,11 @@
 // A worker process of a simulated host: its event loop, and the limiter that runs in it.
 #pragma once
 
+#include "limiter/live/live_sync.hpp"
 #include "limiter/silent_log.hpp"
 #include "limiter/worker.hpp"
 #include "redis_client/io/world.hpp"
+#include "simulation/host_configuration.hpp"
 #include "simulation/network.hpp"
 
 #include <memory>
@@ -13,10 +15,16 @@ namespace simulation {
 
 class SimulatedWorker final : public redis_client::World, SimulatedConnection::Process {
   public:
-    /// `ahead` is what the clocks of the host are ahead of the timeline. No other process of the
-    /// machine has this number.
-    SimulatedWorker(Network &network, const rate_limit::Machine &machine, pid_t process, Time ahead,
-                    Chance chance);
+    struct Identity {
+        pid_t process; // no other one of the machine has this number
+        Time ahead;    // what the clocks of the host are ahead of the timeline
+    };
+
+    SimulatedWorker(Network &network, const rate_limit::Machine &machine,
+                    HostConfiguration &configuration, const Identity &identity, Chance chance);
+    ~SimulatedWorker();
+
+    HostConfiguration &configuration() { return configuration_; }
 
     limiter::Worker &limiter() { return limiter_; }
     /// Whether it was killed, or end() was called.
@@ -36,12 +44,12 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
     void end();
 
     std::chrono::milliseconds now() override;
-    Time precise_now() const override { return timeline_.since_boot() + ahead_; }
+    Time precise_now() const override { return timeline_.since_boot() + identity_.ahead; }
     Time boot_now() const override { return machine_.boot_now(); }
-    Time unix_now() const override { return timeline_.now() + ahead_; }
+    Time unix_now() const override { return timeline_.now() + identity_.ahead; }
     uint64_t random() override { return chance_.next() >> 1; }
     void random_bytes(std::span<unsigned char> bytes) override;
-    pid_t process() const override { return process_; }
+    pid_t process() const override { return identity_.process; }
     bool is_alive(pid_t process) const override { return machine_.is_alive(process); }
     bool is_leaving() const override { return is_leaving_; }
     std::unique_ptr<redis_client::Timer> make_timer(std::function<void()> on_expiry) override;
@@ -54,6 +62,7 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
   private:
     class SimulatedTimer;
     class SimulatedLookup;
+    class LiveSilence;
 
     bool is_killed() const override { return is_killed_; }
     Time stopped_until() const override { return stopped_until_; }
@@ -61,8 +70,8 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
     Timeline &timeline_;
     Network &network_;
     const rate_limit::Machine &machine_;
-    pid_t process_;
-    Time ahead_;
+    HostConfiguration &configuration_;
+    Identity identity_;
     Chance chance_;
     bool is_killed_ = false;
     bool is_leaving_ = false;
@@ -71,6 +80,8 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
     limiter::SilentLog log_;
     redis_client::Backends backends_;
     limiter::Worker limiter_;
+    std::unique_ptr<LiveSilence> live_log_;
+    std::unique_ptr<limiter::LiveSync> live_; // null: the worker has ended
 };
 
 } // namespace simulation

@@ -23,10 +23,15 @@ struct Simulation {
           has_faults(!chance.one_in(4)),
           topology(make_topology(*this)) {
         network.one_fault_in = has_faults ? 20 + chance.below(2000) : 0;
+        network.on_fault = [this] { disturb(Time{1'500'000}); };
     }
     Simulation(const Simulation &) = delete;
     Simulation &operator=(const Simulation &) = delete;
 
+    /// Something is wrong for so long that keeps hosts from hearing of changes.
+    void disturb(Time length) {
+        auditor.overrides.disturb(timeline.now().count(), (timeline.now() + length).count());
+    }
     void write(std::string_view line) { journal.write(timeline.now(), line); }
 
     Chance chance;

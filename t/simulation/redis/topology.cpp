@@ -4,6 +4,7 @@
 #include "simulation/redis/standalone.hpp"
 #include "simulation/simulation.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace simulation {
@@ -76,10 +77,29 @@ std::optional<Decision> Topology::decision(uint16_t hash_slot, Time clock, Time 
     return std::nullopt;
 }
 
+/// Overrides expire by that clock.
+void Topology::note_step_back(Time by) {
+    way_back_ += by;
+    simulation_.auditor.overrides.doubt_all(simulation_.timeline.now().count());
+}
+
+void Topology::flush_all() {
+    const Time now = simulation_.timeline.now();
+    ++simulation_.happened.flushed_by_operators;
+    for (const auto &redis : redis_) {
+        redis->lose_data();
+        redis->histories().set_all(now, simulation_.auditor.begin_history(now.count()));
+    }
+    simulation_.auditor.overrides.forget_all(now.count());
+}
+
 size_t Topology::keys() {
     size_t keys = 0;
     for (const auto &redis : redis_) {
-        keys += redis->keys().size();
+        const std::vector<std::string> names = redis->keys().names();
+        keys += static_cast<size_t>(std::ranges::count_if(names, [](const std::string &name) {
+            return name.find("{live}") == std::string::npos;
+        }));
     }
     return keys;
 }

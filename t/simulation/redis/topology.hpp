@@ -39,11 +39,13 @@ class Topology {
     /// Returns what was decided at that time of its own clock by a Redis, not earlier than `since`;
     /// nothing if none has decided something then.
     std::optional<Decision> decision(uint16_t hash_slot, Time clock, Time since) const;
-    /// How many keys all Redis have.
+    /// Somebody deletes all keys.
+    void flush_all();
+    /// How many keys all Redis have, but for those of live limits.
     size_t keys();
     /// How far a clock has stepped back. Keys live longer by as much.
     Time longest_way_back() const { return way_back_; }
-    void note_step_back(Time by) { way_back_ += by; }
+    void note_step_back(Time by);
 
   protected:
     explicit Topology(Simulation &simulation);

@@ -1,0 +1,64 @@
+// What the auditor is told of rules and of what they decide.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace simulation {
+
+/// A rule as its configuration says it.
+struct AuditedRule {
+    std::string name;
+    std::string algorithm;
+    uint64_t limit = 0;
+    int64_t window_us = 0;
+    std::optional<uint64_t> burst = std::nullopt;
+    bool has_leases = false;
+    bool settles = false; // it has a final cost
+    int64_t block_us = 0; // 0: it blocks nobody
+    uint64_t shards = 1;
+    bool is_precontent = false;
+    bool is_dry_run = false;
+
+    bool is_bucket() const {
+        return algorithm == "token_bucket" || algorithm == "gcra" || algorithm == "leaky_bucket";
+    }
+    /// Rules of one counter count the same.
+    std::string counter() const { return algorithm + " " + std::to_string(window_us) + " " + name; }
+};
+
+/// Who has granted units.
+enum class GrantedBy { redis, lease };
+
+/// Units of a key that a request was granted. `time_us` is when Redis charged them, or when they
+/// were taken from a lease.
+struct Grant {
+    int64_t time_us = 0;
+    uint64_t cost = 0;
+    uint64_t limit = 0;    // that the request had
+    uint64_t capacity = 0; // the same, of a bucket
+    GrantedBy by = GrantedBy::redis;
+    int64_t ended_us = 0; // when the request ended; the end of the simulation if it did not
+    uint64_t final_cost = UINT64_MAX; // what it turned out to cost then
+    size_t history = 0;               // of the data that the units were charged to
+    bool has_block = false;           // the rule blocks whom it denies
+
+    /// The units that somebody else can have once the request has ended.
+    uint64_t returned() const { return cost - std::min(cost, final_cost); }
+};
+
+/// Units of a key that a request was denied. `time_us` is when it was decided.
+struct Denial {
+    int64_t time_us = 0;
+    uint64_t cost = 0;
+    uint64_t limit = 0;
+    uint64_t capacity = 0;
+    bool is_by_redis = true;      // it is not out of a deny cache
+    int64_t blocked_until_us = 0; // 0: Redis has blocked nobody
+    size_t history = 0;
+};
+
+} // namespace simulation

@@ -1,0 +1,29 @@
+// What each algorithm promises of the grants of one key and counter: SPEC sections 2 and 6.
+#pragma once
+
+#include "simulation/audited_rule.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace simulation {
+
+/// What one key had of one counter, of data that belongs together. Both lists are in the order of
+/// their times.
+struct JudgedKey {
+    const AuditedRule &rule; // one of the counter
+    bool has_leases = false; // any rule of the counter has
+    uint64_t times = 1;      // so often the quota may have been granted, because data was copied
+    const std::vector<Grant> &grants;
+    const std::vector<Denial> &denials;
+};
+
+/// Returns what was granted beyond the promise, if anything was.
+std::optional<std::string> judge_grants(const JudgedKey &key);
+/// Returns whether the client has room at the denial, though all that was charged are the grants.
+bool is_denied_with_room(const JudgedKey &key, const Denial &denial);
+/// Returns what is wrong with blocks. `is_all_known` says whether each denial is in the list.
+std::optional<std::string> judge_blocks(const JudgedKey &key, bool is_all_known);
+
+} // namespace simulation

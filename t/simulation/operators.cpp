@@ -1,0 +1,188 @@
+#include "simulation/operators.hpp"
+
+#include "rate_limit/text/key.hpp"
+#include "redis_client/control/live_store.hpp"
+
+#include <array>
+#include <utility>
+
+namespace simulation {
+
+namespace {
+
+using rate_limit::Override;
+
+Override override_of(const Setting &what) {
+    constexpr std::array actions{Override::Action::numbers, Override::Action::numbers,
+                                 Override::Action::ban, Override::Action::exempt};
+    return {.action = actions[static_cast<size_t>(what.action)],
+            .limit = what.limit,
+            .burst = what.burst};
+}
+
+std::string words_of(const OperatorWrite &write) {
+    constexpr std::array words{"removes", "sets numbers of", "bans", "exempts"};
+    std::string line = words[static_cast<size_t>(write.what.action)];
+    line += " " + write.key + " " + write.rule;
+    if (write.what.limit) {
+        line += " limit " + std::to_string(*write.what.limit);
+    }
+    if (write.what.burst) {
+        line += " burst " + std::to_string(*write.what.burst);
+    }
+    return line;
+}
+
+} // namespace
+
+/// A record that is written. It stays, for its worker may be killed.
+class Operators::Order final : public redis_client::ControlCommand {
+  public:
+    Order(Simulation &simulation, SimulatedWorker &worker, OperatorWrite write,
+          std::optional<Time> holds_for)
+        : simulation_(simulation),
+          store_(*worker.configuration().settings().live_store),
+          backend_(worker.limiter().backends.of(worker.configuration().settings())),
+          epoch_(redis_client::new_epoch(worker.limiter().world)),
+          write_(std::move(write)),
+          holds_for_(holds_for) {
+        hash_slot = store_.hash_slot();
+    }
+
+    void send() {
+        simulation_.write("an operator " + words_of(write_));
+        write_.sent_us = simulation_.timeline.now().count();
+        if (holds_for_) {
+            write_.expires_us = write_.sent_us + holds_for_->count();
+        }
+        number_ = simulation_.auditor.overrides.write(write_);
+        backend_.run(*this);
+        simulation_.timeline.add(simulation_.timeline.now() + given_up_after, [this] { finish(); });
+    }
+
+    bool write(redis_client::ByteQueue &out) const override {
+        std::array<char, 128> buffer;
+        const redis_client::LiveName name{
+            .zone = "z",
+            .encoded_key = write_.key.empty() ? std::string_view()
+                                              : rate_limit::encode_client_key(write_.key, buffer),
+            .rule = write_.rule};
+        if (write_.what.action == Setting::Action::none) {
+            return store_.write_delete(out, name, "operator", epoch_);
+        }
+        return store_.write_put(
+            out, name,
+            {.what = override_of(write_.what), .expires_in = holds_for_, .by = {}, .note = {}},
+            epoch_);
+    }
+    void on_reply(redis_client::ReplyView reply) override {
+        const auto written = redis_client::read_written(reply);
+        if (written) {
+            OperatorWrite &told = simulation_.auditor.overrides.written(number_);
+            told.is_acknowledged = true;
+            ++simulation_.happened.overrides;
+        }
+        finish();
+    }
+    void on_failure(bool /*was_sent*/, const redis_client::Fault & /*fault*/) override {
+        ++simulation_.happened.lost_orders;
+        finish();
+    }
+
+  private:
+    static constexpr Time given_up_after{3'000'000}; // its worker may be killed
+
+    void finish() {
+        if (is_finished_) {
+            return;
+        }
+        is_finished_ = true;
+        const Time now = simulation_.timeline.now();
+        OperatorWrite &told = simulation_.auditor.overrides.written(number_);
+        told.done_us = now.count();
+        simulation_.write(told.is_acknowledged ? "it is written" : "it may be written");
+    }
+
+    Simulation &simulation_;
+    const redis_client::LiveStore &store_;
+    redis_client::Backend &backend_;
+    uint64_t epoch_;
+    OperatorWrite write_;
+    std::optional<Time> holds_for_;
+    size_t number_ = 0;
+    bool is_finished_ = false;
+};
+
+Operators::Operators(Simulation &simulation, const Hosts &hosts)
+    : simulation_(simulation), hosts_(hosts) {}
+
+Operators::~Operators() = default;
+
+void Operators::act_until(Time end, const std::vector<std::string> &keys) {
+    end_ = end;
+    keys_ = keys;
+    pause_ = Time{simulation_.chance.between(200'000, 4'000'000)};
+    go_on();
+}
+
+void Operators::go_on() {
+    Timeline &timeline = simulation_.timeline;
+    timeline.add(timeline.now() + Time{simulation_.chance.between(10'000, pause_.count())}, [this] {
+        if (simulation_.timeline.now() < end_) {
+            act();
+            go_on();
+        }
+    });
+}
+
+void Operators::act() {
+    Chance &chance = simulation_.chance;
+    if (chance.one_in(12)) {
+        simulation_.write("an operator flushes all");
+        simulation_.topology->flush_all();
+        return;
+    }
+    const std::string &key = keys_[chance.below(keys_.size())];
+    const std::string rule = draw_rule();
+    const uint64_t about = chance.below(3);
+    for (uint64_t i = chance.one_in(6) ? 2 : 1; i > 0; --i) { // two at once, of the same
+        write(about < 2 ? key : "", about > 0 ? rule : "");
+    }
+}
+
+/// Returns the name of a rule that a host has.
+std::string Operators::draw_rule() {
+    Chance &chance = simulation_.chance;
+    const limiter::RuleList &rules = hosts_[chance.below(hosts_.size())]->configuration().level();
+    return rules[chance.below(rules.size())]->name;
+}
+
+/// A write, by the API of any host.
+void Operators::write(const std::string &key, const std::string &rule) {
+    Chance &chance = simulation_.chance;
+    SimulatedHost &host = *hosts_[chance.below(hosts_.size())];
+    SimulatedWorker &worker = host.draw_serving_worker(chance);
+    OperatorWrite order{.key = key, .rule = rule, .what = {}};
+    std::optional<Time> holds_for;
+    if (!chance.one_in(4)) {
+        const uint64_t action = chance.below(key.empty() ? 6 : 9);
+        order.what.action = action < 6    ? Setting::Action::numbers
+                            : action == 6 ? Setting::Action::exempt
+                                          : Setting::Action::ban;
+        if (action < 6) {
+            order.what.limit = chance.below(chance.one_in(2) ? 6 : 300);
+            const limiter::Rule *of = host.configuration().rule_named(rule);
+            if (of != nullptr && is_bucket(of->rule.quota.algorithm) && chance.one_in(3)) {
+                order.what.burst = chance.below(100);
+            }
+        }
+        if (chance.one_in(2)) {
+            holds_for = Time{1'000'000 * chance.between(1, 4)};
+        }
+    }
+    orders_.push_back(std::make_unique<Order>(simulation_, worker, std::move(order), holds_for));
+    Order &made = *orders_.back();
+    worker.later(simulation_.timeline.now(), [&made] { made.send(); });
+}
+
+} // namespace simulation

@@ -1,0 +1,40 @@
+// Operators, who change overrides, ban, exempt and reset clients by the API of any host. What a
+// call of the API does stands below nginx: it runs here in a random worker, as there.
+#pragma once
+
+#include "simulation/clients.hpp"
+#include "simulation/simulation.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace simulation {
+
+class Operators {
+  public:
+    Operators(Simulation &simulation, const Hosts &hosts);
+    ~Operators();
+    Operators(const Operators &) = delete;
+    Operators &operator=(const Operators &) = delete;
+
+    /// They act from now on until then, on keys and rules of these names.
+    void act_until(Time end, const std::vector<std::string> &keys);
+
+  private:
+    class Order;
+
+    void go_on();
+    void act();
+    std::string draw_rule();
+    void write(const std::string &key, const std::string &rule);
+
+    Simulation &simulation_;
+    const Hosts &hosts_;
+    Time end_{0};
+    Time pause_{0}; // between two of them, at most
+    std::vector<std::string> keys_;
+    std::vector<std::unique_ptr<Order>> orders_;
+};
+
+} // namespace simulation

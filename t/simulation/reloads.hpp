@@ -1,0 +1,33 @@
+// Reloads of all hosts, one after the other, with other rules and numbers.
+#pragma once
+
+#include "simulation/clients.hpp"
+#include "simulation/drawn_rules.hpp"
+#include "simulation/simulation.hpp"
+
+namespace simulation {
+
+class Reloads {
+  public:
+    Reloads(Simulation &simulation, const Hosts &hosts) : simulation_(simulation), hosts_(hosts) {}
+
+    /// Sets what hosts are to have, and tells the auditor.
+    void set_configuration(DrawnConfiguration drawn);
+    /// Makes it for a host.
+    std::unique_ptr<HostConfiguration> make_configuration() const;
+    const DrawnConfiguration &configuration() const { return drawn_; }
+    /// They happen from now on until then.
+    void happen_until(Time end);
+
+  private:
+    void go_on();
+    void happen();
+
+    Simulation &simulation_;
+    const Hosts &hosts_;
+    DrawnConfiguration drawn_;
+    size_t first_number_ = 0; // of its rules
+    Time end_{0};
+};
+
+} // namespace simulation
