@@ -77,8 +77,10 @@ std::vector<Setting> AuditedOverrides::possible(const std::string &key, const st
         return when <= time_us && !of.is_over(when, time_us);
     };
     const bool is_doubted = std::ranges::any_of(doubted_, may_hold_since);
-    if (is_doubted || !of.is_over(INT64_MIN, time_us) ||
-        std::ranges::any_of(forgotten_, may_hold_since)) {
+    const bool is_forgotten = std::ranges::any_of(forgotten_, [&](int64_t when) {
+        return when <= time_us && !of.is_over(when + 1, time_us);
+    });
+    if (is_doubted || is_forgotten || !of.is_over(INT64_MIN, time_us)) {
         add({});
     }
     for (const OperatorWrite &write : of.writes) {

@@ -100,10 +100,7 @@ void Client::act(const Step &step) {
     is_decided_ = true;
     note_numbers(/*passes=*/false);
     note_denials();
-    if (phase_ == rate_limit::Phase::precontent) { // rules of the other phase stay charged
-        note_grants();
-        finish_grants(/*settles=*/false);
-    }
+    finish_grants(/*settles=*/false); // rules of the other phase stay charged
     ++simulation_.happened.denied;
     simulation_.write("rejected " + key_);
     end();
@@ -114,9 +111,7 @@ void Client::pass(Time delay) {
     note_numbers(/*passes=*/true);
     const bool is_last =
         phase_ == rate_limit::Phase::precontent || !worker_.configuration().has_precontent();
-    if (is_last) {
-        note_grants();
-    }
+    note_grants();
     later(simulation_.timeline.now() + delay, [this, is_last] {
         if (is_last) {
             serve();
@@ -201,6 +196,9 @@ Decision Client::decision_of(const limiter::AppliedRule &rule) {
 void Client::note_grants() {
     for (const limiter::AppliedRule *one = limits_->rules().first(); one != nullptr;
          one = one->next) {
+        if (one->rule->phase != phase_) {
+            continue;
+        }
         if (one->verdict() == nullptr) {
             ++simulation_.happened.without_verdict;
         } else if (!one->denies()) { // what a dry run denies passes, too
@@ -230,7 +228,8 @@ void Client::note_denials() {
     for (const limiter::AppliedRule *one = limits_->rules().first(); one != nullptr;
          one = one->next) {
         const bool is_by_redis = one->is_decided_by(Source::redis);
-        if (!one->denies() || (!is_by_redis && !one->is_decided_by(Source::deny_cache))) {
+        if (one->rule->phase != phase_ || !one->denies() ||
+            (!is_by_redis && !one->is_decided_by(Source::deny_cache))) {
             continue;
         }
         const Decision decision = decision_of(*one);

@@ -69,6 +69,7 @@ class Client final : limiter::Request {
     Decision decision_of(const limiter::AppliedRule &rule);
     bool find_decision(const limiter::AppliedRule &rule, uint16_t hash_slot,
                        Decision &decision) const;
+    // Of the phase:
     void note_grants();
     void note_grant(const limiter::AppliedRule &rule);
     void note_denials();

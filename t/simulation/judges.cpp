@@ -107,8 +107,8 @@ uint64_t most_of_window(const JudgedKey &key, const Numbers &numbers, const Gran
     const int64_t now = grant.time_us;
     const int64_t window = key.rule.window_us;
     if (key.rule.algorithm == "sliding_log") {
-        // Units that were leased may be of a time with another limit.
-        return key.has_leases
+        // Units that were leased, or that another shard has, may be of a time with another limit.
+        return key.has_leases || key.rule.shards > 1
                    ? numbers.largest_limit(now - window - longest_lease_us, now + of_two_minds_us)
                    : grant.limit;
     }
@@ -186,7 +186,7 @@ std::optional<std::string> judge_bucket(const JudgedKey &key) {
             continue;
         }
         bucket.take(change.grant->cost);
-        const uint64_t capacity = key.has_leases
+        const uint64_t capacity = key.has_leases || key.rule.shards > 1
                                       ? numbers.largest_capacity(now - longest_lease_us, now)
                                       : change.grant->capacity;
         // Redis counts in microseconds: what is no whole number of them is rounded. A state that

@@ -10,14 +10,27 @@ namespace {
 constexpr int64_t second = 1'000'000;
 
 AuditedRule rule(const std::string &algorithm, uint64_t limit, uint64_t capacity = 0) {
-    return {.algorithm = algorithm, .limit = limit, .window_us = second, .capacity = capacity};
+    AuditedRule rule{.name = "r", .algorithm = algorithm, .limit = limit, .window_us = second};
+    if (capacity > 0) {
+        rule.burst = capacity - 1;
+    }
+    return rule;
+}
+
+/// The grant has the rule's numbers if it has none.
+Grant by(const AuditedRule &rule, Grant grant) {
+    if (grant.limit == 0) {
+        grant.limit = rule.limit;
+        grant.capacity = rule.burst.value_or(0) + 1;
+    }
+    return grant;
 }
 
 size_t complaints(const AuditedRule &rule, const std::vector<Grant> &grants) {
     Auditor auditor;
     auditor.add_rule(rule);
     for (const Grant &grant : grants) {
-        auditor.grant(0, "k", grant);
+        auditor.grant(0, "k", by(rule, grant));
     }
     return auditor.judge().size();
 }
@@ -67,18 +80,18 @@ TEST(AuditorTest, TakesWhatIsReturned) {
     }
 }
 
-Grant grant_of(size_t history, int64_t time_us) {
-    return {.time_us = time_us, .cost = 1, .history = history};
+Grant grant_of(size_t history, int64_t time_us, uint64_t limit) {
+    return {.time_us = time_us, .cost = 1, .limit = limit, .history = history};
 }
 
 TEST(AuditorTest, ExcusesOneQuotaForLostData) {
     Auditor auditor;
     auditor.add_rule(rule("sliding_log", 1));
-    auditor.grant(0, "k", grant_of(0, 0));
+    auditor.grant(0, "k", grant_of(0, 0, 1));
     const size_t anew = auditor.begin_history(5);
-    auditor.grant(0, "k", grant_of(anew, 6));
+    auditor.grant(0, "k", grant_of(anew, 6, 1));
     EXPECT_EQ(auditor.judge().size(), 0u);
-    auditor.grant(0, "k", grant_of(anew, 7));
+    auditor.grant(0, "k", grant_of(anew, 7, 1));
     EXPECT_EQ(auditor.judge().size(), 1u);
 }
 
@@ -86,10 +99,10 @@ TEST(AuditorTest, ExcusesWhatACopyHasNotGot) {
     for (const auto &[copied_us, complaints] : {std::pair{1, 0u}, {2, 1u}}) {
         Auditor auditor;
         auditor.add_rule(rule("sliding_log", 2));
-        auditor.grant(0, "k", grant_of(0, 1));
-        auditor.grant(0, "k", grant_of(0, 2));
+        auditor.grant(0, "k", grant_of(0, 1, 2));
+        auditor.grant(0, "k", grant_of(0, 2, 2));
         const size_t copy = auditor.copy_history(0, copied_us, 5);
-        auditor.grant(0, "k", grant_of(copy, 6));
+        auditor.grant(0, "k", grant_of(copy, 6, 2));
         EXPECT_EQ(auditor.judge().size(), complaints);
     }
 }
@@ -97,11 +110,63 @@ TEST(AuditorTest, ExcusesWhatACopyHasNotGot) {
 TEST(AuditorTest, RefusesDenialsOfWhoHasRoom) {
     for (const auto &[denied_at, complaints] : {std::pair{second - 1, 0u}, {second, 1u}}) {
         Auditor auditor;
+        auditor.set_knows_requests(true);
         auditor.add_rule(rule("sliding_log", 1));
-        auditor.grant(0, "k", {0, 1});
-        auditor.deny(0, "k", denied_at, 1);
+        auditor.grant(0, "k", grant_of(0, 0, 1));
+        auditor.deny(0, "k", {.time_us = denied_at, .cost = 1, .limit = 1});
         EXPECT_EQ(auditor.judge().size(), complaints);
     }
+}
+
+TEST(AuditorTest, ExcusesADenyCacheForTwoSecondsAfterAReset) {
+    for (const auto &[denied_at, complaints] :
+         {std::pair{2 * second - 1, 0u}, {2 * second + 1, 1u}}) {
+        Auditor auditor;
+        auditor.set_knows_requests(true);
+        auditor.add_rule(rule("sliding_log", 1));
+        const size_t anew = auditor.begin_history_by_reset(1);
+        auditor.deny(
+            0, "k",
+            {.time_us = denied_at, .cost = 1, .limit = 1, .is_by_redis = false, .history = anew});
+        EXPECT_EQ(auditor.judge().size(), complaints);
+    }
+}
+
+TEST(AuditorTest, HoldsEachGrantToTheNumbersThatItHad) {
+    const auto with = [](int64_t time_us, uint64_t limit) {
+        return Grant{.time_us = time_us, .cost = 1, .limit = limit, .capacity = limit};
+    };
+    const AuditedRule log = rule("sliding_log", 2);
+    EXPECT_EQ(complaints(log, {with(0, 3), with(1, 3), with(2, 3)}), 0u);
+    EXPECT_EQ(complaints(log, {with(0, 3), with(1, 3), with(2, 2)}), 1u);
+    // A brake that makes the state, which is a time, worth more units.
+    const AuditedRule bucket = rule("token_bucket", 100, 100);
+    const auto braked = [](int64_t time_us, uint64_t cost, uint64_t limit) {
+        return Grant{.time_us = time_us, .cost = cost, .limit = limit, .capacity = 100};
+    };
+    EXPECT_EQ(complaints(bucket, {braked(0, 100, 100), braked(50'000, 5, 1)}), 0u);
+    EXPECT_EQ(complaints(bucket, {braked(0, 100, 100), braked(50'000, 99, 1)}), 1u);
+}
+
+TEST(AuditorTest, HoldsBlocksToTheirTime) {
+    AuditedRule blocking = rule("fixed_window", 1);
+    blocking.block_us = 5 * second;
+    const auto complaints_of = [&](int64_t second_until, int64_t granted_at, bool is_reset) {
+        Auditor auditor;
+        auditor.set_knows_requests(true);
+        auditor.add_rule(blocking);
+        for (const auto &[at, until] :
+             {std::pair{second, 6 * second}, {2 * second, second_until}}) {
+            auditor.deny(0, "k", {.time_us = at, .cost = 2, .limit = 1, .blocked_until_us = until});
+        }
+        const size_t history = is_reset ? auditor.begin_history_by_reset(3 * second) : 0;
+        auditor.grant(0, "k", grant_of(history, granted_at, 1));
+        return auditor.judge().size();
+    };
+    EXPECT_EQ(complaints_of(6 * second, 6 * second, false), 0u);
+    EXPECT_EQ(complaints_of(7 * second, 7 * second, false), 1u) << "prolonged";
+    EXPECT_EQ(complaints_of(6 * second, 4 * second, false), 1u) << "granted meanwhile";
+    EXPECT_EQ(complaints_of(6 * second, 4 * second, true), 0u) << "reset";
 }
 
 TEST(AuditorTest, WantsEachRequestOnceInTheMetrics) {
@@ -109,7 +174,7 @@ TEST(AuditorTest, WantsEachRequestOnceInTheMetrics) {
          {std::pair{uint64_t{8}, 1u}, {9, 0u}, {10, 0u}, {11, 1u}}) {
         Auditor auditor;
         auditor.add_rule(rule("gcra", 1, 1));
-        auditor.count(0, {.least = 9, .most = 10, .counted = counted});
+        auditor.count("r", {.least = 9, .most = 10, .counted = counted});
         EXPECT_EQ(auditor.judge().size(), complaints);
     }
 }

@@ -44,7 +44,7 @@ TEST_F(LeaseBookTest, GrantsNothingIfTheLeaseEndsWhileAUnitIsTaken) {
     ASSERT_TRUE(one.add(lease_of(3, now() + 10ms, 77), now()));
     const auto before = now();
     pass(10ms);
-    EXPECT_FALSE(one.take(1, before));
+    EXPECT_FALSE(one.take(1, before, *this));
     EXPECT_EQ(one.take_ended(now())->units, 2U); // and the unit is lost
 }
 
