@@ -79,12 +79,12 @@ const std::vector<std::string> &Auditor::judge() {
         complain(complaint);
     }
     for (auto &[of, key] : keys_) {
-        judge(of.first + ", key " + of.second, key);
+        judge(of.first, of.second, key);
     }
     return complaints_;
 }
 
-void Auditor::judge(const std::string &name, Key &key) {
+void Auditor::judge(const std::string &counter, const std::string &name, Key &key) {
     std::ranges::stable_sort(key.grants, {}, &Grant::time_us);
     std::ranges::stable_sort(key.denials, {}, &Denial::time_us);
     std::set<size_t> histories;
@@ -95,12 +95,14 @@ void Auditor::judge(const std::string &name, Key &key) {
         histories.insert(denial.history);
     }
     for (const size_t history : histories) {
-        judge(name, key, history);
+        judge(counter, name, key, history);
     }
 }
 
 /// What happened to the data of one history.
-void Auditor::judge(const std::string &name, const Key &key, size_t history) {
+void Auditor::judge(const std::string &counter, const std::string &name, const Key &key,
+                    size_t history) {
+    const std::string of = counter + ", key " + name;
     const Grants grants = grants_of(history, key.grants);
     std::vector<Denial> denials;
     std::ranges::copy_if(key.denials, std::back_inserter(denials),
@@ -119,21 +121,36 @@ void Auditor::judge(const std::string &name, const Key &key, size_t history) {
                            .grants = grants,
                            .denials = denials};
     if (const auto wrong = judge_grants(judged)) {
-        complain(name + ": " + *wrong);
+        complain(of + ": " + *wrong);
     }
     if (const auto wrong = judge_blocks(judged, knows_requests_)) {
-        complain(name + ": " + *wrong);
+        complain(of + ": " + *wrong);
     }
     // Room that is returned is not known, nor what leases hold, nor what other shards have.
     if (!knows_requests_ || has_leases || settles || rule.shards > 1) {
         return;
     }
     for (const Denial &denial : denials) {
-        if (may_judge(denial) && is_denied_with_room(judged, denial)) {
-            complain(name + ": denied with room at " + std::to_string(denial.time_us));
+        if (may_judge(denial) &&
+            is_denied_with_room(judged, denial, counts_since(name, denial.time_us))) {
+            complain(of + ": denied with room at " + std::to_string(denial.time_us));
             return;
         }
     }
+}
+
+/// Returns since when what a client was granted counts at that time: a reset has made it forgotten
+/// on all hosts.
+int64_t Auditor::counts_since(const std::string &key, int64_t time_us) const {
+    int64_t since = INT64_MIN;
+    if (const auto resets = resets_.find(key); resets != resets_.end()) {
+        for (const Reset &reset : resets->second) {
+            if (overrides.obeyed_by(reset.done_us) <= time_us) {
+                since = std::max(since, reset.sent_us);
+            }
+        }
+    }
+    return since;
 }
 
 /// A deny cache knows nothing of data that was lost. It hears of a client that was reset, in time.

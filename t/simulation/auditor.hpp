@@ -51,6 +51,10 @@ class Auditor {
     size_t begin_history_by_reset(int64_t time_us) {
         return add({.began_us = time_us, .is_by_reset = true});
     }
+    /// An operator has ordered that a client is reset, and was told that it is.
+    void reset(const std::string &key, int64_t sent_us, int64_t done_us) {
+        resets_[key].push_back({sent_us, done_us});
+    }
     /// Data begins as a copy of what other data was at a time.
     size_t copy_history(size_t of, int64_t copied_us, int64_t time_us);
 
@@ -88,16 +92,23 @@ class Auditor {
         bool is_by_reset = false;
     };
 
+    struct Reset {
+        int64_t sent_us;
+        int64_t done_us;
+    };
+
     size_t add(const History &history);
     Grants grants_of(size_t history, const Grants &all) const;
     size_t copies(size_t history) const;
-    void judge(const std::string &name, Key &key);
-    void judge(const std::string &name, const Key &key, size_t history);
+    void judge(const std::string &counter, const std::string &name, Key &key);
+    void judge(const std::string &counter, const std::string &name, const Key &key, size_t history);
     bool may_judge(const Denial &denial) const;
+    int64_t counts_since(const std::string &key, int64_t time_us) const;
 
     std::deque<AuditedRule> rules_;                           // they do not move
     std::map<std::pair<std::string, std::string>, Key> keys_; // by counter and key
     std::vector<History> histories_{History{}};
+    std::map<std::string, std::vector<Reset>> resets_; // by key
     bool knows_requests_ = false;
     std::vector<std::string> complaints_;
 };

@@ -225,7 +225,7 @@ std::optional<std::string> judge_in_flight(const JudgedKey &key) {
     return std::nullopt;
 }
 
-bool has_room_in_bucket(const JudgedKey &key, const Denial &denial) {
+bool has_room_in_bucket(const JudgedKey &key, const Denial &denial, int64_t since_us) {
     if (!Numbers(key).are_always_the_same()) {
         return false; // nobody can tell from outside
     }
@@ -234,17 +234,20 @@ bool has_room_in_bucket(const JudgedKey &key, const Denial &denial) {
         if (grant.time_us > denial.time_us) {
             break;
         }
-        bucket.pass_to(grant.time_us, denial.limit);
-        bucket.take(grant.cost);
+        if (grant.time_us >= since_us) {
+            bucket.pass_to(grant.time_us, denial.limit);
+            bucket.take(grant.cost);
+        }
     }
     bucket.pass_to(denial.time_us, denial.limit);
     // A microsecond may be rounded, against the client.
     return bucket.excess(denial.cost, denial.capacity) + Wide{denial.limit} <= 0;
 }
 
-bool is_blocked(const JudgedKey &key, const Denial &denial) {
+bool is_blocked(const JudgedKey &key, const Denial &denial, int64_t since_us) {
     return std::ranges::any_of(key.denials, [&](const Denial &other) {
-        return other.time_us <= denial.time_us && denial.time_us <= other.blocked_until_us;
+        return other.time_us >= since_us && other.time_us <= denial.time_us &&
+               denial.time_us <= other.blocked_until_us;
     });
 }
 
@@ -257,25 +260,28 @@ std::optional<std::string> judge_grants(const JudgedKey &key) {
     return key.rule.is_bucket() ? judge_bucket(key) : judge_sum(key);
 }
 
-bool is_denied_with_room(const JudgedKey &key, const Denial &denial) {
+bool is_denied_with_room(const JudgedKey &key, const Denial &denial, int64_t since_us) {
     const int64_t now = denial.time_us;
-    if (is_blocked(key, denial)) {
+    if (is_blocked(key, denial, since_us)) {
         return false;
     }
     if (key.rule.is_bucket()) {
-        return has_room_in_bucket(key, denial);
+        return has_room_in_bucket(key, denial, since_us);
     }
     uint64_t taken = denial.cost;
     if (key.rule.algorithm == "concurrency") {
         for (const Grant &grant : key.grants) {
             // What it gives back comes to Redis a little later.
-            taken += grant.time_us <= now && grant.ended_us + 20'000 > now ? grant.cost : 0;
+            taken +=
+                grant.time_us >= since_us && grant.time_us <= now && grant.ended_us + 20'000 > now
+                    ? grant.cost
+                    : 0;
         }
         return taken <= denial.limit;
     }
     const int64_t windows = key.rule.algorithm == "sliding_window" ? 2 : 1;
-    auto grant = std::ranges::upper_bound(key.grants, now - windows * key.rule.window_us, {},
-                                          &Grant::time_us);
+    const int64_t before_us = std::max(now - windows * key.rule.window_us, since_us);
+    auto grant = std::ranges::upper_bound(key.grants, before_us, {}, &Grant::time_us);
     for (; grant != key.grants.end() && grant->time_us <= now; ++grant) {
         taken += grant->cost;
     }

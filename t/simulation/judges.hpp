@@ -22,7 +22,8 @@ struct JudgedKey {
 /// Returns what was granted beyond the promise, if anything was.
 std::optional<std::string> judge_grants(const JudgedKey &key);
 /// Returns whether the client has room at the denial, though all that was charged are the grants.
-bool is_denied_with_room(const JudgedKey &key, const Denial &denial);
+/// What was granted before `since_us` does not count.
+bool is_denied_with_room(const JudgedKey &key, const Denial &denial, int64_t since_us);
 /// Returns what is wrong with blocks. `is_all_known` says whether each denial is in the list.
 std::optional<std::string> judge_blocks(const JudgedKey &key, bool is_all_known);
 

@@ -35,7 +35,7 @@ std::string words_of(const OperatorWrite &write) {
 
 } // namespace
 
-/// A record that is written. It stays, for its worker may be killed.
+/// A record that is written.
 class Operators::Order final : public redis_client::ControlCommand {
   public:
     Order(Simulation &simulation, SimulatedWorker &worker, OperatorWrite write,
@@ -143,6 +143,10 @@ void Operators::act() {
         return;
     }
     const std::string &key = keys_[chance.below(keys_.size())];
+    if (chance.one_in(4)) {
+        reset(key);
+        return;
+    }
     const std::string rule = draw_rule();
     const uint64_t about = chance.below(3);
     for (uint64_t i = chance.one_in(6) ? 2 : 1; i > 0; --i) { // two at once, of the same
@@ -155,6 +159,13 @@ std::string Operators::draw_rule() {
     Chance &chance = simulation_.chance;
     const limiter::RuleList &rules = hosts_[chance.below(hosts_.size())]->configuration().level();
     return rules[chance.below(rules.size())]->name;
+}
+
+void Operators::reset(const std::string &key) {
+    Chance &chance = simulation_.chance;
+    SimulatedWorker &worker = hosts_[chance.below(hosts_.size())]->draw_serving_worker(chance);
+    Reset &made = *resets_.emplace_back(std::make_unique<Reset>(simulation_, worker, key));
+    worker.later(simulation_.timeline.now(), [&made] { made.begin(); });
 }
 
 /// A write, by the API of any host.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "simulation/clients.hpp"
+#include "simulation/resets.hpp"
 #include "simulation/simulation.hpp"
 
 #include <memory>
@@ -28,13 +29,16 @@ class Operators {
     void act();
     std::string draw_rule();
     void write(const std::string &key, const std::string &rule);
+    void reset(const std::string &key);
 
     Simulation &simulation_;
     const Hosts &hosts_;
     Time end_{0};
     Time pause_{0}; // between two of them, at most
     std::vector<std::string> keys_;
+    // They stay, for their workers may be killed.
     std::vector<std::unique_ptr<Order>> orders_;
+    std::vector<std::unique_ptr<Reset>> resets_;
 };
 
 } // namespace simulation

@@ -190,6 +190,9 @@ std::string SimulatedRedis::run(Peer &peer, const Words &words, std::string_view
     if (answer.type == replay::Answer::Type::error) {
         counts_.no_script += answer.text.starts_with("NOSCRIPT") ? 1 : 0;
     }
+    if (words[0] == "UNLINK" && answer.number > 0) {
+        on_deleted(words[1]);
+    }
     counts_.wrong_type += answer.text.find("WRONGTYPE") != std::string_view::npos ? 1 : 0;
     if (!is_master() && answer.text.find("READONLY ") != std::string_view::npos) {
         ++counts_.read_only;
@@ -209,7 +212,7 @@ std::string SimulatedRedis::run(Peer &peer, const Words &words, std::string_view
             {timeline_.now(), clock, engine_->keys().refusal(), std::string(command)});
     }
     std::string reply = written(answer);
-    if (lie_) {
+    if (lie_ && words[0] == "EVALSHA") { // what follows another one is up to who asks
         reply = lie(*std::exchange(lie_, std::nullopt), reply);
         peer.was_lied_to = true;
         ++counts_.lies;

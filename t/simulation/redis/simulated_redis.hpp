@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -88,6 +89,9 @@ class SimulatedRedis final : public Server {
 
     /// Its keys, after those that have expired have gone.
     replay::KeyStore &keys();
+    /// Is called when a client has deleted a key.
+    std::function<void(std::string_view key)> on_deleted = [](std::string_view /*key*/) {};
+
     Histories &histories() { return histories_; }
     const Histories &histories() const { return histories_; }
     uint64_t commands() const { return commands_; }

@@ -1,5 +1,6 @@
 #include "simulation/redis/topology.hpp"
 
+#include "redis_client/wire/hash_slot.hpp"
 #include "simulation/redis/sentinels.hpp"
 #include "simulation/redis/standalone.hpp"
 #include "simulation/simulation.hpp"
@@ -22,6 +23,11 @@ SimulatedRedis &Topology::add_redis(const std::string &address, Time ahead) {
     auto &redis = *redis_.emplace_back(std::make_unique<SimulatedRedis>(
         simulation_.timeline, simulation_.network.counts, address, ahead));
     redis.set_access(access_);
+    redis.on_deleted = [this, &redis](std::string_view key) {
+        const Time now = simulation_.timeline.now();
+        redis.histories().set(redis_client::hash_slot(key), now,
+                              simulation_.auditor.begin_history_by_reset(now.count()));
+    };
     simulation_.network.servers[address] = &redis;
     return redis;
 }
