@@ -30,7 +30,10 @@ void Auditor::wait(int64_t waited_us, int64_t at_most_us) {
 }
 
 size_t Auditor::copy_history(size_t of, int64_t copied_us, int64_t time_us) {
+    // The one that was copied may take writes for a while.
+    constexpr int64_t lives_on_us = 3'000'000;
     overrides.doubt_all(time_us);
+    overrides.doubt_all(time_us + lives_on_us);
     return add({.began_us = time_us, .copy_of = of, .copied_us = copied_us});
 }
 
