@@ -175,6 +175,11 @@ std::optional<std::string> judge_bucket(const JudgedKey &key) {
                std::pair(other.time_us, other.grant != nullptr);
     });
     const Numbers numbers(key);
+    if (key.rule.shards > 1 && !numbers.are_always_the_same()) {
+        // Such a bucket counts in time, unless an operator has set its burst, too. And a limit less
+        // than the shards leaves some of them unused, with what was taken from them.
+        return std::nullopt;
+    }
     Bucket bucket(key.rule.window_us);
     for (const Change &change : changes) {
         const int64_t now = change.time_us;

@@ -8,9 +8,10 @@ namespace simulation {
 
 namespace {
 
-constexpr Time settling{15'000'000};     // for so long a worker may wait until it connects anew
-constexpr Time quiet{200'000'000};       // after it nothing is on its way any more
-constexpr Time all_expires{400'000'000}; // longer than any state lives
+constexpr Time settling{15'000'000}; // for so long a worker may wait until it connects anew
+constexpr Time quiet{200'000'000};   // after it nothing is on its way any more
+/// Longer than any state lives: an operator may let 5,000 units come back one by one, in 4 s each.
+constexpr Time all_expires{40'000'000'000};
 
 } // namespace
 
