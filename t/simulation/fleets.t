@@ -12,10 +12,10 @@ sub simulate ($options) {
     return ($? >> 8, $said);
 }
 
-my ($status, $said) = simulate('--seed 1 --worlds 60');
+my ($status, $said) = simulate('--seed 1 --worlds 60 --seconds 6');
 is($status, 0, 'what it promises holds') or diag($said);
 my %happened = map { /^ *(\d+)  (.*)$/ ? ($2 => $1) : () } split /\n/, $said;
-my @rare     = grep { $happened{$_} < 5 } 'granted by Redis', 'granted by a lease', 'rejected', 'without a verdict',
+my @rare     = grep { !$happened{$_} } 'granted by Redis', 'granted by a lease', 'rejected', 'without a verdict',
     'clients that left before', 'settled for less', 'settled for as much or more', 'connections broken while sending', 'connections broken while answering',
     'connections refused', 'commands that a stall held up', 'commands in pieces', 'replies in pieces', 'outages',
     'outages with loss of data', 'SCRIPT FLUSH', 'workers killed', 'workers stopped', 'workers that left',
