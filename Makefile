@@ -51,10 +51,11 @@ help:
 	@echo 'make format     lays out the C++ sources'
 	@echo 'make clean      removes build/'
 
-# A new file, for an nginx that runs has the old one in its memory, and would crash.
+# Builds stream's module, too, where nginx has stream. New files, for an nginx that runs has the old ones
+# in its memory, and would crash.
 $(MODULE): build/nginx/Makefile $(SOURCES)
 	$(MAKE) -C $(NGINX_SOURCE) -f $(CURDIR)/$< modules
-	cp --remove-destination build/nginx/$(NAME) $@
+	cp --remove-destination build/nginx/ngx_*_redis_rate_limit_module.so build
 
 build/nginx/Makefile: $(CONFIGURED_BY)
 	tools/configure-nginx $(NGINX_SOURCE) build/nginx
@@ -178,7 +179,8 @@ $(EMPTY_SCRIPT)/$(MODULE): $(SOURCES) $(CONFIGURED_BY) t/bench/empty_check.lua
 	touch $@
 
 install: $(MODULE)
-	install -D -m 644 $(MODULE) $(DESTDIR)$(MODULES_DIR)/$(NAME)
+	install -d $(DESTDIR)$(MODULES_DIR)
+	install -m 644 build/ngx_*_redis_rate_limit_module.so $(DESTDIR)$(MODULES_DIR)
 
 deb:
 	tools/install-packages deb

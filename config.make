@@ -20,7 +20,7 @@ redis_rate_limit_names_of_objects() {
 
 # The lists of sources have spaces between the names.
 # shellcheck disable=SC2086
-redis_rate_limit_names=$(redis_rate_limit_names_of_objects $redis_rate_limit_sources)
+redis_rate_limit_names=$(redis_rate_limit_names_of_objects $redis_rate_limit_sources | sort -u)
 # shellcheck disable=SC2086
 redis_rate_limit_doubled=$(redis_rate_limit_names_of_objects $NGX_ADDON_SRCS $DYNAMIC_MODULES_SRCS |
     sort | uniq -d | grep -xF -e "$redis_rate_limit_names" || true)

@@ -1,5 +1,6 @@
-// Includes nginx's headers, which are not made for C++. No other file includes them, and every
-// header here includes this one first.
+// Includes nginx's headers of its core, which are not made for C++. Those of http and stream are
+// included by http/ngx.hpp and stream/ngx.hpp alone. Every header here includes one of the three
+// first.
 #pragma once
 
 extern "C" {
@@ -8,7 +9,4 @@ extern "C" {
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
-#include <ngx_http.h>
-
-extern ngx_module_t ngx_http_redis_rate_limit_module;
 }

@@ -1,4 +1,4 @@
-// Conversions between the types of nginx and of C++, and helpers for clocks, headers and pools.
+// Conversions between the types of nginx and of C++, and helpers for clocks and pools.
 #pragma once
 
 #include "nginx_module/ngx.hpp"
@@ -55,20 +55,6 @@ inline std::chrono::microseconds unix_time_of(std::chrono::microseconds (*clock)
                                               std::chrono::microseconds instant) {
     const auto unix_now = std::chrono::system_clock::now().time_since_epoch();
     return std::chrono::duration_cast<std::chrono::microseconds>(unix_now) - (clock() - instant);
-}
-
-/// Adds a header to the response. Both texts belong to the request's pool or are static. Returns
-/// false if memory ran out.
-inline bool add_header(ngx_http_request_t *r, std::string_view name, std::string_view value) {
-    auto *header = static_cast<ngx_table_elt_t *>(ngx_list_push(&r->headers_out.headers));
-    if (header == nullptr) {
-        return false;
-    }
-    *header = ngx_table_elt_t{};
-    header->hash = 1;
-    header->key = to_ngx(name);
-    header->value = to_ngx(value);
-    return true;
 }
 
 /// Makes an array of `count` objects without destructors in the pool. Returns null if memory ran

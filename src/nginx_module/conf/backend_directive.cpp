@@ -365,7 +365,7 @@ char *set_backend(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexc
     if (main.backend(name) != nullptr) {
         return refuse(cf, directive, "name", name, "each backend once");
     }
-    Block block{.cf = cf, .backend = main.add_backend(std::string(name)), .given = {}};
+    Block block{.cf = cf, .backend = main.add_backend(name), .given = {}};
     char *result = parse_block(cf, block);
     return result == NGX_CONF_OK ? complete_backend(cf, block.backend) : result;
 }

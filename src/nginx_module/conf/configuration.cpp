@@ -1,41 +1,30 @@
 #include "nginx_module/conf/configuration.hpp"
 
-#include "nginx_module/util.hpp"
-
-#include <algorithm>
-#include <utility>
-
 namespace nginx_module {
 
-namespace {
+BackendConf &MainConf::add_backend(std::string_view name) {
+    std::string whole_name(context.backend_prefix);
+    whole_name += name;
+    backends.push_back(std::make_unique<BackendConf>(backends.size(), std::move(whole_name)));
+    return *backends.back();
+}
 
-template <typename T>
-T *named(const std::vector<std::unique_ptr<T>> &all, std::string_view name) {
-    for (const auto &one : all) {
-        if (one->name == name) {
+BackendConf *MainConf::backend(std::string_view name) const {
+    for (const auto &one : backends) {
+        if (std::string_view(one->name).substr(context.backend_prefix.size()) == name) {
             return one.get();
         }
     }
     return nullptr;
 }
 
-} // namespace
-
-BackendConf &MainConf::add_backend(std::string name) {
-    backends.push_back(std::make_unique<BackendConf>(backends.size(), std::move(name)));
-    return *backends.back();
-}
-
-BackendConf *MainConf::backend(std::string_view name) const {
-    return named(backends, name);
-}
-
 ZoneConf *MainConf::zone(std::string_view name) const {
-    return named(zones, name);
-}
-
-void *create_main_conf(ngx_conf_t *cf) noexcept {
-    return pool_new<MainConf>(cf->pool, destroy<MainConf>);
+    for (const auto &one : zones) {
+        if (one->name == name) {
+            return one.get();
+        }
+    }
+    return nullptr;
 }
 
 } // namespace nginx_module

@@ -4,6 +4,7 @@
 #include "nginx_module/ngx.hpp"
 
 #include "limiter/configuration.hpp"
+#include "nginx_module/conf/context.hpp"
 #include "nginx_module/conf/tls_context.hpp"
 #include "nginx_module/memory/slab_mutex.hpp"
 #include "rate_limit/settings/rule_parameters.hpp"
@@ -45,21 +46,22 @@ struct ZoneConf : limiter::Zone {
     explicit ZoneConf(const ngx_conf_t *cf) : position(cf) {}
 
     Position position;
-    ngx_http_complex_value_t key{};
-    SlabMutex mutex; // of its shared memory
+    ngx_str_t key_text{};
+    const void *key = nullptr; // compiled by the context
+    SlabMutex mutex;           // of its shared memory
 };
 
 struct RuleConf : limiter::Rule {
     explicit RuleConf(const ngx_conf_t *cf) : position(cf) {}
 
     Position position;
-    // The compiled texts of RuleParameters. Null: there is none.
-    ngx_http_complex_value_t *limit = nullptr;
-    ngx_http_complex_value_t *burst = nullptr;
-    ngx_http_complex_value_t *cost = nullptr;
-    ngx_http_complex_value_t *final_cost = nullptr;
+    // The texts of RuleParameters, compiled by the context. Null: there is none.
+    const void *limit = nullptr;
+    const void *burst = nullptr;
+    const void *cost = nullptr;
+    const void *final_cost = nullptr;
 
-    const ngx_http_complex_value_t *text(limiter::RuleText which) const {
+    const void *text(limiter::RuleText which) const {
         switch (which) {
         case limiter::RuleText::limit:
             return limit;
@@ -76,59 +78,31 @@ struct RuleConf : limiter::Rule {
 
 using limiter::RuleList;
 
-struct LocationConf;
+/// What a location of http or a server of stream says, which others may inherit.
+struct LevelConf {
+    RuleList *rules; // its own or inherited; null: no rule was given, empty: `off`
+    ngx_uint_t dry_run;
+    ngx_uint_t log_level;
+
+    bool has_rules() const { return rules != nullptr && !rules->empty(); }
+    bool is_dry_run(const limiter::Rule &rule) const { return dry_run == 1 || rule.dry_run; }
+    limiter::Level level() const { return {*rules, dry_run == 1}; }
+};
 
 struct MainConf {
+    explicit MainConf(const Context &its_context) : context(its_context) {}
+
+    const Context &context;
     std::vector<std::unique_ptr<BackendConf>> backends;
     std::vector<std::unique_ptr<ZoneConf>> zones;
     std::vector<std::unique_ptr<RuleConf>> rules;
     std::vector<std::unique_ptr<RuleList>> rule_lists;
-    std::vector<const LocationConf *> locations;
+    std::vector<const LevelConf *> levels; // that have rules
 
-    BackendConf &add_backend(std::string name);
+    /// Both take a name as the configuration has it, without the context's prefix.
+    BackendConf &add_backend(std::string_view name);
     BackendConf *backend(std::string_view name) const;
     ZoneConf *zone(std::string_view name) const;
 };
-
-/// The header families that a response can get. The values are bits of a set.
-enum HeaderFamily : ngx_uint_t { no_headers = 0, x_headers = 1, ietf_headers = 2 };
-
-/// What a location's `redis_rate_limit_api` lets operators do.
-enum class ApiAccess : uint8_t { none, read, write };
-
-/// What of this module a location serves. It is inherited by the location's `if` and `limit_except`
-/// blocks alone, as what proxy_pass says is.
-struct PageConf {
-    ngx_http_handler_pt handler = nullptr; // null: nothing
-    ApiAccess api = ApiAccess::none;
-    std::string_view dashboard_api; // the path of the API that the dashboard asks; empty: none
-};
-
-struct LocationConf {
-    RuleList *rules; // its own or inherited; null: no rule was given, empty: `off`
-    ngx_uint_t dry_run;
-    ngx_uint_t problem; // rejections have the body that RFC 9457 describes
-    ngx_uint_t status;
-    ngx_uint_t log_level;
-    ngx_uint_t headers; // bits of HeaderFamily
-    PageConf page;
-
-    bool is_dry_run(const limiter::Rule &rule) const { return dry_run == 1 || rule.dry_run; }
-};
-
-void *create_main_conf(ngx_conf_t *cf) noexcept;
-// location_directives.cpp
-void *create_location_conf(ngx_conf_t *cf) noexcept;
-char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept;
-
-inline MainConf &main_conf(ngx_conf_t *cf) {
-    return *static_cast<MainConf *>(
-        ngx_http_conf_get_module_main_conf(cf, ngx_http_redis_rate_limit_module));
-}
-
-inline const LocationConf &location_conf(ngx_http_request_t *r) {
-    return *static_cast<const LocationConf *>(
-        ngx_http_get_module_loc_conf(r, ngx_http_redis_rate_limit_module));
-}
 
 } // namespace nginx_module

@@ -2,7 +2,6 @@
 
 #include "limiter/linking.hpp"
 #include "nginx_module/conf/backend_completion.hpp"
-#include "nginx_module/conf/resolver.hpp"
 #include "nginx_module/memory/backend_memory.hpp"
 #include "nginx_module/memory/shared_memory.hpp"
 #include "nginx_module/util.hpp"
@@ -57,9 +56,9 @@ bool link_zone(ngx_conf_t *cf, MainConf &conf, ZoneConf &zone) {
     return true;
 }
 
-bool add_memory(ngx_conf_t *cf, BackendConf &backend) {
-    ngx_shm_zone_t *shared =
-        add_shared_memory(cf, "redis_rate_limit_backend:" + backend.name, backend_memory_size());
+bool add_memory(ngx_conf_t *cf, const Context &context, BackendConf &backend) {
+    ngx_shm_zone_t *shared = add_shared_memory(
+        cf, context.module, "redis_rate_limit_backend:" + backend.name, backend_memory_size());
     if (shared == nullptr) {
         return false;
     }
@@ -173,13 +172,13 @@ void link_levels(const MainConf &conf) {
     std::vector<limiter::Rule *> rules;
     std::ranges::transform(conf.rules, std::back_inserter(rules), &std::unique_ptr<RuleConf>::get);
     std::vector<limiter::Level> levels;
-    for (const LocationConf *location : conf.locations) { // many inherit the same rules
-        const bool is_dry_run = location->dry_run == 1;
-        const auto is_known = [&](const limiter::Level &level) {
-            return &level.rules == location->rules && level.is_dry_run == is_dry_run;
+    for (const LevelConf *conf_level : conf.levels) { // many inherit the same rules
+        const limiter::Level level = conf_level->level();
+        const auto is_known = [&](const limiter::Level &known) {
+            return &known.rules == &level.rules && known.is_dry_run == level.is_dry_run;
         };
         if (std::ranges::none_of(levels, is_known)) {
-            levels.push_back({*location->rules, is_dry_run});
+            levels.push_back(level);
         }
     }
     limiter::link_rules(
@@ -191,7 +190,7 @@ void link_levels(const MainConf &conf) {
 } // namespace
 
 bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
-    const auto look_up = [&, resolver = resolver_of(cf)](const auto &backend) {
+    const auto look_up = [&, resolver = conf.context.resolver(cf)](const auto &backend) {
         return look_up_servers(cf, *backend, resolver);
     };
     std::vector<rate_limit::RuleParameters *> rules;
@@ -201,7 +200,9 @@ bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
     rate_limit::decide_other_limits(rules);
     const auto link_zones = [&](const auto &zone) { return link_zone(cf, conf, *zone); };
     const auto link_rules = [&](const auto &rule) { return link_rule(cf, conf, *rule); };
-    const auto add_memories = [&](const auto &backend) { return add_memory(cf, *backend); };
+    const auto add_memories = [&](const auto &backend) {
+        return add_memory(cf, conf.context, *backend);
+    };
     const auto has_room = [&](const auto &zone) { return check_size(cf, *zone); };
     if (!std::ranges::all_of(conf.zones, link_zones) ||
         !std::ranges::all_of(conf.rules, link_rules) || !join_names(cf, conf) ||

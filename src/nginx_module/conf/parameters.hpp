@@ -53,13 +53,4 @@ inline std::vector<std::string_view> values_of(const ngx_conf_t *cf) {
     return values;
 }
 
-/// Compiles a text with variables. Returns false if it is refused; the log says why.
-inline bool compile_value(ngx_conf_t *cf, ngx_str_t text, ngx_http_complex_value_t &value) {
-    ngx_http_compile_complex_value_t compile{};
-    compile.cf = cf;
-    compile.value = &text;
-    compile.complex_value = &value;
-    return ngx_http_compile_complex_value(&compile) == NGX_OK;
-}
-
 } // namespace nginx_module

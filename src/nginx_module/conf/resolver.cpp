@@ -25,11 +25,8 @@ bool reads_resolv_conf(const Resolver &resolver) {
 
 } // namespace
 
-ngx_resolver_t *resolver_of(ngx_conf_t *cf) {
-    const auto *core = static_cast<const ngx_http_core_loc_conf_t *>(
-        ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
-    const bool is_there = core->resolver != nullptr && has_any(core->resolver->connections);
-    return is_there ? core->resolver : nullptr;
+ngx_resolver_t *usable_resolver(ngx_resolver_t *resolver) {
+    return resolver != nullptr && has_any(resolver->connections) ? resolver : nullptr;
 }
 
 bool may_be_implied(const ngx_resolver_t &resolver) {

@@ -6,9 +6,8 @@
 
 namespace nginx_module {
 
-/// Returns the resolver of the http level. Returns null if there is none, or one without name
-/// servers.
-ngx_resolver_t *resolver_of(ngx_conf_t *cf);
+/// Returns the resolver, or null if it is none or has no name servers.
+ngx_resolver_t *usable_resolver(ngx_resolver_t *resolver);
 
 /// Whether the resolver may be one that nobody configured, and that asks the name servers of
 /// /etc/resolv.conf. Such a resolver knows no name of /etc/hosts.

@@ -14,27 +14,20 @@ namespace {
 
 constexpr const char *directive = "redis_rate_limit";
 
-/// Compiles a text that has variables; if it is empty, there is nothing to compile. Returns false
-/// if it is refused; the log says why.
-bool compile_text(ngx_conf_t *cf, std::string_view text, ngx_http_complex_value_t *&compiled) {
-    if (text.empty()) {
-        return true;
-    }
-    compiled = static_cast<ngx_http_complex_value_t *>(
-        ngx_pcalloc(cf->pool, sizeof(ngx_http_complex_value_t)));
-    return compiled != nullptr && compile_value(cf, to_ngx(text), *compiled);
-}
-
-char *compile_texts(ngx_conf_t *cf, RuleConf &rule) {
-    const bool is_good = compile_text(cf, rule.limit_text, rule.limit) &&
-                         compile_text(cf, rule.burst_text, rule.burst) &&
-                         compile_text(cf, rule.cost_text, rule.cost) &&
-                         compile_text(cf, rule.final_cost_text, rule.final_cost);
+/// Compiles the texts that have variables. If a text is empty, there is nothing to compile.
+char *compile_texts(ngx_conf_t *cf, const Context &context, RuleConf &rule) {
+    const auto compile = [&](std::string_view text, const void *&compiled) {
+        compiled = text.empty() ? nullptr : context.compile(cf, to_ngx(text));
+        return text.empty() || compiled != nullptr;
+    };
+    const bool is_good =
+        compile(rule.limit_text, rule.limit) && compile(rule.burst_text, rule.burst) &&
+        compile(rule.cost_text, rule.cost) && compile(rule.final_cost_text, rule.final_cost);
     return is_good ? NGX_CONF_OK : static_cast<char *>(NGX_CONF_ERROR);
 }
 
 /// Reads and checks the words of the directive.
-char *read_rule(ngx_conf_t *cf, const RuleList &level, RuleConf &rule) {
+char *read_rule(ngx_conf_t *cf, const Context &context, const RuleList &level, RuleConf &rule) {
     std::vector<std::string> warnings;
     rate_limit::Refusal refusal = rate_limit::read_rule(values_of(cf), rule, warnings);
     for (const std::string &warning : warnings) {
@@ -50,34 +43,33 @@ char *read_rule(ngx_conf_t *cf, const RuleList &level, RuleConf &rule) {
     if (!refusal) {
         refusal = rate_limit::refuse_beside(level, rule);
     }
-    return refusal ? result_of(cf, directive, refusal) : compile_texts(cf, rule);
+    return refusal ? result_of(cf, directive, refusal) : compile_texts(cf, context, rule);
 }
 
 } // namespace
 
-char *set_rule(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
-    auto &location = *static_cast<LocationConf *>(conf);
-    MainConf &main = main_conf(cf);
+char *add_rule(ngx_conf_t *cf, MainConf &main, LevelConf &level) {
     const auto words = words_of(cf);
     const bool is_off = view(words[1]) == "off";
-    const bool is_alone = words.size() == 2 && location.rules == nullptr;
-    const bool was_off = location.rules != nullptr && location.rules->empty();
+    const bool is_alone = words.size() == 2 && level.rules == nullptr;
+    const bool was_off = level.rules != nullptr && level.rules->empty();
     if (was_off || (is_off && !is_alone)) {
         return refuse(cf, directive, "parameter", view(words[1]), "off alone on a level");
     }
-    if (location.rules == nullptr) {
+    if (level.rules == nullptr) {
         main.rule_lists.push_back(std::make_unique<RuleList>());
-        location.rules = main.rule_lists.back().get();
+        level.rules = main.rule_lists.back().get();
     }
     if (is_off) {
         return NGX_CONF_OK;
     }
     auto rule = std::make_unique<RuleConf>(cf);
-    char *result = read_rule(cf, *location.rules, *rule);
+    rule->place = main.context.place;
+    char *result = read_rule(cf, main.context, *level.rules, *rule);
     if (result != NGX_CONF_OK) {
         return result;
     }
-    location.rules->push_back(rule.get());
+    level.rules->push_back(rule.get());
     main.rules.push_back(std::move(rule));
     return NGX_CONF_OK;
 }

@@ -20,14 +20,16 @@ namespace {
 
 constexpr const char *directive = "redis_rate_limit_zone";
 
-bool compile_key(ngx_conf_t *cf, ZoneConf &zone, const ngx_str_t &text) {
+bool compile_key(ngx_conf_t *cf, const Context &context, ZoneConf &zone, const ngx_str_t &text) {
     const std::string_view variable = rate_limit::variable_in(view(text));
     zone.key_is_binary_address = variable == "binary_remote_addr";
     zone.key_network_bits = rate_limit::network_bits_of(variable);
-    if (!compile_value(cf, text, zone.key)) {
+    zone.key_text = text;
+    zone.key = context.compile(cf, text);
+    if (zone.key == nullptr) {
         return false;
     }
-    if (zone.key.lengths == nullptr && zone.key.value.len == 0) {
+    if (text.len == 0) {
         ngx_conf_log_error(
             NGX_LOG_WARN, cf, 0,
             "%s: key \"\" is always empty, so that no request is counted, expected a "
@@ -67,8 +69,8 @@ void claim_counters(const ZoneConf &zone, const ZoneConf *running) {
 /// A counter is found by the text of its key: with another key it counts on for whoever has this
 /// text now.
 void warn_of_another_key(const ZoneConf &zone, const ZoneConf &running, ngx_log_t *log) {
-    const ngx_str_t &key = zone.key.value;
-    const ngx_str_t &old_key = running.key.value;
+    const ngx_str_t &key = zone.key_text;
+    const ngx_str_t &old_key = running.key_text;
     if (view(key) != view(old_key)) {
         ngx_log_error(
             NGX_LOG_WARN, log, 0,
@@ -115,8 +117,9 @@ ngx_int_t init_memory(ngx_shm_zone_t *shared, void *old) noexcept {
 
 /// Adds the zone's shared memory. Its name has a prefix, because a user who moves from limit_req
 /// may still have a limit_req_zone of the same name.
-bool add_memory(ngx_conf_t *cf, ZoneConf &zone) {
-    ngx_shm_zone_t *shared = add_shared_memory(cf, "redis_rate_limit:" + zone.name, zone.size);
+bool add_memory(ngx_conf_t *cf, const Context &context, ZoneConf &zone) {
+    ngx_shm_zone_t *shared =
+        add_shared_memory(cf, context.module, "redis_rate_limit:" + zone.name, zone.size);
     if (shared == nullptr) {
         return false;
     }
@@ -140,7 +143,8 @@ char *set_zone(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept
     if (main.zone(zone->name) != nullptr) {
         return refuse(cf, directive, "zone", zone->name, "each zone once");
     }
-    if (!compile_key(cf, *zone, words_of(cf)[1]) || !add_memory(cf, *zone)) {
+    if (!compile_key(cf, main.context, *zone, words_of(cf)[1]) ||
+        !add_memory(cf, main.context, *zone)) {
         return static_cast<char *>(NGX_CONF_ERROR);
     }
     main.zones.push_back(std::move(zone));

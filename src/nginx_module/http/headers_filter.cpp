@@ -1,6 +1,7 @@
 #include "nginx_module/http/headers_filter.hpp"
 
-#include "nginx_module/conf/configuration.hpp"
+#include "nginx_module/http/add_header.hpp"
+#include "nginx_module/http/configuration.hpp"
 #include "nginx_module/http/request_state.hpp"
 #include "nginx_module/util.hpp"
 #include "rate_limit/text/header_values.hpp"

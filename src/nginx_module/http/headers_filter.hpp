@@ -1,7 +1,7 @@
 // Adds the rate limit headers to responses, whatever made them and whatever their status is.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 namespace nginx_module {
 

@@ -1,7 +1,7 @@
 // Writes JSON into the request's pool.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 #include "rate_limit/text/json_writer.hpp"
 

@@ -1,8 +1,8 @@
 // Carries out what the limiter decides: see limiter/limited_request.hpp for the road of a request.
 #include "nginx_module/http/phase_handlers.hpp"
 
-#include "nginx_module/conf/configuration.hpp"
-#include "nginx_module/http/log_lines.hpp"
+#include "nginx_module/decisions/log_lines.hpp"
+#include "nginx_module/http/configuration.hpp"
 #include "nginx_module/http/problem_response.hpp"
 #include "nginx_module/http/request_state.hpp"
 
@@ -21,8 +21,9 @@ ngx_int_t reject(ngx_http_request_t *r, const RequestState &state,
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
                    "redis_rate_limit rejects, by a verdict: %d", decision.denying != nullptr);
     if (decision.denying != nullptr) {
-        log_rejection(r, *decision.denying);
-        const ngx_uint_t status = location_conf(r).status;
+        const LocationConf &location = location_conf(r);
+        log_rejection(*r->connection->log, location.log_level, *decision.denying);
+        const ngx_uint_t status = location.status;
         result = is_answered_by_problem(r, status) ? send_problem(r, status, state.rules())
                                                    : static_cast<ngx_int_t>(status);
     }
@@ -40,7 +41,7 @@ ngx_int_t carry_out(ngx_http_request_t *r, RequestState &state, const Step &step
         return state.wait_for_answers() ? NGX_AGAIN : NGX_HTTP_INTERNAL_SERVER_ERROR;
     case Step::Kind::hold_back:
         ngx_log_debug0(NGX_LOG_DEBUG_HTTP, r->connection->log, 0, "redis_rate_limit delays");
-        log_delay(r, *step.decision.delaying);
+        log_delay(*r->connection->log, location_conf(r).log_level, *step.decision.delaying);
         return state.delay(step.decision.delaying->delay()) ? NGX_AGAIN
                                                             : NGX_HTTP_INTERNAL_SERVER_ERROR;
     case Step::Kind::reject:
@@ -54,7 +55,7 @@ ngx_int_t carry_out(ngx_http_request_t *r, RequestState &state, const Step &step
 /// nginx calls this when the request comes to the phase, and again after it was suspended there.
 ngx_int_t handle(ngx_http_request_t *r, Phase phase) {
     const LocationConf &location = location_conf(r);
-    if (r != r->main || location.rules == nullptr || location.rules->empty()) {
+    if (r != r->main || !location.has_rules()) {
         return NGX_DECLINED;
     }
     RequestState *state = RequestState::find(r);
@@ -83,8 +84,7 @@ ngx_int_t handle(ngx_http_request_t *r, Phase phase) {
     if (state->limits().is_rejected()) {
         return NGX_DECLINED;
     }
-    return carry_out(r, *state,
-                     state->limits().apply({*location.rules, location.dry_run == 1}, phase));
+    return carry_out(r, *state, state->limits().apply(location.level(), phase));
 }
 
 } // namespace
@@ -94,7 +94,7 @@ ngx_int_t access_handler(ngx_http_request_t *r) noexcept {
 }
 
 ngx_int_t precontent_handler(ngx_http_request_t *r) noexcept {
-    return handle(r, Phase::precontent);
+    return handle(r, Phase::late);
 }
 
 ngx_int_t log_handler(ngx_http_request_t *r) noexcept {

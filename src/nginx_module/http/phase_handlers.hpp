@@ -1,7 +1,7 @@
 // The phases of a request in which its rules are applied, and the one in which it ends.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 namespace nginx_module {
 

@@ -1,6 +1,6 @@
 #include "nginx_module/http/problem_response.hpp"
 
-#include "nginx_module/conf/configuration.hpp"
+#include "nginx_module/http/configuration.hpp"
 #include "nginx_module/http/json_writer.hpp"
 #include "nginx_module/http/send_content.hpp"
 

@@ -2,7 +2,7 @@
 // `redis_rate_limit_problem` is on.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 #include "limiter/applied_rules.hpp"
 

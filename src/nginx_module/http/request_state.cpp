@@ -1,9 +1,9 @@
 #include "nginx_module/http/request_state.hpp"
 
-#include "nginx_module/conf/configuration.hpp"
-#include "nginx_module/http/log_lines.hpp"
+#include "nginx_module/decisions/log_lines.hpp"
+#include "nginx_module/http/configuration.hpp"
+#include "nginx_module/http/http_worker.hpp"
 #include "nginx_module/util.hpp"
-#include "nginx_module/worker/worker.hpp"
 
 #include <type_traits>
 
@@ -27,11 +27,11 @@ RequestState *find_in_pool(ngx_http_request_t *r) {
 }
 
 /// Returns nothing if memory ran out.
-std::optional<std::string_view> evaluate(ngx_http_request_t *r,
-                                         const ngx_http_complex_value_t &value) {
+std::optional<std::string_view> evaluate(ngx_http_request_t *r, const void *compiled) {
+    auto *value = static_cast<ngx_http_complex_value_t *>(
+        const_cast<void *>(compiled)); // nginx only reads it
     ngx_str_t text;
-    if (ngx_http_complex_value(r, const_cast<ngx_http_complex_value_t *>(&value), &text) !=
-        NGX_OK) {
+    if (ngx_http_complex_value(r, value, &text) != NGX_OK) {
         return std::nullopt;
     }
     return view(text);
@@ -54,7 +54,7 @@ RequestState *RequestState::create(ngx_http_request_t *r) {
     if (state == nullptr) {
         return nullptr;
     }
-    state->limits_ = limiter::LimitedRequest::create(this_worker(), *state);
+    state->limits_ = limiter::LimitedRequest::create(http_worker->limiter(), *state);
     if (state->limits_ == nullptr) {
         r->pool->cleanup->handler = nullptr; // the state is of no use
         return nullptr;
@@ -103,40 +103,21 @@ std::optional<std::string_view> RequestState::key(const limiter::Zone &zone) {
 
 std::optional<std::string_view> RequestState::text(const limiter::Rule &rule,
                                                    limiter::RuleText which) {
-    return evaluate(suspension_.request(), *static_cast<const RuleConf &>(rule).text(which));
+    return evaluate(suspension_.request(), static_cast<const RuleConf &>(rule).text(which));
 }
 
 void RequestState::report(const limiter::InvalidNumber &invalid) {
-    log_invalid(suspension_.request(), invalid);
+    log_invalid(*suspension_.request()->connection->log, invalid);
 }
 
 void RequestState::report_dry_run(const limiter::AppliedRule &rule) {
-    log_dry_run(suspension_.request(), rule);
+    ngx_http_request_t *r = suspension_.request();
+    log_dry_run(*r->connection->log, location_conf(r).log_level, rule);
 }
 
 void RequestState::report(limiter::RequestEvent event, int64_t number, int64_t second_number) {
-    [[maybe_unused]] ngx_log_t *log = suspension_.request()->connection->log;
-    switch (event) {
-    case limiter::RequestEvent::applies_rules:
-        ngx_log_debug2(NGX_LOG_DEBUG_HTTP, log, 0,
-                       "redis_rate_limit applies %L rules, asks Redis for %L", number,
-                       second_number);
-        break;
-    case limiter::RequestEvent::knows_denials:
-        ngx_log_debug1(NGX_LOG_DEBUG_HTTP, log, 0, "redis_rate_limit knows denials of %L rules",
-                       number);
-        break;
-    case limiter::RequestEvent::takes_leased:
-        ngx_log_debug0(NGX_LOG_DEBUG_HTTP, log, 0, "redis_rate_limit takes units of leases");
-        break;
-    case limiter::RequestEvent::has_answers:
-        ngx_log_debug1(NGX_LOG_DEBUG_HTTP, log, 0, "redis_rate_limit has its answers after %L us",
-                       number);
-        break;
-    case limiter::RequestEvent::passes:
-        ngx_log_debug0(NGX_LOG_DEBUG_HTTP, log, 0, "redis_rate_limit passes");
-        break;
-    }
+    log_event(*suspension_.request()->connection->log, NGX_LOG_DEBUG_HTTP, event, number,
+              second_number);
 }
 
 } // namespace nginx_module

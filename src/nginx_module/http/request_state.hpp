@@ -1,7 +1,7 @@
 // What is known of a client request: what the limiter knows, and what nginx has to wait for.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 #include "limiter/limited_request.hpp"
 #include "nginx_module/http/suspension.hpp"

@@ -1,7 +1,7 @@
 // Sends responses of this module: whole, out of memory.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 #include <string_view>
 

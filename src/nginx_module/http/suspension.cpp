@@ -1,8 +1,7 @@
 #include "nginx_module/http/suspension.hpp"
 
+#include "nginx_module/client.hpp"
 #include "nginx_module/timer.hpp"
-
-#include <poll.h>
 
 #include <utility>
 
@@ -18,15 +17,6 @@ void stay_suspended(ngx_http_request_t *r) noexcept {
         ngx_log_error(NGX_LOG_INFO, r->connection->log, 0, "client cancelled the request");
         ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
     }
-}
-
-/// Returns true if the connection takes no answer any more: it was reset, or its other end is
-/// closed, which shows only if both ends are on this host. A client that has ended its sending side
-/// (FIN) can still read. poll() works with each event method of nginx, and does not remove errors
-/// that nginx still has to read.
-bool is_dead(const ngx_connection_t &connection) {
-    pollfd socket{.fd = connection.fd, .events = 0, .revents = 0};
-    return poll(&socket, 1, 0) == 1 && (socket.revents & (POLLERR | POLLHUP)) != 0;
 }
 
 /// Whether the request is a stream of HTTP/2 or HTTP/3. It shares its connection with others, and

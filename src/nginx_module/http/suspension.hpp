@@ -2,7 +2,7 @@
 // nginx's event handlers for that time, and handles a client that leaves.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 #include <chrono>
 

@@ -1,7 +1,7 @@
 // The variables `$redis_rate_limit_...`; see "Variables" in docs/responses.md.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 namespace nginx_module {
 

@@ -4,13 +4,14 @@
 
 namespace nginx_module {
 
-ngx_shm_zone_t *add_shared_memory(ngx_conf_t *cf, const std::string &name, size_t size) {
+ngx_shm_zone_t *add_shared_memory(ngx_conf_t *cf, const ngx_module_t &module,
+                                  const std::string &name, size_t size) {
     ngx_str_t pooled{name.size(), static_cast<u_char *>(ngx_pnalloc(cf->pool, name.size() + 1))};
     if (pooled.data == nullptr) {
         return nullptr;
     }
     ngx_cpystrn(pooled.data, to_ngx(name).data, name.size() + 1);
-    return ngx_shared_memory_add(cf, &pooled, size, &ngx_http_redis_rate_limit_module);
+    return ngx_shared_memory_add(cf, &pooled, size, const_cast<ngx_module_t *>(&module));
 }
 
 void *take_shared_memory(ngx_shm_zone_t *shared, size_t &size) {

@@ -1,7 +1,7 @@
 #include "nginx_module/pages/page_directives.hpp"
 
-#include "nginx_module/conf/configuration.hpp"
 #include "nginx_module/conf/parameters.hpp"
+#include "nginx_module/http/configuration.hpp"
 #include "nginx_module/pages/api/page.hpp"
 #include "nginx_module/pages/dashboard/dashboard_page.hpp"
 #include "nginx_module/pages/metrics/metrics_page.hpp"

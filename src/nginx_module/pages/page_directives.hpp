@@ -1,7 +1,7 @@
 // The directives that make a location one of this module's pages.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 namespace nginx_module {
 

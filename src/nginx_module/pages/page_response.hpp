@@ -1,7 +1,7 @@
 // What all pages do with a request before they answer it.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 namespace nginx_module {
 

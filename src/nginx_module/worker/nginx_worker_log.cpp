@@ -1,6 +1,6 @@
 #include "nginx_module/worker/nginx_worker_log.hpp"
 
-#include "nginx_module/conf/key_text.hpp"
+#include "nginx_module/decisions/key_text.hpp"
 #include "nginx_module/util.hpp"
 
 namespace nginx_module {

@@ -84,6 +84,7 @@ static_assert(is_in_order(zone_value_table, &ZoneValueTraits::value));
 
 struct ZoneMetrics {
     std::string_view name;
+    std::string_view context; // "http" or "stream"
     std::array<uint64_t, zone_value_table.size()> values{};
     std::span<const TopKeyMetrics> top_rejected; // those with the most rejections come first
     std::span<const RuleMetrics> rules;

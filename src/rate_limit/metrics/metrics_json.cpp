@@ -133,6 +133,7 @@ void write_of_rules(Json &json, const ZoneMetrics &zone, std::string_view object
 void write(Json &json, const ZoneMetrics &zone) {
     constexpr auto first = ZoneValue::size_bytes;
     json.begin_object(zone.name);
+    json.member("context", zone.context);
     json.member(zone_value_table[static_cast<size_t>(first)].name, zone.of(first));
     write_rows(
         json, zone_value_table, [](const ZoneValueTraits &row) { return row.value != first; },

@@ -63,6 +63,10 @@ const char *set_algorithm(RuleParameters &rule, std::string_view value) {
     return algorithm ? nullptr : all.c_str();
 }
 
+const char *expected_phase(Place place) {
+    return place == Place::http ? "access or precontent" : "access or preread";
+}
+
 constexpr Parameter<RuleParameters> parameters[] = {
     {"zone",
      [](RuleParameters &rule, std::string_view value) -> const char * {
@@ -135,8 +139,9 @@ constexpr Parameter<RuleParameters> parameters[] = {
      }},
     {"phase",
      [](RuleParameters &rule, std::string_view value) -> const char * {
-         rule.phase = value == "precontent" ? Phase::precontent : Phase::access;
-         return value == "access" || value == "precontent" ? nullptr : "access or precontent";
+         const bool is_late = value == late_phase_name(rule.place);
+         rule.phase = is_late ? Phase::late : Phase::access;
+         return is_late || value == "access" ? nullptr : expected_phase(rule.place);
      }},
     {"name",
      [](RuleParameters &rule, std::string_view value) -> const char * {

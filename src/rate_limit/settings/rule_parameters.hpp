@@ -13,11 +13,21 @@
 
 namespace rate_limit {
 
-/// The nginx phase in which a rule is applied: before or after authentication.
-enum class Phase : uint8_t { access, precontent };
-inline constexpr Phase all_phases[] = {Phase::access, Phase::precontent};
+/// When a rule is applied: before a client is authenticated, or after all that comes before its
+/// answer or its data.
+enum class Phase : uint8_t { access, late };
+inline constexpr Phase all_phases[] = {Phase::access, Phase::late};
+
+/// Where in nginx's configuration a rule stands.
+enum class Place : uint8_t { http, stream };
+
+/// Returns the name of the phase of nginx that Phase::late is.
+constexpr std::string_view late_phase_name(Place place) {
+    return place == Place::http ? "precontent" : "preread";
+}
 
 struct RuleParameters {
+    Place place = Place::http;
     Rule rule;
     Phase phase = Phase::access;
     bool dry_run = false;

@@ -1,7 +1,7 @@
 // What the operator's API does, in a file for each.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 #include "nginx_module/pages/api/request.hpp"
 

@@ -1,5 +1,6 @@
 #include "nginx_module/pages/api/answer.hpp"
 
+#include "nginx_module/http/add_header.hpp"
 #include "nginx_module/http/send_content.hpp"
 #include "nginx_module/util.hpp"
 

@@ -1,7 +1,7 @@
 // The answers of the operator's API: JSON, also for what went wrong.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 #include "nginx_module/http/json_writer.hpp"
 #include "rate_limit/text/text.hpp"

@@ -1,7 +1,7 @@
 // Who has changed what: a line in error.log for each write, and a note in Redis.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 #include "nginx_module/pages/api/request.hpp"
 

@@ -1,7 +1,7 @@
 // Reads the body of an API request.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 #include "nginx_module/pages/api/request.hpp"
 

@@ -1,6 +1,6 @@
 #include "nginx_module/pages/api/key.hpp"
 
-#include "nginx_module/conf/key_text.hpp"
+#include "nginx_module/decisions/key_text.hpp"
 #include "nginx_module/util.hpp"
 #include "rate_limit/text/client_network.hpp"
 #include "rate_limit/text/key.hpp"

@@ -1,9 +1,9 @@
 // The key of a client: as an API request names it, and as answers show it.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
-#include "nginx_module/conf/configuration.hpp"
+#include "nginx_module/http/configuration.hpp"
 #include "nginx_module/http/json_writer.hpp"
 #include "nginx_module/pages/api/parameters.hpp"
 

@@ -155,7 +155,7 @@ class ResetKey final : public ApiOperation {
         if (counters_ == nullptr) {
             return Step::answered(NGX_HTTP_INTERNAL_SERVER_ERROR);
         }
-        for (const auto &rule : main_conf_of(request_.r).rules) {
+        for (const auto &rule : request_.limits.conf->rules) {
             if (rule->zone == request_.zone) {
                 add_counter(rate_limit::counter_name(rule->rule), rule->rule.shards);
             }

@@ -254,7 +254,7 @@ class ShowKey final : public ApiOperation {
     void write_rule(JsonWriter &json, const RuleState &state) const {
         const limiter::Rule &rule = *state.rule;
         const RuleNumbers numbers = numbers_of(rule, state.numbers());
-        const bool is_dry_run = is_dry_run_everywhere(main_conf_of(request_.r), rule);
+        const bool is_dry_run = is_dry_run_everywhere(*request_.limits.conf, rule);
         json.begin_object();
         json.member("algorithm", to_string(rule.rule.quota.algorithm));
         json.member("limit", numbers.limit);
@@ -321,7 +321,7 @@ class ShowKey final : public ApiOperation {
     }
 
     std::chrono::milliseconds block_of(const limiter::Rule &rule) const {
-        return rule.rule.block_of(is_dry_run_everywhere(main_conf_of(request_.r), rule));
+        return rule.rule.block_of(is_dry_run_everywhere(*request_.limits.conf, rule));
     }
 
     /// Returns the rule as it would be applied to a request of this client.

@@ -47,9 +47,9 @@ std::optional<Quota> quota_of(const limiter::Rule &rule, const std::optional<Ove
 }
 
 bool is_dry_run_everywhere(const MainConf &conf, const limiter::Rule &rule) {
-    return std::ranges::none_of(conf.locations, [&](const LocationConf *location) {
-        return !location->is_dry_run(rule) &&
-               std::ranges::find(*location->rules, &rule) != location->rules->end();
+    return std::ranges::none_of(conf.levels, [&](const LevelConf *level) {
+        return !level->is_dry_run(rule) &&
+               std::ranges::find(*level->rules, &rule) != level->rules->end();
     });
 }
 

@@ -1,9 +1,9 @@
 // The numbers of a rule, as far as they are known without a request.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
-#include "nginx_module/conf/configuration.hpp"
+#include "nginx_module/http/configuration.hpp"
 #include "rate_limit/tables/live_limits.hpp"
 
 #include <cstdint>

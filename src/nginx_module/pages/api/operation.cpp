@@ -1,6 +1,5 @@
 #include "nginx_module/pages/api/operation.hpp"
 
-#include "nginx_module/worker/worker.hpp"
 #include "rate_limit/text/url_text.hpp"
 
 namespace nginx_module {
@@ -75,7 +74,7 @@ void ApiOperation::run(ApiCommand &command) {
     command.is_outcome_unknown_ = command.is_of_two_nodes_ = false;
     command.failure_ = {};
     ++running_;
-    this_worker().backends.of(request_.backend()).run(command);
+    request_.limits.worker->backends.of(request_.backend()).run(command);
 }
 
 std::optional<ApiError> ApiOperation::error_if_not_followed(std::string_view done) const {
@@ -118,7 +117,7 @@ void ApiOperation::abandon() {
     }
     for (ApiCommand *command = commands_; command != nullptr; command = command->next_) {
         if (command->is_under_way_) {
-            this_worker().backends.of(request_.backend()).cancel(*command);
+            request_.limits.worker->backends.of(request_.backend()).cancel(*command);
         }
     }
     on_abandoned();

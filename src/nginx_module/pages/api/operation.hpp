@@ -1,7 +1,7 @@
 // An API request that waits for Redis, and the commands that it sends there.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 #include "nginx_module/pages/api/answer.hpp"
 #include "nginx_module/pages/api/request.hpp"

@@ -64,7 +64,7 @@ std::optional<ApiError> check_for_rule(ngx_http_request_t *r, const OverrideDraf
 /// Checks the numbers for all rules that the override covers on this host.
 std::optional<ApiError> check_for_rules(const ApiRequest &request, const OverrideDraft &draft) {
     bool has_bucket = false;
-    for (const auto &rule : main_conf_of(request.r).rules) {
+    for (const auto &rule : request.limits.conf->rules) {
         const bool is_covered = rule->zone == request.zone &&
                                 (request.rule == nullptr || rule->first_of_name == request.rule);
         if (!is_covered) {

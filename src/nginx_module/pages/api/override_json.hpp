@@ -1,9 +1,9 @@
 // An override, as answers show it.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
-#include "nginx_module/conf/configuration.hpp"
+#include "nginx_module/http/configuration.hpp"
 #include "nginx_module/pages/api/key.hpp"
 #include "redis_client/control/live_store.hpp"
 

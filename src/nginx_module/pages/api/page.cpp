@@ -121,6 +121,15 @@ bool is_of_another_site(ngx_http_request_t *r) {
     return false;
 }
 
+void find_zone(ApiRequest &request, std::string_view name) {
+    for (const ShownLimits &limits : AllLimits()) {
+        if (const limiter::Zone *zone = limits.conf->zone(name)) {
+            request.zone = zone;
+            request.limits = limits;
+        }
+    }
+}
+
 /// Finds what the parameters name. Returns what is wrong with them.
 std::optional<ApiError> read_parameters(ApiRequest &request, const Resource &resource) {
     ngx_http_request_t *r = request.r;
@@ -132,7 +141,7 @@ std::optional<ApiError> read_parameters(ApiRequest &request, const Resource &res
     if (!parameters[ApiParameter::zone]) {
         return std::nullopt;
     }
-    request.zone = main_conf_of(r).zone(*parameters[ApiParameter::zone]);
+    find_zone(request, *parameters[ApiParameter::zone]);
     if (request.zone == nullptr) {
         const rate_limit::Readable shown{*parameters[ApiParameter::zone], rate_limit::longest_name};
         return ApiError{NGX_HTTP_NOT_FOUND, "unknown_zone",

@@ -1,7 +1,7 @@
 // The content handler of `redis_rate_limit_api`: finds what a request asks for, and whether it may.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 namespace nginx_module {
 

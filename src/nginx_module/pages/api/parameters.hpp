@@ -1,7 +1,7 @@
 // The parameters in the query of an API request, such as `?zone=per_ip&key=203.0.113.7`.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 #include "nginx_module/pages/api/answer.hpp"
 

@@ -1,11 +1,12 @@
 // A request of the operator's API: what it names, and what it does.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
-#include "nginx_module/conf/configuration.hpp"
+#include "nginx_module/http/configuration.hpp"
 #include "nginx_module/pages/api/answer.hpp"
 #include "nginx_module/pages/api/key.hpp"
+#include "nginx_module/pages/shown_limits.hpp"
 #include "rate_limit/settings/override_json.hpp"
 
 #include <optional>
@@ -20,6 +21,7 @@ struct ApiRequest {
 
     ngx_http_request_t *r;
     const limiter::Zone *zone = nullptr;
+    ShownLimits limits; // those that have the zone
     ClientKey key;
     const limiter::Rule *rule = nullptr; // the first one of its name
     std::optional<std::string_view> cursor;
@@ -32,10 +34,5 @@ struct ApiRequest {
 
 /// Answers a request, perhaps later. Returns what a content handler returns.
 using ApiAction = ngx_int_t (*)(ApiRequest &request);
-
-inline const MainConf &main_conf_of(ngx_http_request_t *r) {
-    return *static_cast<const MainConf *>(
-        ngx_http_get_module_main_conf(r, ngx_http_redis_rate_limit_module));
-}
 
 } // namespace nginx_module

@@ -47,6 +47,7 @@ std::string_view to_string(ShowKeys show_keys) {
 
 void write_zone(JsonWriter &json, const MainConf &conf, const limiter::Zone &zone) {
     json.begin_object();
+    json.member("context", conf.context.name);
     json.member("backend", std::string_view(zone.backend->name));
     json.member("show_keys", to_string(zone.show_keys));
     json.member("overrides", zone.memory.live_limits().count());
@@ -63,15 +64,16 @@ void write_zone(JsonWriter &json, const MainConf &conf, const limiter::Zone &zon
 } // namespace
 
 ngx_int_t list_zones(ApiRequest &request) {
-    const MainConf &conf = main_conf_of(request.r);
     JsonWriter json(request.r->pool);
     json.begin_object();
     json.member("write", location_conf(request.r).page.api == ApiAccess::write);
     json.name("zones");
     json.begin_object();
-    for (const auto &zone : conf.zones) {
-        json.name(zone->name);
-        write_zone(json, conf, *zone);
+    for (const ShownLimits &limits : AllLimits()) {
+        for (const auto &zone : limits.conf->zones) {
+            json.name(zone->name);
+            write_zone(json, *limits.conf, *zone);
+        }
     }
     json.end_object();
     json.end_object();

@@ -1,6 +1,7 @@
 #include "nginx_module/pages/dashboard/dashboard_page.hpp"
 
-#include "nginx_module/conf/configuration.hpp"
+#include "nginx_module/http/add_header.hpp"
+#include "nginx_module/http/configuration.hpp"
 #include "nginx_module/http/send_content.hpp"
 #include "nginx_module/pages/metrics/metrics_page.hpp"
 #include "nginx_module/pages/page_response.hpp"

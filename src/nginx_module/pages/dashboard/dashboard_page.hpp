@@ -1,7 +1,7 @@
 // The content handler of `redis_rate_limit_dashboard`.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 namespace nginx_module {
 

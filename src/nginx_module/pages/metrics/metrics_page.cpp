@@ -1,9 +1,10 @@
 #include "nginx_module/pages/metrics/metrics_page.hpp"
 
-#include "nginx_module/conf/configuration.hpp"
-#include "nginx_module/conf/key_text.hpp"
+#include "nginx_module/decisions/key_text.hpp"
+#include "nginx_module/http/configuration.hpp"
 #include "nginx_module/http/send_content.hpp"
 #include "nginx_module/pages/page_response.hpp"
+#include "nginx_module/pages/shown_limits.hpp"
 #include "nginx_module/util.hpp"
 #include "nginx_module/worker/worker.hpp"
 #include "rate_limit/metrics/metrics.hpp"
@@ -73,12 +74,13 @@ bool read_top_keys(ngx_pool_t *pool, const limiter::Zone &zone, rate_limit::Zone
 }
 
 /// Returns false if memory ran out.
-bool read_zone(ngx_pool_t *pool, const limiter::Zone &zone, Detail detail,
+bool read_zone(ngx_pool_t *pool, const Context &context, const limiter::Zone &zone, Detail detail,
                rate_limit::ZoneMetrics &metrics) {
     const microseconds now = precise_now();
     const microseconds on_boot_clock = boot_now();
     const rate_limit::LiveLimits &limits = zone.memory.live_limits();
-    metrics = {.name = zone.name, .values = {}, .top_rejected = {}, .rules = {}};
+    metrics = {
+        .name = zone.name, .context = context.name, .values = {}, .top_rejected = {}, .rules = {}};
     metrics.of(ZoneValue::size_bytes) = zone.size;
     metrics.of(ZoneValue::used_bytes) = zone.size - zone.memory.free_bytes(now, on_boot_clock);
     metrics.of(ZoneValue::entries) = zone.memory.entries(now, on_boot_clock);
@@ -99,13 +101,15 @@ rate_limit::BackendMetrics read_backend(const BackendConf &backend, microseconds
 }
 
 /// Returns the time since the first of the counters began.
-std::chrono::seconds uptime_of(const MainConf &conf, microseconds now) {
+std::chrono::seconds uptime_of(const AllLimits &all, microseconds now) {
     microseconds began = now;
-    for (const auto &zone : conf.zones) {
-        began = std::min(began, zone->memory.began());
-    }
-    for (const auto &backend : conf.backends) {
-        began = std::min(began, backend->memory.began());
+    for (const ShownLimits &limits : all) {
+        for (const auto &zone : limits.conf->zones) {
+            began = std::min(began, zone->memory.began());
+        }
+        for (const auto &backend : limits.conf->backends) {
+            began = std::min(began, backend->memory.began());
+        }
     }
     return std::chrono::duration_cast<std::chrono::seconds>(now - began);
 }
@@ -117,24 +121,35 @@ uint64_t worker_count() {
 }
 
 /// Returns false if memory ran out.
-bool read_metrics(ngx_pool_t *pool, const MainConf &conf, Detail detail,
-                  rate_limit::Metrics &metrics) {
-    const auto zones = pool_span<rate_limit::ZoneMetrics>(pool, conf.zones.size());
-    const auto backends = pool_span<rate_limit::BackendMetrics>(pool, conf.backends.size());
+bool read_metrics(ngx_pool_t *pool, Detail detail, rate_limit::Metrics &metrics) {
+    const AllLimits all;
+    size_t zone_count = 0;
+    size_t backend_count = 0;
+    for (const ShownLimits &limits : all) {
+        zone_count += limits.conf->zones.size();
+        backend_count += limits.conf->backends.size();
+    }
+    const auto zones = pool_span<rate_limit::ZoneMetrics>(pool, zone_count);
+    const auto backends = pool_span<rate_limit::BackendMetrics>(pool, backend_count);
     if (zones.data() == nullptr || backends.data() == nullptr) {
         return false;
     }
     const microseconds now = precise_now();
-    for (size_t i = 0; i < zones.size(); ++i) {
-        if (!read_zone(pool, *conf.zones[i], detail, zones[i])) {
-            return false;
+    auto zone_metrics = zones.begin();
+    auto backend_metrics = backends.begin();
+    for (const ShownLimits &limits : all) {
+        for (const auto &zone : limits.conf->zones) {
+            if (!read_zone(pool, limits.conf->context, *zone, detail, *zone_metrics++)) {
+                return false;
+            }
+        }
+        for (const auto &backend : limits.conf->backends) {
+            *backend_metrics++ = read_backend(*backend, now);
         }
     }
-    std::ranges::transform(conf.backends, backends.begin(),
-                           [now](const auto &backend) { return read_backend(*backend, now); });
     metrics = {.server_version = NGINX_VERSION,
                .workers = worker_count(),
-               .uptime = uptime_of(conf, now),
+               .uptime = uptime_of(all, now),
                .backends = backends,
                .zones = zones};
     return true;
@@ -148,10 +163,8 @@ struct Format {
 
 /// Writes the whole text to one buffer. Returns null if memory ran out.
 ngx_buf_t *write_metrics(ngx_http_request_t *r, const Format &format) {
-    const auto &conf = *static_cast<const MainConf *>(
-        ngx_http_get_module_main_conf(r, ngx_http_redis_rate_limit_module));
     rate_limit::Metrics metrics;
-    if (!read_metrics(r->pool, conf, format.detail, metrics)) {
+    if (!read_metrics(r->pool, format.detail, metrics)) {
         return nullptr;
     }
     const size_t size = format.write(metrics, {});

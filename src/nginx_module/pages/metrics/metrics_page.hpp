@@ -1,7 +1,7 @@
 // The content handlers of `redis_rate_limit_metrics`.
 #pragma once
 
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
 namespace nginx_module {
 

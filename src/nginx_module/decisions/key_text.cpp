@@ -1,4 +1,4 @@
-#include "nginx_module/conf/key_text.hpp"
+#include "nginx_module/decisions/key_text.hpp"
 
 namespace nginx_module {
 

@@ -1,15 +1,16 @@
 // The module as nginx knows it: its directives, its phase handlers and header filter, and what it
 // does when a worker starts and ends.
-#include "nginx_module/ngx.hpp"
+#include "nginx_module/http/ngx.hpp"
 
-#include "nginx_module/conf/configuration.hpp"
 #include "nginx_module/conf/directives.hpp"
 #include "nginx_module/conf/linking.hpp"
+#include "nginx_module/http/configuration.hpp"
 #include "nginx_module/http/headers_filter.hpp"
+#include "nginx_module/http/http_worker.hpp"
 #include "nginx_module/http/phase_handlers.hpp"
 #include "nginx_module/http/variables.hpp"
 #include "nginx_module/pages/page_directives.hpp"
-#include "nginx_module/worker/worker.hpp"
+#include "nginx_module/pages/shown_limits.hpp"
 
 #include <algorithm>
 #include <array>
@@ -77,32 +78,21 @@ const MainConf *main_conf_of(ngx_cycle_t *cycle) {
         ngx_http_cycle_get_module_main_conf(cycle, ngx_http_redis_rate_limit_module));
 }
 
-/// nginx calls this when nothing can fail any more that would keep the configuration before.
 ngx_int_t init_module(ngx_cycle_t *cycle) noexcept {
-    if (const MainConf *conf = main_conf_of(cycle)) {
-        for (const auto &zone : conf->zones) {
-            zone->memory.set_latest();
-        }
-    }
+    set_latest(main_conf_of(cycle));
+    warn_of_other_build(cycle);
     return NGX_OK;
 }
 
 ngx_int_t init_process(ngx_cycle_t *cycle) noexcept {
-    const MainConf *conf = main_conf_of(cycle);
-    const bool serves = ngx_process == NGX_PROCESS_WORKER || ngx_process == NGX_PROCESS_SINGLE;
-    if (conf == nullptr || !serves) {
-        return NGX_OK;
-    }
-    for (const auto &zone : conf->zones) {
-        // A reload may have changed this setting of memory that the old workers still use.
-        zone->memory.top_keys().set_kept(zone->kept_top_keys());
-    }
-    start_worker(*conf);
+    http_worker = start_worker(main_conf_of(cycle));
     return NGX_OK;
 }
 
 void exit_process(ngx_cycle_t * /*cycle*/) noexcept {
-    stop_worker();
+    if (http_worker != nullptr) {
+        http_worker->stop();
+    }
 }
 
 ngx_http_module_t module_context = {

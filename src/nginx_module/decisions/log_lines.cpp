@@ -1,7 +1,6 @@
-#include "nginx_module/http/log_lines.hpp"
+#include "nginx_module/decisions/log_lines.hpp"
 
-#include "nginx_module/conf/configuration.hpp"
-#include "nginx_module/conf/key_text.hpp"
+#include "nginx_module/decisions/key_text.hpp"
 #include "nginx_module/log_text.hpp"
 #include "nginx_module/util.hpp"
 
@@ -37,20 +36,20 @@ class Detail {
 };
 
 /// Writes one line: what is done to the request, the rule, the key, and a detail.
-void log_line(ngx_http_request_t *r, ngx_uint_t level, const char *what,
+void log_line(ngx_log_t &log, ngx_uint_t level, const char *what,
               const limiter::AppliedRule &applied, Detail detail) {
-    if (r->connection->log->log_level < level) {
+    if (log.log_level < level) {
         return;
     }
     KeyPhrase key(*applied.rule->zone, applied.key);
     ngx_str_t name = to_ngx(applied.rule->name);
-    ngx_log_error(level, r->connection->log, 0, "%s, rule \"%V\"%V%V%s", what, &name, key.shown(),
-                  detail.shown(), applied.dry_run ? ", dry run" : "");
+    ngx_log_error(level, &log, 0, "%s, rule \"%V\"%V%V%s", what, &name, key.shown(), detail.shown(),
+                  applied.dry_run ? ", dry run" : "");
 }
 
 } // namespace
 
-void log_invalid(ngx_http_request_t *r, const limiter::InvalidNumber &invalid) {
+void log_invalid(ngx_log_t &log, const limiter::InvalidNumber &invalid) {
     static time_t last = 0;
     if (ngx_time() == last) {
         return;
@@ -60,30 +59,53 @@ void log_invalid(ngx_http_request_t *r, const limiter::InvalidNumber &invalid) {
     const bool is_shown = invalid.rule.zone->show_keys == rate_limit::ShowKeys::on;
     LogText<64> shown(is_shown ? invalid.value : std::string_view());
     ngx_str_t name = to_ngx(invalid.rule.name);
-    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+    ngx_log_error(NGX_LOG_ERR, &log, 0,
                   "redis_rate_limit: invalid %s%s%V%s, expected a whole number from 0 to %uL, "
                   "rule \"%V\"",
                   invalid.parameter, is_shown ? " \"" : "", shown.shown(), is_shown ? "\"" : "",
                   invalid.largest, &name);
 }
 
-void log_rejection(ngx_http_request_t *r, const limiter::AppliedRule &denying) {
-    log_line(r, location_conf(r).log_level, "limiting requests", denying,
+void log_rejection(ngx_log_t &log, ngx_uint_t level, const limiter::AppliedRule &denying) {
+    log_line(log, level, "limiting requests", denying,
              denying.ban ? Detail(", banned")
                          : Detail("retry after", denying.charge->verdict.retry_after));
 }
 
-void log_delay(ngx_http_request_t *r, const limiter::AppliedRule &delaying) {
-    const ngx_uint_t level = location_conf(r).log_level;
-    log_line(r, level == NGX_LOG_INFO ? level : level + 1, "delaying request", delaying,
+void log_delay(ngx_log_t &log, ngx_uint_t level, const limiter::AppliedRule &delaying) {
+    log_line(log, level == NGX_LOG_INFO ? level : level + 1, "delaying request", delaying,
              Detail("by", delaying.delay()));
 }
 
-void log_dry_run(ngx_http_request_t *r, const limiter::AppliedRule &rule) {
+void log_dry_run(ngx_log_t &log, ngx_uint_t level, const limiter::AppliedRule &rule) {
     if (rule.denies()) {
-        log_rejection(r, rule);
+        log_rejection(log, level, rule);
     } else if (rule.delay().count() > 0) {
-        log_delay(r, rule);
+        log_delay(log, level, rule);
+    }
+}
+
+void log_event([[maybe_unused]] ngx_log_t &log, [[maybe_unused]] ngx_uint_t debug_level,
+               limiter::RequestEvent event, [[maybe_unused]] int64_t number,
+               [[maybe_unused]] int64_t second_number) {
+    switch (event) {
+    case limiter::RequestEvent::applies_rules:
+        ngx_log_debug2(debug_level, &log, 0, "redis_rate_limit applies %L rules, asks Redis for %L",
+                       number, second_number);
+        break;
+    case limiter::RequestEvent::knows_denials:
+        ngx_log_debug1(debug_level, &log, 0, "redis_rate_limit knows denials of %L rules", number);
+        break;
+    case limiter::RequestEvent::takes_leased:
+        ngx_log_debug0(debug_level, &log, 0, "redis_rate_limit takes units of leases");
+        break;
+    case limiter::RequestEvent::has_answers:
+        ngx_log_debug1(debug_level, &log, 0, "redis_rate_limit has its answers after %L us",
+                       number);
+        break;
+    case limiter::RequestEvent::passes:
+        ngx_log_debug0(debug_level, &log, 0, "redis_rate_limit passes");
+        break;
     }
 }
 

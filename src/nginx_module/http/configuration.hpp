@@ -1,0 +1,57 @@
+// What a location says beside its rules, and how requests find their configuration.
+#pragma once
+
+#include "nginx_module/http/ngx.hpp"
+
+#include "nginx_module/conf/configuration.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace nginx_module {
+
+/// The header families that a response can get. The values are bits of a set.
+enum HeaderFamily : ngx_uint_t { no_headers = 0, x_headers = 1, ietf_headers = 2 };
+
+/// What a location's `redis_rate_limit_api` lets operators do.
+enum class ApiAccess : uint8_t { none, read, write };
+
+/// What of this module a location serves. It is inherited by the location's `if` and `limit_except`
+/// blocks alone, as what proxy_pass says is.
+struct PageConf {
+    ngx_http_handler_pt handler = nullptr; // null: nothing
+    ApiAccess api = ApiAccess::none;
+    std::string_view dashboard_api; // the path of the API that the dashboard asks; empty: none
+};
+
+struct LocationConf : LevelConf {
+    ngx_uint_t problem; // rejections have the body that RFC 9457 describes
+    ngx_uint_t status;
+    ngx_uint_t headers; // bits of HeaderFamily
+    PageConf page;
+};
+
+extern const Context http_context;
+
+void *create_main_conf(ngx_conf_t *cf) noexcept;
+// location_directives.cpp
+void *create_location_conf(ngx_conf_t *cf) noexcept;
+char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept;
+char *set_rule(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
+
+/// The directives that set one value of a location, each with its function: they are the rows of
+/// the table in location_directives.cpp.
+std::span<const ngx_command_t> location_commands();
+
+inline MainConf &main_conf(ngx_conf_t *cf) {
+    return *static_cast<MainConf *>(
+        ngx_http_conf_get_module_main_conf(cf, ngx_http_redis_rate_limit_module));
+}
+
+inline const LocationConf &location_conf(ngx_http_request_t *r) {
+    return *static_cast<const LocationConf *>(
+        ngx_http_get_module_loc_conf(r, ngx_http_redis_rate_limit_module));
+}
+
+} // namespace nginx_module

@@ -1,0 +1,39 @@
+// How http compiles texts, and where its resolver is.
+#include "nginx_module/conf/resolver.hpp"
+#include "nginx_module/http/configuration.hpp"
+#include "nginx_module/util.hpp"
+
+namespace nginx_module {
+
+namespace {
+
+const void *compile(ngx_conf_t *cf, ngx_str_t text) {
+    auto *value = static_cast<ngx_http_complex_value_t *>(
+        ngx_pcalloc(cf->pool, sizeof(ngx_http_complex_value_t)));
+    ngx_http_compile_complex_value_t compile{};
+    compile.cf = cf;
+    compile.value = &text;
+    compile.complex_value = value;
+    return value != nullptr && ngx_http_compile_complex_value(&compile) == NGX_OK ? value : nullptr;
+}
+
+ngx_resolver_t *resolver(ngx_conf_t *cf) {
+    const auto *core = static_cast<const ngx_http_core_loc_conf_t *>(
+        ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+    return usable_resolver(core->resolver);
+}
+
+} // namespace
+
+const Context http_context{.place = rate_limit::Place::http,
+                           .name = "http",
+                           .backend_prefix = "",
+                           .module = ngx_http_redis_rate_limit_module,
+                           .compile = compile,
+                           .resolver = resolver};
+
+void *create_main_conf(ngx_conf_t *cf) noexcept {
+    return pool_new<MainConf>(cf->pool, destroy<MainConf>, http_context);
+}
+
+} // namespace nginx_module

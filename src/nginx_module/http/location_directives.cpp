@@ -1,0 +1,89 @@
+// A location's directives other than its pages, and how locations inherit all they have.
+#include "nginx_module/conf/directives.hpp"
+#include "nginx_module/conf/value_directives.hpp"
+#include "nginx_module/http/configuration.hpp"
+#include "rate_limit/text/text.hpp"
+
+namespace nginx_module {
+
+namespace {
+
+/// nginx itself keeps the handler for an `if` block, but not for `limit_except`.
+void inherit_page(ngx_conf_t *cf, const LocationConf &from, LocationConf &to) {
+    auto &core = *static_cast<ngx_http_core_loc_conf_t *>(
+        ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+    if (!core.noname) {
+        return;
+    }
+    to.page = from.page;
+    if (core.lmt_excpt && core.handler == nullptr) {
+        core.handler = to.page.handler;
+    }
+}
+
+char *read_status(ngx_conf_t *cf, std::span<const ngx_str_t> values, ngx_uint_t &status) {
+    const auto code = rate_limit::parse_whole_number(view(values[0]), 599);
+    if (!code || *code < 400) {
+        return refuse(cf, "redis_rate_limit_status", "code", view(values[0]), "400 to 599");
+    }
+    status = *code;
+    return NGX_CONF_OK;
+}
+
+char *read_headers(ngx_conf_t *cf, std::span<const ngx_str_t> values, ngx_uint_t &headers) {
+    constexpr NamedChoice families[] = {{"x", x_headers}, {"ietf", ietf_headers}};
+    headers = no_headers;
+    if (values.size() == 1 && view(values[0]) == "off") {
+        return NGX_CONF_OK;
+    }
+    for (const ngx_str_t &value : values) {
+        const auto family = choose(families, view(value));
+        if (!family || (headers & *family) != 0) {
+            return refuse(cf, "redis_rate_limit_headers", "value", view(value),
+                          "off alone, or x and ietf, each once");
+        }
+        headers |= *family;
+    }
+    return NGX_CONF_OK;
+}
+
+constexpr ValueDirective<LocationConf> directives[] = {
+    {"redis_rate_limit_dry_run", &LocationConf::dry_run, 0, NGX_CONF_FLAG, nullptr},
+    {"redis_rate_limit_problem", &LocationConf::problem, 0, NGX_CONF_FLAG, nullptr},
+    {"redis_rate_limit_status", &LocationConf::status, NGX_HTTP_TOO_MANY_REQUESTS, NGX_CONF_TAKE1,
+     read_status},
+    {"redis_rate_limit_log_level", &LocationConf::log_level, NGX_LOG_ERR, NGX_CONF_TAKE1,
+     read_log_level},
+    {"redis_rate_limit_headers", &LocationConf::headers, x_headers | ietf_headers, NGX_CONF_1MORE,
+     read_headers},
+};
+
+} // namespace
+
+std::span<const ngx_command_t> location_commands() {
+    static const auto commands =
+        commands_of(directives, NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF,
+                    NGX_HTTP_LOC_CONF_OFFSET);
+    return commands;
+}
+
+char *set_rule(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept {
+    return add_rule(cf, main_conf(cf), *static_cast<LocationConf *>(conf));
+}
+
+void *create_location_conf(ngx_conf_t *cf) noexcept {
+    return make_level<LocationConf>(cf->pool, directives);
+}
+
+char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept {
+    const auto &from = *static_cast<const LocationConf *>(outer);
+    auto &to = *static_cast<LocationConf *>(inner);
+    merge_level<LocationConf>(from, to, directives);
+    inherit_page(cf, from, to);
+    if (to.rules != nullptr) {
+        main_conf(cf).levels.push_back(&to);
+    }
+    return NGX_CONF_OK;
+}
+
+} // namespace nginx_module
