@@ -1,0 +1,96 @@
+package RateLimit::Stream;
+
+# An nginx with stream's modules, and clients of its servers over TCP and UDP.
+
+use v5.36;
+use Cwd qw(abs_path);
+use Exporter 'import';
+use IO::Select;
+use IO::Socket::INET;
+use RateLimit::Nginx;
+use RateLimit::Server;
+use RateLimit::Wait qw(wait_until);
+use Test::More;
+
+our @EXPORT_OK = qw(echo_server new_stream open_session session_statuses take_line udp_answer);
+
+# Empty where the modules are a part of nginx.
+my $modules  = '/usr/lib/nginx/modules';
+my $module   = RateLimit::Nginx::module() =~ s/ngx_http_(?=redis)/ngx_stream_/r;
+my $of_nginx = -e "$modules/ngx_stream_module.so" ? "load_module $modules/ngx_stream_module.so;" : '';
+
+sub load_modules () { return $module eq '' ? '' : "$of_nginx load_module " . abs_path($module) . ';' }
+
+# Its `http` has the pages beside what is given; `stream` is a text in which %STREAM_LOG% stands for its
+# access log, of lines such as `200 PASSED`.
+sub new_stream ($stream, %options) {
+    my $http = delete $options{http} // '';
+    $stream =~ s/%STREAM_LOG%/log_format verdict '\$status \$redis_rate_limit_status'; access_log %DIR%\/stream.log verdict;/;
+    return RateLimit::Nginx->new(<<"END", before => load_modules, main => "stream { $stream }", %options);
+server {
+    listen 127.0.0.1:%PORT%;
+    location = /json { redis_rate_limit_metrics json; }
+    location /api/ { redis_rate_limit_api write; }
+}
+$http
+END
+}
+
+sub open_session ($port, %options) {
+    my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Timeout => 10, %options)
+        or die "connect: $!";
+    $socket->autoflush(1);
+    return $socket;
+}
+
+# The next line that comes; an empty text if the session ends without one, undef if nothing comes in time.
+sub take_line ($socket, $seconds = 10) {
+    my $select = IO::Select->new($socket);
+    my $line   = '';
+    while ($line !~ /\n\z/) {
+        $select->can_read($seconds) or return undef;
+        sysread $socket, $line, 1, length $line or last;
+    }
+    return $line;
+}
+
+# The statuses of stream.log, once it has so many lines.
+sub session_statuses ($nginx, $count) {
+    my @lines;
+    wait_until(sub { @lines = split /\n/, RateLimit::Nginx::slurp($nginx->dir . '/stream.log'); @lines >= $count });
+    return @lines;
+}
+
+# What comes back for one datagram, each sent from a port of its own; undef if nothing does.
+sub udp_answer ($port, $text, $seconds = 10) {
+    my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Proto => 'udp') or die "udp: $!";
+    $socket->send($text);
+    IO::Select->new($socket)->can_read($seconds) or return undef;
+    my $answer;
+    return defined $socket->recv($answer, 1000) ? $answer : undef;
+}
+
+# A server that sends back each line that it is sent, over TCP; the end of what a client sends ends the
+# session, after a last line `bye`.
+sub echo_server () {
+    return RateLimit::Server->start(sub ($listener, $control) {
+        my $select = IO::Select->new($listener, $control);
+        while (1) {
+            for my $socket ($select->can_read) {
+                return if $socket == $control;
+                if ($socket == $listener) {
+                    my $client = $listener->accept or next;
+                    $select->add($client);
+                } elsif (sysread $socket, my $text, 65536) {
+                    syswrite $socket, $text;
+                } else {
+                    syswrite $socket, "bye\n";
+                    $select->remove($socket);
+                    close $socket;
+                }
+            }
+        }
+    });
+}
+
+1;
