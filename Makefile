@@ -146,6 +146,7 @@ soak:
 	$(MAKE) all
 	tools/run-tests t/soak/soak.t
 	LEASES_HOSTS=4 LEASES_SECONDS=$$((4 * MINUTES)) tools/run-tests t/rules/leases_exact.t
+	ANSWERS=10000 tools/run-tests t/rules/response_costs_exact.t
 	RATE_LIMIT_OPEN_SLOT=$$((20 * MINUTES)) tools/run-tests t/redis/cluster_open_slot.t # ten minutes of thirty
 	$(MAKE) unit-tests
 	[ $$MINUTES -lt 10 ] || LEASES_MODEL=long tools/run-tests build/cmake/protocol_tests # takes minutes

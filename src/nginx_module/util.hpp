@@ -100,6 +100,18 @@ T *pool_new(ngx_pool_t *pool, ngx_pool_cleanup_pt destroy, Arguments &&...argume
     return new (cleanup->data) T{std::forward<Arguments>(arguments)...};
 }
 
+/// Returns the T that pool_new() has made with this function to destroy it, or null. It may be
+/// asked for where nginx forgets the contexts of modules, as for internal redirects.
+template <typename T>
+T *find_in_pool(const ngx_pool_t *pool, ngx_pool_cleanup_pt destroy) {
+    for (const auto *cleanup = pool->cleanup; cleanup != nullptr; cleanup = cleanup->next) {
+        if (cleanup->handler == destroy) {
+            return static_cast<T *>(cleanup->data);
+        }
+    }
+    return nullptr;
+}
+
 template <typename T>
 void destroy(void *object) noexcept {
     static_cast<T *>(object)->~T();

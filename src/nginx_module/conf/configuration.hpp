@@ -6,6 +6,7 @@
 #include "limiter/configuration.hpp"
 #include "nginx_module/conf/tls_context.hpp"
 #include "nginx_module/memory/slab_mutex.hpp"
+#include "rate_limit/response/value_expression.hpp"
 #include "rate_limit/settings/rule_parameters.hpp"
 #include "rate_limit/settings/zone_parameters.hpp"
 #include "redis_client/link/backend_settings.hpp"
@@ -76,6 +77,16 @@ struct RuleConf : limiter::Rule {
 
 using limiter::RuleList;
 
+/// The redis_rate_limit_response_value lines of a level.
+struct ResponseValues {
+    struct Value {
+        size_t variable; // of MainConf::response_variables
+        rate_limit::ValueExpression expression;
+    };
+    rate_limit::JsonPaths paths; // of all its expressions
+    std::vector<Value> values;
+};
+
 struct LocationConf;
 
 struct MainConf {
@@ -84,6 +95,8 @@ struct MainConf {
     std::vector<std::unique_ptr<RuleConf>> rules;
     std::vector<std::unique_ptr<RuleList>> rule_lists;
     std::vector<const LocationConf *> locations;
+    std::vector<std::unique_ptr<ResponseValues>> response_values;
+    std::vector<ngx_http_variable_t *> response_variables; // each name once
 
     BackendConf &add_backend(std::string name);
     BackendConf *backend(std::string_view name) const;
@@ -105,7 +118,8 @@ struct PageConf {
 };
 
 struct LocationConf {
-    RuleList *rules; // its own or inherited; null: no rule was given, empty: `off`
+    RuleList *rules;                 // its own or inherited; null: no rule was given, empty: `off`
+    ResponseValues *response_values; // its own or inherited; null: there are none
     ngx_uint_t dry_run;
     ngx_uint_t problem; // rejections have the body that RFC 9457 describes
     ngx_uint_t status;

@@ -169,6 +169,9 @@ char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept {
     if (to.rules == nullptr) {
         to.rules = from.rules;
     }
+    if (to.response_values == nullptr) {
+        to.response_values = from.response_values;
+    }
     for (const auto &[name, value, by_default, arguments, read] : directives) {
         ngx_conf_merge_uint_value(to.*value, from.*value, by_default);
     }

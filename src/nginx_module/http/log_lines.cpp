@@ -48,14 +48,22 @@ void log_line(ngx_http_request_t *r, ngx_uint_t level, const char *what,
                   detail.shown(), applied.dry_run ? ", dry run" : "");
 }
 
+/// Whether a line may be written that was last written at `last`, which is then now.
+bool is_due(time_t &last, time_t seconds) {
+    if (ngx_time() - last < seconds) {
+        return false;
+    }
+    last = ngx_time();
+    return true;
+}
+
 } // namespace
 
 void log_invalid(ngx_http_request_t *r, const limiter::InvalidNumber &invalid) {
     static time_t last = 0;
-    if (ngx_time() == last) {
+    if (!is_due(last, 1)) {
         return;
     }
-    last = ngx_time();
     // The value may come from the key, so it is shown only where keys are.
     const bool is_shown = invalid.rule.zone->show_keys == rate_limit::ShowKeys::on;
     LogText<64> shown(is_shown ? invalid.value : std::string_view());
@@ -84,6 +92,29 @@ void log_dry_run(ngx_http_request_t *r, const limiter::AppliedRule &rule) {
         log_rejection(r, rule);
     } else if (rule.delay().count() > 0) {
         log_delay(r, rule);
+    }
+}
+
+void log_ignored_value(ngx_http_request_t *r, std::string_view path) {
+    static time_t last = 0;
+    if (is_due(last, 1)) {
+        ngx_str_t shown = to_ngx(path);
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "redis_rate_limit_response_value: the response has no whole number at %V, "
+                      "which is ignored",
+                      &shown);
+    }
+}
+
+void log_encoded_response(ngx_http_request_t *r, std::string_view encoding) {
+    constexpr time_t minute = 60;
+    static time_t last = 0;
+    if (is_due(last, minute)) {
+        LogText<64> shown(encoding);
+        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                      "redis_rate_limit_response_value: the response has Content-Encoding \"%V\" "
+                      "and is not read, expected none: proxy_set_header Accept-Encoding \"\";",
+                      shown.shown());
     }
 }
 

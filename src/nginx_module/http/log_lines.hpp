@@ -21,4 +21,10 @@ void log_dry_run(ngx_http_request_t *r, const limiter::AppliedRule &rule);
 /// of variables.
 void log_invalid(ngx_http_request_t *r, const limiter::InvalidNumber &invalid);
 
+/// Says that a response has something else where a number was expected, at most once a second.
+void log_ignored_value(ngx_http_request_t *r, std::string_view path);
+
+/// Warns of a response that cannot be read because it is encoded, at most once a minute.
+void log_encoded_response(ngx_http_request_t *r, std::string_view encoding);
+
 } // namespace nginx_module

@@ -1,6 +1,8 @@
 #include "nginx_module/http/variables.hpp"
 
+#include "nginx_module/conf/variable_names.hpp"
 #include "nginx_module/http/request_state.hpp"
+#include "nginx_module/http/variable_value.hpp"
 #include "nginx_module/util.hpp"
 #include "rate_limit/text/client_network.hpp"
 #include "rate_limit/text/header_values.hpp"
@@ -15,33 +17,6 @@ namespace nginx_module {
 namespace {
 
 using Value = ngx_http_variable_value_t;
-
-ngx_int_t set_not_found(Value &value) {
-    value = Value{};
-    value.not_found = 1;
-    return NGX_OK;
-}
-
-/// Sets a text that is in the request's pool or static.
-ngx_int_t set_static(Value &value, std::string_view text) {
-    const ngx_str_t bytes = to_ngx(text);
-    value = Value{};
-    value.valid = 1;
-    value.len = static_cast<unsigned>(bytes.len);
-    value.data = bytes.data;
-    return NGX_OK;
-}
-
-ngx_int_t set_copy(ngx_http_request_t *r, Value &value, std::string_view text) {
-    ngx_str_t bytes = to_ngx(text);
-    u_char *copy = ngx_pstrdup(r->pool, &bytes);
-    return copy != nullptr ? set_static(value, view({text.size(), copy})) : NGX_ERROR;
-}
-
-ngx_int_t set_number(ngx_http_request_t *r, Value &value, uint64_t number) {
-    rate_limit::NumberBuffer digits;
-    return set_copy(r, value, rate_limit::write_number(number, digits));
-}
 
 /// What some rules of a request have decided: the enforced ones, or the dry runs.
 struct Results {
@@ -246,14 +221,6 @@ ngx_int_t add(ngx_conf_t *cf, std::string_view name, ngx_http_get_variable_pt ge
     return NGX_OK;
 }
 
-/// Whether the configuration or a module defines a variable of exactly this name.
-bool is_defined(const ngx_http_core_main_conf_t &core, std::string_view name) {
-    const ngx_array_t &defined = core.variables_keys->keys;
-    return std::ranges::any_of(
-        std::span(static_cast<const ngx_hash_key_t *>(defined.elts), defined.nelts),
-        [name](const ngx_hash_key_t &variable) { return view(variable.key) == name; });
-}
-
 } // namespace
 
 ngx_int_t add_variables(ngx_conf_t *cf) noexcept {
@@ -279,7 +246,7 @@ bool check_variables(ngx_conf_t *cf) {
     const auto wrong = std::ranges::find_if(used, [&](const ngx_http_variable_t &variable) {
         const std::string_view name = view(variable.name);
         return name.starts_with(rate_limit::network_variable_prefix) &&
-               !rate_limit::network_bits_of(name) && !is_defined(core, name);
+               !rate_limit::network_bits_of(name) && !is_variable_defined(cf, name);
     });
     if (wrong == used.end()) {
         return true;
