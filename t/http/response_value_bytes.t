@@ -67,7 +67,7 @@ sub received ($host, $path, %options) {
     my $response = $nginx->get($path, host => $host, %options);
     my %headers  = $response->{headers}->%*;
     delete @headers{qw(date connection)};
-    return join "\n", $response->{status}, (map { "$_: $headers{$_}" } sort keys %headers), '', $response->{content};
+    return join "\n", $response->{status}, (map { "$_: $headers{$_}" } sort keys %headers), '', $response->{content} // '';
 }
 
 sub is_unchanged ($path, %options) {
