@@ -34,7 +34,11 @@ std::optional<size_t> JsonPaths::add(JsonPath path) {
     const PathSet bit = PathSet{1} << paths_.size();
     levels_.resize(std::max(levels_.size(), path.steps.size()));
     for (size_t depth = 0; depth < path.steps.size(); ++depth) {
-        levels_[depth].*set_of(path.steps[depth].kind) |= bit;
+        const PathStep &step = path.steps[depth];
+        levels_[depth].*set_of(step.kind) |= bit;
+        if (!step.name.empty()) {
+            levels_[depth].first_bytes[static_cast<unsigned char>(step.name[0])] |= bit;
+        }
     }
     levels_[path.steps.size() - 1].ends |= bit;
     paths_.push_back(std::move(path));

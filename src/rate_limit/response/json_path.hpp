@@ -53,6 +53,8 @@ class JsonPaths {
         PathSet elements = 0;
         PathSet any_element = 0;
         PathSet ends = 0; // it is their last one
+        // Of the members, by the first byte of the name: most names in a text differ there.
+        std::array<PathSet, 256> first_bytes{};
     };
     /// `depth` counts from 0, and some path has a step there.
     const Level &level(size_t depth) const { return levels_[depth]; }

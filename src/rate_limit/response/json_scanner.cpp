@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -13,6 +15,26 @@ constexpr std::string_view null_text = "null";
 
 bool is_space(char c) {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+/// Whether one of the eight bytes is `c`. The formula is Mycroft's: see "Determine if a word has a
+/// byte equal to n" in Anderson's Bit Twiddling Hacks.
+bool has_byte(uint64_t bytes, char c) {
+    constexpr uint64_t ones = 0x0101010101010101;
+    const uint64_t zero_where_same = bytes ^ (ones * static_cast<unsigned char>(c));
+    return ((zero_where_same - ones) & ~zero_where_same & (ones << 7)) != 0;
+}
+
+/// Most bytes of answers are in strings.
+const char *find_quote_or_backslash(const char *at, const char *end) {
+    uint64_t bytes;
+    for (; end - at >= static_cast<ptrdiff_t>(sizeof bytes); at += sizeof bytes) {
+        std::memcpy(&bytes, at, sizeof bytes);
+        if (has_byte(bytes, '"') || has_byte(bytes, '\\')) {
+            break;
+        }
+    }
+    return std::find_if(at, end, [](char c) { return c == '"' || c == '\\'; });
 }
 
 /// Whether the byte ends a number, or another scalar.
@@ -89,7 +111,7 @@ const char *JsonScanner::scan_string(const char *at, const char *end, State behi
         is_escaped_ = false;
         return at + 1;
     }
-    at = std::find_if(at, end, [](char c) { return c == '"' || c == '\\'; });
+    at = find_quote_or_backslash(at, end);
     if (at == end) {
         return at;
     }
@@ -105,6 +127,11 @@ const char *JsonScanner::scan_name(const char *at, const char *end) {
         if (!name_.take(paths_, *at++)) {
             target_ = name_.matches();
             state_ = State::colon;
+            break;
+        }
+        if (name_.is_unknown()) {
+            target_ = 0;
+            state_ = State::other_name;
             break;
         }
     }

@@ -145,8 +145,12 @@ void MemberName::compare_character(const JsonPaths &paths, uint32_t character) {
 }
 
 void MemberName::compare(const JsonPaths &paths, char c) {
-    keep_same(paths,
-              [&](std::string_view name) { return size_ < name.size() && name[size_] == c; });
+    if (size_ == 0) {
+        same_ &= paths.level(depth_).first_bytes[static_cast<unsigned char>(c)];
+    } else {
+        keep_same(paths,
+                  [&](std::string_view name) { return size_ < name.size() && name[size_] == c; });
+    }
     if (same_ != 0) { // which bounds it by the longest name of a path
         ++size_;
     }

@@ -16,6 +16,10 @@ class MemberName {
     /// Takes the next byte behind the opening quote. Returns false if it is the closing one.
     bool take(const JsonPaths &paths, char c);
 
+    /// Whether no byte that may come changes that it is no step of any path. What is left of the
+    /// name can be passed over as any string.
+    bool is_unknown() const { return (same_ | any_) == 0 && stage_ != Stage::escape; }
+
     /// Once the closing quote was taken: the paths that this member is a step of.
     PathSet matches() const { return same_ | any_; }
 
