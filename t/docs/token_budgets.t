@@ -23,6 +23,7 @@ sub start_nginx ($example) {
     my $text    = http_level($example);
     $text =~ s{proxy_pass(\s+)http://127\.0\.0\.1:8081;}{proxy_pass$1${\$model->url};}g or die "$example has no upstream";
     $text =~ s{location /v1/chat/completions}{location /v1/};
+    $text = "redis_rate_limit_response_value \$tokens usage.total_tokens;\n$text" if $text !~ /\$tokens/;
     return RateLimit::Nginx->start_new("$backend log_format told '\$arg_id [\$tokens] \$upstream_addr'; access_log %DIR%/told.log told; $text");
 }
 
@@ -33,7 +34,7 @@ sub ask ($nginx, $key, $path, %options) {
     ++$asked;
     my $id = $path =~ /\?/ ? "&id=$asked" : "?id=$asked";
     my $response = $nginx->get("/v1/$path$id", headers => { authorization => $key, 'x-team' => 'team', 'x-user' => $key, %{ $options{headers} // {} } }, %{ $options{more} // {} });
-    wait_until(sub { RateLimit::Nginx::slurp($nginx->dir . '/told.log') =~ /^$asked / });
+    wait_until(sub { RateLimit::Nginx::slurp($nginx->dir . '/told.log') =~ /^$asked /m });
     return $response;
 }
 

@@ -17,24 +17,30 @@ bool is_space(char c) {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/// Whether one of the eight bytes is `c`. The formula is Mycroft's: see "Determine if a word has a
-/// byte equal to n" in Anderson's Bit Twiddling Hacks.
-bool has_byte(uint64_t bytes, char c) {
+/// Returns eight bytes of which the first one that is not 0 stands where the first `c` stands in
+/// `bytes`, of a machine that is little-endian. The formula is Mycroft's: see "Determine if a word
+/// has a zero byte" in Anderson's Bit Twiddling Hacks.
+uint64_t first_of(char c, uint64_t bytes) {
     constexpr uint64_t ones = 0x0101010101010101;
     const uint64_t zero_where_same = bytes ^ (ones * static_cast<unsigned char>(c));
-    return ((zero_where_same - ones) & ~zero_where_same & (ones << 7)) != 0;
+    return (zero_where_same - ones) & ~zero_where_same & (ones << 7);
 }
 
-/// Most bytes of answers are in strings.
+/// Most bytes of answers are in strings, so that eight are looked at together.
 const char *find_quote_or_backslash(const char *at, const char *end) {
     uint64_t bytes;
-    for (; end - at >= static_cast<ptrdiff_t>(sizeof bytes); at += sizeof bytes) {
-        std::memcpy(&bytes, at, sizeof bytes);
-        if (has_byte(bytes, '"') || has_byte(bytes, '\\')) {
-            break;
+    if constexpr (std::endian::native == std::endian::little) {
+        for (; end - at >= static_cast<ptrdiff_t>(sizeof bytes); at += sizeof bytes) {
+            std::memcpy(&bytes, at, sizeof bytes);
+            if (const uint64_t found = first_of('"', bytes) | first_of('\\', bytes)) {
+                return at + std::countr_zero(found) / 8;
+            }
         }
     }
-    return std::find_if(at, end, [](char c) { return c == '"' || c == '\\'; });
+    while (at != end && *at != '"' && *at != '\\') {
+        ++at;
+    }
+    return at;
 }
 
 /// Whether the byte ends a number, or another scalar.
@@ -70,27 +76,25 @@ void JsonScanner::scan(std::string_view bytes) {
     const char *at = bytes.data();
     const char *end = at + bytes.size();
     while (at != end) {
+        if (is_between()) {
+            take(*at++);
+            continue;
+        }
         switch (state_) {
-        case State::over:
-            return;
         case State::scalar:
             at = scan_scalar(at, end);
             break;
         case State::string:
             at = scan_string(at, end, State::separator);
             break;
-        case State::other_name:
-            at = scan_string(at, end, State::colon);
-            break;
         case State::known_name:
             at = scan_name(at, end);
             break;
-        case State::value:
-        case State::name:
-        case State::colon:
-        case State::separator:
-            take(*at++);
+        case State::other_name:
+            at = scan_string(at, end, State::colon);
             break;
+        default:
+            return; // the rest is passed over
         }
     }
 }

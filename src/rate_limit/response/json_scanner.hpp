@@ -33,15 +33,18 @@ class JsonScanner {
   private:
     enum class State : uint8_t {
         value,      // a value is next, or the end of an array
-        scalar,     // in a number, true, false or null
-        string,     // in a string that is a value
         name,       // a member's name is next, or the end of the object
-        known_name, // in a name that a path may go on with
-        other_name, // in another one
         colon,      // behind a name
         separator,  // behind a value: a comma or the container's end
+        scalar,     // in a number, true, false or null
+        string,     // in a string that is a value
+        known_name, // in a name that a path may go on with
+        other_name, // in another one
         over,       // the rest of the text is passed over
     };
+    /// Whether the next byte stands between strings and scalars.
+    bool is_between() const { return state_ <= State::separator; }
+
     enum class Scalar : uint8_t { unread, digits, null, other };
 
     const char *scan_scalar(const char *at, const char *end);
