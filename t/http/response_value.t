@@ -68,7 +68,13 @@ server {
     location /by_index/ { index chat.json; }
     location /slice/ { slice 1k; proxy_set_header Range \$slice_range; proxy_pass http://unix:%DIR%/accel.sock; }
     location /open/ { $directive \$tokens usage.total_tokens; proxy_pass ${\$model->url}; }
-    location /events { stub_status; }
+    location /grpc/ { grpc_pass grpc://unix:%DIR%/grpc.sock; }
+}
+server {
+    listen unix:%DIR%/grpc.sock http2;
+    access_log off;
+    root %DIR%/html;
+    location /grpc/ { rewrite ^/grpc(.*) /file\$1 break; }
 }
 server {
     listen unix:%DIR%/accel.sock;
@@ -124,6 +130,7 @@ subtest 'whoever made the body' => sub {
     is(used('/error/'),                 11, 'of error_page');
     is(used('/error_status/chat.json?status=402%20No'), 10, 'and of a named location');
     is(used('/accel/'),                 42, 'of X-Accel-Redirect');
+    is(used('/grpc/chat.json'),         42, 'of a gRPC upstream');
     is(used('/by_index/'),              42, 'of an index');
     is(used('/posted/chat.json'),       42, 'not that of post_action');
     is(used('/local.ndjson'),           '', 'of a path that it does not have');

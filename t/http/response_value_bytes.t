@@ -30,6 +30,7 @@ location /aio/ { aio threads; sendfile off; alias %DIR%/html/file/; }
 location /direct/ { directio 512; sendfile off; alias %DIR%/html/file/; }
 location /slow/ { limit_rate 4m; output_buffers 1 512; postpone_output 0; alias %DIR%/html/file/; }
 location /slice/ { slice 1k; proxy_set_header Range \$slice_range; proxy_pass http://unix:%DIR%/origin.sock; }
+location /grpc/ { grpc_pass grpc://unix:%DIR%/grpc.sock; }
 location /error/ { error_page 404 /file/chat.json; try_files /none =404; }
 location /accel/ { proxy_pass http://unix:%DIR%/origin.sock; }
 END
@@ -49,6 +50,10 @@ server {
     listen 127.0.0.2:%PORT%;
     listen 127.0.0.4:%PORT% http2;
     $locations
+}
+server {
+    listen unix:%DIR%/grpc.sock http2;
+    location /grpc/ { alias %DIR%/html/file/; }
 }
 server {
     listen unix:%DIR%/origin.sock;
@@ -77,7 +82,7 @@ sub is_unchanged ($path, %options) {
     ok($with eq $without, $what) or diag substr($with, 0, 500), "\n--- without\n", substr($without, 0, 500);
 }
 
-for my $where ('', qw(/unbuffered /in_files /gzip /sub /ssi /charset /addition /cached /cached /file /zipped /aio /direct /slow /slice)) {
+for my $where ('', qw(/unbuffered /in_files /gzip /sub /ssi /charset /addition /cached /cached /file /zipped /aio /direct /slow /slice /grpc)) {
     is_unchanged("$where/$_") for qw(chat.json chat.sse local.ndjson large.json);
     is_unchanged("$where/large.json", headers => { 'Accept-Encoding' => 'gzip' });
     is_unchanged("$where/large.json", headers => { Range => 'bytes=1000-150000' });
