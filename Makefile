@@ -147,6 +147,7 @@ soak:
 	$(MAKE) all
 	tools/run-tests t/soak/soak.t
 	LEASES_HOSTS=4 LEASES_SECONDS=$$((4 * MINUTES)) tools/run-tests t/rules/leases_exact.t
+	ANSWERS=10000 tools/run-tests t/rules/response_costs_exact.t
 	RATE_LIMIT_OPEN_SLOT=$$((20 * MINUTES)) tools/run-tests t/redis/cluster_open_slot.t # ten minutes of thirty
 	$(MAKE) unit-tests
 	[ $$MINUTES -lt 10 ] || LEASES_MODEL=long tools/run-tests build/cmake/protocol_tests # takes minutes
@@ -166,6 +167,7 @@ bench:
 	perl t/bench/requests.pl
 	perl t/bench/leases.pl
 	perl t/bench/scripts.pl >build/bench/scripts.md
+	perl t/bench/streams.pl >build/bench/streams.md
 	perl t/bench/report.pl
 
 # The module with a gcra that does nothing, to compare with, from a copy of the tree.

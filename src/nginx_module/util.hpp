@@ -57,6 +57,15 @@ inline std::chrono::microseconds unix_time_of(std::chrono::microseconds (*clock)
     return std::chrono::duration_cast<std::chrono::microseconds>(unix_now) - (clock() - instant);
 }
 
+/// Whether a line may be written that was last written at `last`, which is then now.
+inline bool is_due(time_t &last, time_t seconds) {
+    if (ngx_time() - last < seconds) {
+        return false;
+    }
+    last = ngx_time();
+    return true;
+}
+
 /// Makes an array of `count` objects without destructors in the pool. Returns null if memory ran
 /// out.
 template <typename T>
@@ -84,6 +93,18 @@ T *pool_new(ngx_pool_t *pool, ngx_pool_cleanup_pt destroy, Arguments &&...argume
     }
     cleanup->handler = destroy;
     return new (cleanup->data) T{std::forward<Arguments>(arguments)...};
+}
+
+/// Returns the T that pool_new() has made with this function to destroy it, or null. It may be
+/// asked for where nginx forgets the contexts of modules, as for internal redirects.
+template <typename T>
+T *find_in_pool(const ngx_pool_t *pool, ngx_pool_cleanup_pt destroy) {
+    for (const auto *cleanup = pool->cleanup; cleanup != nullptr; cleanup = cleanup->next) {
+        if (cleanup->handler == destroy) {
+            return static_cast<T *>(cleanup->data);
+        }
+    }
+    return nullptr;
 }
 
 template <typename T>

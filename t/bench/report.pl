@@ -1,5 +1,5 @@
-# Writes docs/benchmark.md, docs/benchmark.svg and the README's section from what requests.pl, leases.pl
-# and scripts.pl have left in build/bench, and prints the tables. After a run of some cells only, or with
+# Writes docs/benchmark.md, docs/benchmark.svg and the README's section from what requests.pl, leases.pl,
+# scripts.pl and streams.pl have left in build/bench, and prints the tables. After a run of some cells only, or with
 # DRAFT set, all of it goes to build/bench.
 
 use v5.36;
@@ -18,6 +18,7 @@ use RateLimit::Nginx;
 my $figures = Bench::Figures->load('build/bench/requests.json');
 my $leases  = JSON::PP->new->decode(RateLimit::Nginx::slurp('build/bench/leases.json'));
 my $scripts = RateLimit::Nginx::slurp('build/bench/scripts.md');
+my $streams = RateLimit::Nginx::slurp('build/bench/streams.md');
 my $is_real = $figures->{is_full} && !$ENV{DRAFT};
 my $docs    = $is_real ? 'docs' : 'build/bench';
 
@@ -138,6 +139,13 @@ returns one integer, beside the sorted-set log of the textbooks, and of three ru
 entries` are those that a key holds already.
 
 $scripts
+## Streams
+
+nginx's CPU for a part of a stream that it passes on with `proxy_buffering off`, with
+[redis_rate_limit_response_value](directives.md#redis_rate_limit_response_value) and without. The upstream sends each
+part once the client has the one before.
+
+$streams
 END
 }
 
@@ -168,7 +176,7 @@ How it was measured, other loads, all algorithms and the scripts alone: [docs/be
 END
 }
 
-print 'Goals', "\n\n", table(goals($figures, $leases)), "\n", load_tables(), lease_tables($figures, $leases), $scripts;
+print 'Goals', "\n\n", table(goals($figures, $leases)), "\n", load_tables(), lease_tables($figures, $leases), "$scripts\n", $streams;
 mkdir $docs;
 draw($figures, "$docs/benchmark.svg") or say 'No picture: its cells were not measured.';
 RateLimit::Nginx::write_file("$docs/benchmark.md", document() =~ s/\n+\z/\n/r);

@@ -51,10 +51,9 @@ void log_line(ngx_log_t &log, ngx_uint_t level, const char *what,
 
 void log_invalid(ngx_log_t &log, const limiter::InvalidNumber &invalid) {
     static time_t last = 0;
-    if (ngx_time() == last) {
+    if (!is_due(last, 1)) {
         return;
     }
-    last = ngx_time();
     // The value may come from the key, so it is shown only where keys are.
     const bool is_shown = invalid.rule.zone->show_keys == rate_limit::ShowKeys::on;
     LogText<64> shown(is_shown ? invalid.value : std::string_view());

@@ -1,5 +1,6 @@
 #include "nginx_module/decisions/variables.hpp"
 
+#include "nginx_module/decisions/variable_value.hpp"
 #include "rate_limit/text/header_values.hpp"
 
 #include <array>
@@ -9,27 +10,6 @@ namespace nginx_module {
 namespace {
 
 using Value = ngx_variable_value_t;
-
-/// Sets a text that is in the pool or static.
-ngx_int_t set_static(Value &value, std::string_view text) {
-    const ngx_str_t bytes = to_ngx(text);
-    value = Value{};
-    value.valid = 1;
-    value.len = static_cast<unsigned>(bytes.len);
-    value.data = bytes.data;
-    return NGX_OK;
-}
-
-ngx_int_t set_copy(ngx_pool_t *pool, Value &value, std::string_view text) {
-    ngx_str_t bytes = to_ngx(text);
-    u_char *copy = ngx_pstrdup(pool, &bytes);
-    return copy != nullptr ? set_static(value, view({text.size(), copy})) : NGX_ERROR;
-}
-
-ngx_int_t set_number(ngx_pool_t *pool, Value &value, uint64_t number) {
-    rate_limit::NumberBuffer digits;
-    return set_copy(pool, value, rate_limit::write_number(number, digits));
-}
 
 /// What some rules of a request have decided: the enforced ones, or the dry runs.
 struct Results {
@@ -193,12 +173,6 @@ constexpr DecisionVariable variables[] = {
 
 std::span<const DecisionVariable> decision_variables() {
     return variables;
-}
-
-ngx_int_t set_not_found(ngx_variable_value_t &value) {
-    value = ngx_variable_value_t{};
-    value.not_found = 1;
-    return NGX_OK;
 }
 
 ngx_int_t set_network(const ngx_connection_t &client, ngx_pool_t *pool, ngx_variable_value_t &value,

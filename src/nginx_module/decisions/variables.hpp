@@ -31,27 +31,28 @@ struct DecisionVariable {
 };
 std::span<const DecisionVariable> decision_variables();
 
-ngx_int_t set_not_found(ngx_variable_value_t &value);
-
 /// Sets the client's address, cut to so many bits if it is one of IPv6.
 ngx_int_t set_network(const ngx_connection_t &client, ngx_pool_t *pool, ngx_variable_value_t &value,
                       unsigned bits);
+
+/// Whether a directive or a module has defined a variable of exactly this name, in lower case, so
+/// far. `variables` are nginx's keys of all.
+inline bool is_defined(const ngx_array_t &variables, std::string_view name) {
+    return std::ranges::any_of(
+        std::span(static_cast<const ngx_hash_key_t *>(variables.elts), variables.nelts),
+        [name](const ngx_hash_key_t &variable) { return view(variable.key) == name; });
+}
 
 /// Returns a variable that the configuration uses, and that has the prefix of our networks but no
 /// number of bits, nor a definition; nothing if there is none. nginx itself would take it.
 template <typename Variable>
 std::optional<ngx_str_t> wrong_network_variable(const ngx_array_t &used,
                                                 const ngx_array_t &defined) {
-    const std::span keys(static_cast<const ngx_hash_key_t *>(defined.elts), defined.nelts);
-    const auto is_defined = [&](std::string_view name) {
-        return std::ranges::any_of(
-            keys, [name](const ngx_hash_key_t &key) { return view(key.key) == name; });
-    };
     for (const Variable &variable :
          std::span(static_cast<const Variable *>(used.elts), used.nelts)) {
         const std::string_view name = view(variable.name);
         if (name.starts_with(rate_limit::network_variable_prefix) &&
-            !rate_limit::network_bits_of(name) && !is_defined(name)) {
+            !rate_limit::network_bits_of(name) && !is_defined(defined, name)) {
             return variable.name;
         }
     }

@@ -4,10 +4,13 @@
 #include "nginx_module/http/ngx.hpp"
 
 #include "nginx_module/conf/configuration.hpp"
+#include "rate_limit/response/value_expression.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace nginx_module {
 
@@ -25,8 +28,26 @@ struct PageConf {
     std::string_view dashboard_api; // the path of the API that the dashboard asks; empty: none
 };
 
+/// The redis_rate_limit_response_value lines of a level.
+struct ResponseValues {
+    struct Value {
+        size_t variable; // of HttpMainConf::response_variables
+        rate_limit::ValueExpression expression;
+    };
+    rate_limit::JsonPaths paths; // of all its expressions
+    std::vector<Value> values;
+};
+
+struct HttpMainConf : MainConf {
+    using MainConf::MainConf;
+
+    std::vector<std::unique_ptr<ResponseValues>> response_values;
+    std::vector<ngx_http_variable_t *> response_variables; // each name once
+};
+
 struct LocationConf : LevelConf {
-    ngx_uint_t problem; // rejections have the body that RFC 9457 describes
+    ResponseValues *response_values; // its own or inherited; null: there are none
+    ngx_uint_t problem;              // rejections have the body that RFC 9457 describes
     ngx_uint_t status;
     ngx_uint_t headers; // bits of HeaderFamily
     PageConf page;
@@ -39,14 +60,17 @@ void *create_main_conf(ngx_conf_t *cf) noexcept;
 void *create_location_conf(ngx_conf_t *cf) noexcept;
 char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept;
 char *set_rule(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
+// response_value_directive.cpp
+char *set_response_value(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
 
 /// The directives that set one value of a location, each with its function: they are the rows of
 /// the table in location_directives.cpp.
 std::span<const ngx_command_t> location_commands();
 
-inline MainConf &main_conf(ngx_conf_t *cf) {
-    return *static_cast<MainConf *>(
-        ngx_http_conf_get_module_main_conf(cf, ngx_http_redis_rate_limit_module));
+/// nginx has it as a pointer to MainConf, which the functions of directives take.
+inline HttpMainConf &main_conf(ngx_conf_t *cf) {
+    return *static_cast<HttpMainConf *>(static_cast<MainConf *>(
+        ngx_http_conf_get_module_main_conf(cf, ngx_http_redis_rate_limit_module)));
 }
 
 inline const LocationConf &location_conf(ngx_http_request_t *r) {

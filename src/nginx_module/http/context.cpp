@@ -33,7 +33,8 @@ const Context http_context{.place = rate_limit::Place::http,
                            .resolver = resolver};
 
 void *create_main_conf(ngx_conf_t *cf) noexcept {
-    return pool_new<MainConf>(cf->pool, destroy<MainConf>, http_context);
+    MainConf *conf = pool_new<HttpMainConf>(cf->pool, destroy<HttpMainConf>, http_context);
+    return conf;
 }
 
 } // namespace nginx_module

@@ -79,6 +79,9 @@ char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept {
     const auto &from = *static_cast<const LocationConf *>(outer);
     auto &to = *static_cast<LocationConf *>(inner);
     merge_level<LocationConf>(from, to, directives);
+    if (to.response_values == nullptr) {
+        to.response_values = from.response_values;
+    }
     inherit_page(cf, from, to);
     if (to.rules != nullptr) {
         main_conf(cf).levels.push_back(&to);

@@ -1,5 +1,6 @@
-// The module as nginx knows it: its directives, its phase handlers and header filter, and what it
-// does when a worker starts and ends.
+// The module as nginx knows it: its directives, its phase handlers and filters, and what it does
+// when a worker starts and ends. To nginx it is two: the second one has the filters that read
+// responses, and another place in the chain of filters (see ngx_module_order in `config`).
 #include "nginx_module/http/ngx.hpp"
 
 #include "nginx_module/conf/directives.hpp"
@@ -8,6 +9,7 @@
 #include "nginx_module/http/headers_filter.hpp"
 #include "nginx_module/http/http_worker.hpp"
 #include "nginx_module/http/phase_handlers.hpp"
+#include "nginx_module/http/response_filter.hpp"
 #include "nginx_module/http/variables.hpp"
 #include "nginx_module/pages/page_directives.hpp"
 #include "nginx_module/pages/shown_limits.hpp"
@@ -27,6 +29,8 @@ const ngx_command_t module_commands[] = {
     {ngx_string("redis_rate_limit_backend"), NGX_HTTP_MAIN_CONF | NGX_CONF_BLOCK | NGX_CONF_TAKE1,
      set_backend, NGX_HTTP_MAIN_CONF_OFFSET, 0, nullptr},
     {ngx_string("redis_rate_limit"), everywhere | NGX_HTTP_LIF_CONF | NGX_CONF_1MORE, set_rule,
+     NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("redis_rate_limit_response_value"), everywhere | NGX_CONF_TAKE2, set_response_value,
      NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("redis_rate_limit_metrics"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS | NGX_CONF_TAKE1,
      set_metrics, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
@@ -68,8 +72,16 @@ ngx_int_t postconfiguration(ngx_conf_t *cf) noexcept {
         !add_handler(cf, NGX_HTTP_LOG_PHASE, log_handler)) {
         return NGX_ERROR;
     }
+    set_response_variables(main_conf(cf));
     next_headers_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = headers_filter;
+    return NGX_OK;
+}
+
+ngx_int_t response_postconfiguration(ngx_conf_t *cf) noexcept {
+    if (!main_conf(cf).response_values.empty()) {
+        add_response_filters();
+    }
     return NGX_OK;
 }
 
@@ -106,6 +118,17 @@ ngx_http_module_t module_context = {
     merge_location_conf,
 };
 
+ngx_http_module_t response_module_context = {
+    nullptr,                    // preconfiguration
+    response_postconfiguration, //
+    nullptr,                    // create main configuration
+    nullptr,                    // init main configuration
+    nullptr,                    // create server configuration
+    nullptr,                    // merge server configuration
+    nullptr,                    // create location configuration
+    nullptr,                    // merge location configuration
+};
+
 } // namespace
 
 } // namespace nginx_module
@@ -122,5 +145,20 @@ ngx_module_t ngx_http_redis_rate_limit_module = {
     nullptr,                    // exit thread
     nginx_module::exit_process, //
     nullptr,                    // exit master
+    NGX_MODULE_V1_PADDING,
+};
+
+ngx_module_t ngx_http_redis_rate_limit_response_module = {
+    NGX_MODULE_V1,
+    &nginx_module::response_module_context,
+    nullptr, // its directive is the other module's
+    NGX_HTTP_MODULE,
+    nullptr, // init master
+    nullptr, // init module
+    nullptr, // init process
+    nullptr, // init thread
+    nullptr, // exit thread
+    nullptr, // exit process
+    nullptr, // exit master
     NGX_MODULE_V1_PADDING,
 };

@@ -7,4 +7,5 @@ extern "C" {
 #include <ngx_http.h>
 
 extern ngx_module_t ngx_http_redis_rate_limit_module;
+extern ngx_module_t ngx_http_redis_rate_limit_response_module; // see module.cpp
 }

@@ -11,20 +11,11 @@ namespace nginx_module {
 
 namespace {
 
-/// Handles the end of the pool. find_in_pool() finds the state by this handler.
+/// Handles the end of the pool.
 void end_of_request(void *state) noexcept {
     static_cast<RequestState *>(state)->end();
 }
 static_assert(std::is_trivially_destructible_v<RequestState>);
-
-RequestState *find_in_pool(ngx_http_request_t *r) {
-    for (const auto *cleanup = r->pool->cleanup; cleanup != nullptr; cleanup = cleanup->next) {
-        if (cleanup->handler == end_of_request) {
-            return static_cast<RequestState *>(cleanup->data);
-        }
-    }
-    return nullptr;
-}
 
 /// Returns nothing if memory ran out.
 std::optional<std::string_view> evaluate(ngx_http_request_t *r, const void *compiled) {
@@ -43,7 +34,7 @@ RequestState *RequestState::find(ngx_http_request_t *r) {
     auto *state =
         static_cast<RequestState *>(ngx_http_get_module_ctx(r, ngx_http_redis_rate_limit_module));
     if (state == nullptr && (r->internal || r->filter_finalize)) {
-        state = find_in_pool(r);
+        state = find_in_pool<RequestState>(r->pool, end_of_request);
         ngx_http_set_ctx(r, state, ngx_http_redis_rate_limit_module);
     }
     return state;

@@ -1,5 +1,6 @@
 #include "nginx_module/http/variables.hpp"
 
+#include "nginx_module/decisions/variable_value.hpp"
 #include "nginx_module/decisions/variables.hpp"
 #include "nginx_module/http/request_state.hpp"
 

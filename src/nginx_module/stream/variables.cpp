@@ -1,5 +1,6 @@
 #include "nginx_module/stream/variables.hpp"
 
+#include "nginx_module/decisions/variable_value.hpp"
 #include "nginx_module/decisions/variables.hpp"
 #include "nginx_module/stream/session_state.hpp"
 

@@ -122,7 +122,7 @@ class ResetKey final : public ApiOperation {
                                               .rule = {},
                                               .is_reset = true},
                                              owner.author_,
-                                             redis_client::new_epoch(this_worker().world));
+                                             redis_client::new_epoch(of.limits.worker->world));
         }
         bool read(redis_client::ReplyView reply) override {
             return redis_client::read_written(reply).has_value();

@@ -92,10 +92,11 @@ bool read_zone(ngx_pool_t *pool, const Context &context, const limiter::Zone &zo
            read_rules(pool, zone, metrics);
 }
 
-rate_limit::BackendMetrics read_backend(const BackendConf &backend, microseconds now) {
+rate_limit::BackendMetrics read_backend(const ShownLimits &limits, const BackendConf &backend,
+                                        microseconds now) {
     return {.name = backend.name,
             .mode = backend.traits().name,
-            .counts = backend.memory.read(this_worker().world, now),
+            .counts = backend.memory.read(limits.worker->world, now),
             .follows_live_limits =
                 backend.memory.live_trouble() == redis_client::LiveTrouble::none};
 }
@@ -144,7 +145,7 @@ bool read_metrics(ngx_pool_t *pool, Detail detail, rate_limit::Metrics &metrics)
             }
         }
         for (const auto &backend : limits.conf->backends) {
-            *backend_metrics++ = read_backend(*backend, now);
+            *backend_metrics++ = read_backend(limits, *backend, now);
         }
     }
     metrics = {.server_version = NGINX_VERSION,

@@ -1,0 +1,143 @@
+# docs/token-budgets.md: its configurations keep to what the page says of them.
+
+use v5.36;
+use lib 't/lib';
+use RateLimit::AnswerServer;
+use RateLimit::Client;
+use RateLimit::Documentation qw(example_with examples_of http_level);
+use RateLimit::Nginx;
+use RateLimit::Redis;
+use RateLimit::Wait qw(wait_until);
+use Test::More;
+
+my $page  = 'docs/token-budgets.md';
+my $redis = RateLimit::Redis->start_new;
+my $model = RateLimit::AnswerServer->start_new;
+my ($said) = RateLimit::Nginx->new('client_body_early_read 1; server { listen %PORT%; }')->test_configuration;
+my $reads_early = $said !~ /unknown directive "client_body_early_read"/;
+
+# What a client asks for stands in its path, which the page's locations have not.
+sub start_nginx ($example) {
+    $redis->client->flushall;
+    my $backend = "redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }\n";
+    my $text    = http_level($example);
+    $text =~ s{proxy_pass(\s+)http://127\.0\.0\.1:8081;}{proxy_pass$1${\$model->url};}g or die "$example has no upstream";
+    $text =~ s{location /v1/chat/completions}{location /v1/};
+    $text = "redis_rate_limit_response_value \$tokens usage.total_tokens;\n$text" if $text !~ /\$tokens/;
+    return RateLimit::Nginx->start_new("$backend log_format told '\$arg_id [\$tokens] \$upstream_addr'; access_log %DIR%/told.log told; $text");
+}
+
+my $asked = 0;
+
+# Asks as a client with that key; returns the response, and what is left of the budget with no reservation.
+sub ask ($nginx, $key, $path, %options) {
+    ++$asked;
+    my $id = $path =~ /\?/ ? "&id=$asked" : "?id=$asked";
+    my $response = $nginx->get("/v1/$path$id", headers => { authorization => $key, 'x-team' => 'team', 'x-user' => $key, %{ $options{headers} // {} } }, %{ $options{more} // {} });
+    wait_until(sub { RateLimit::Nginx::slurp($nginx->dir . '/told.log') =~ /^$asked /m });
+    return $response;
+}
+
+# The units of a window's counter.
+sub taken ($pattern) {
+    my @keys = grep { /$pattern/ } $redis->keys;
+    return @keys == 1 ? (unpack 'dd', $redis->client->get($keys[0]))[1] : scalar(@keys) . ' counters';
+}
+
+sub is_taken ($pattern, $expected, $what) {
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    ok(wait_until(sub { taken($pattern) eq $expected }), "$what: $expected") or diag(taken($pattern), ' ', join ' ', $redis->keys);
+}
+
+subtest 'a budget per key and day' => sub {
+    my $nginx = start_nginx(example_with($page, '1000000 window=1d aligned
+                         cost=4000 final_cost=$tokens;
+
+        proxy_pass         http'));
+    my $response = ask($nginx, 'a', 'chat.json');
+    is("$response->{status} $response->{content}", '200 ' . RateLimit::Nginx::slurp('t/answers/chat.json'), 'an answer');
+    is($response->{headers}{'x-ratelimit-remaining'}, 996_000, 'the headers have the reservation');
+    is_taken(qr/tokens:a\}/, 42, 'a whole answer');
+    ask($nginx, 'b', 'chat.sse?by=part');
+    is_taken(qr/tokens:b\}/, 21, 'a streamed one');
+    ask($nginx, 'c', 'chat_without_usage.sse?by=part');
+    is_taken(qr/tokens:c\}/, 4000, 'one that does not tell');
+    my $client = RateLimit::Client->new($nginx);
+    $client->send("GET /v1/chat.sse?by=part&hold=1 HTTP/1.1\r\nHost: a\r\nAuthorization: d\r\n\r\n");
+    ok($client->read_until(sub { $client->{input} =~ /data: .*\n\n/ }), 'the first event of one');
+    $client->reset;
+    ok(wait_until(sub { $model->counts->{left} == 1 }), 'which a client leaves');
+    ask($nginx, 'e', 'chat.json', headers => { 'Accept-Encoding' => 'gzip', Range => 'bytes=0-10' });
+    is_taken(qr/tokens:e\}/, 42, 'a client that asks for less');
+    is_taken(qr/tokens:d\}/, 4000, 'who has left keeps the reservation');
+    my $before = $model->counts->{requests};
+    my ($counter) = grep { /tokens:a\}/ } $redis->keys;
+    my $client_of_redis = $redis->client;
+    my $state = $client_of_redis->get($counter);
+    substr($state, 8, 8) = pack 'd', 996_001; # as if so many had been used
+    $client_of_redis->set($counter, $state);
+    my $refused = ask($nginx, 'a', 'chat.json');
+    is($refused->{status}, 429, 'without room for the reservation a request is refused');
+    cmp_ok($refused->{headers}{'retry-after'}, '>', 0, 'with the time to wait');
+    is($model->counts->{requests}, $before, 'and the upstream not asked');
+    $nginx->stop;
+};
+
+# The table's rows, and the answers that they are for.
+subtest 'where answers tell their usage' => sub {
+    my %expression = map { s/\\\|/|/gr } RateLimit::Nginx::slurp($page) =~ /^\| (\S.*?)(?:, also .*?|, in lines of JSON)? \| `(.*)` \|$/mg;
+    my %used = (
+        'chat completions' => { 'chat.json' => 42, 'chat.sse' => 21, 'chat_without_usage.sse' => '-' },
+        'messages'  => { 'messages.json' => 40, 'messages.sse' => 40, 'messages_again.sse' => 1080 },
+        'responses' => { 'responses.json' => 123, 'responses.sse' => 48 },
+        'generateContent' => { 'generate.json' => 34, 'generate.sse' => 34 },
+        'chat of local model servers' => { 'local.ndjson' => 308 },
+    );
+    is_deeply([ sort keys %expression ], [ sort keys %used ], 'the table has all');
+    my @apis = sort keys %used;
+    my $locations = join '', map { "location /$_/ { redis_rate_limit_response_value \$tokens $expression{$apis[$_]}; proxy_pass ${\$model->url}; }\n" } 0 .. $#apis;
+    my $nginx = RateLimit::Nginx->start_new("log_format told '\$uri [\$tokens]'; access_log %DIR%/told.log told; proxy_buffering off; proxy_http_version 1.1; server { listen %PORT%; $locations }");
+    my $gateway = start_nginx(example_with($page, 'prompt_eval_count'));
+    for my $api (0 .. $#apis) {
+        for my $name (sort keys $used{ $apis[$api] }->%*) {
+            my $used = $used{ $apis[$api] }{$name};
+            $nginx->get("/$api/$name?by=part");
+            ok(wait_until(sub { RateLimit::Nginx::slurp($nginx->dir . '/told.log') =~ m{^/$api/\Q$name\E \[$used\]$}m }), "$apis[$api]: $name: $used");
+            ask($gateway, "key", "$name?by=part");
+            like(RateLimit::Nginx::slurp($gateway->dir . '/told.log'), qr/^$asked \[$used\]/m, 'and by the expression for all of them');
+        }
+    }
+    $_->stop for $nginx, $gateway;
+};
+
+subtest "a team's and a user's budget" => sub {
+    my $nginx = start_nginx(example_with($page, 'zone=per_team:10m'));
+    ask($nginx, $_, 'chat.json') for qw(u v);
+    is_taken(qr/per_team:team\}/, 84, 'the team has used what both have');
+    is_taken(qr/per_user:u\}/, 42, 'a user what it has');
+    my $policy = ask($nginx, 'u', 'chat.json')->{headers}{'ratelimit-policy'};
+    is($policy, '"per_team/86400s";q=10000000;w=86400, "per_user/86400s";q=1000000;w=86400', 'and is told of both');
+    $nginx->stop;
+};
+
+sub post ($nginx, $body) { return ask($nginx, 'k', 'chat.json', more => { method => 'POST', content => $body }) }
+
+subtest 'bodies that are read early' => sub {
+    plan skip_all => 'this nginx has no client_body_early_read' if !$reads_early;
+    my $nginx = start_nginx(example_with($page, '$is_silent_stream'));
+    is(post($nginx, '{"stream": true, "messages": []}')->{status}, 400, 'a stream that would not tell is refused');
+    is(post($nginx, '{"stream": true, "stream_options": {"include_usage": true}}')->{status}, 200, 'one that will is not');
+    is(post($nginx, '{"messages": [{"content": "\"stream\": true"}]}')->{status}, 200, 'nor is a whole answer');
+    $nginx->stop;
+
+    $nginx = start_nginx(example_with($page, '$max_tokens final_cost'));
+    my $response = post($nginx, '{"model": "small-1", "max_tokens": 300}');
+    is("$response->{status} $response->{headers}{'x-ratelimit-remaining'}", '200 999700', 'max_tokens is reserved');
+    is_taken(qr/per_model:k%20small-1\}/, 42, 'and what was used is settled, by key and model');
+    is(post($nginx, $_)->{status}, 400, "$_ is refused") for '{"model": "small-1"}', '{"max_tokens": 5}', '', '{}', '{"model": "a b", "max_tokens": 5}', '{"model": "m", "max_tokens": "5"}';
+    is(post($nginx, '{"model": "small-1", "max_tokens": 5, "x": "' . 'x' x 900_000 . '"}')->{status}, 200, 'a large body fits');
+    is(post($nginx, '{"model": "small-1", "max_tokens": 5, "x": "' . 'x' x 1_100_000 . '"}')->{status}, 413, 'a larger one is refused');
+    $nginx->stop;
+};
+
+done_testing;
