@@ -121,6 +121,7 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
     const JudgedKey judged{.rule = rule,
                            .has_leases = has_leases,
                            .times = has_leases || settles ? 1 + copies(history) : 1,
+                           .permits_return_within_us = permits_return_within_us_,
                            .grants = grants,
                            .denials = denials};
     if (const auto wrong = judge_grants(judged)) {

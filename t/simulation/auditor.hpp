@@ -67,6 +67,9 @@ class Auditor {
     void count(const std::string &rule, const Counted &counted);
     /// A request has waited for its verdict.
     void wait(int64_t waited_us, int64_t at_most_us);
+    /// Permits may come back so late, where hash slots move: two nodes may each say that the other
+    /// one has the key, so nobody asks again at once.
+    void let_permits_return_within(int64_t time_us) { permits_return_within_us_ = time_us; }
     /// A worker or a request did what none may do.
     void misbehave(const std::string &what) { complain(what); }
     /// When all is quiet, something is left that should have gone.
@@ -107,6 +110,7 @@ class Auditor {
 
     std::deque<AuditedRule> rules_;                           // they do not move
     std::map<std::pair<std::string, std::string>, Key> keys_; // by counter and key
+    int64_t permits_return_within_us_ = 20'000;
     std::vector<History> histories_{History{}};
     std::map<std::string, std::vector<Reset>> resets_; // by key
     bool knows_requests_ = false;

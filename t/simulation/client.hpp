@@ -82,6 +82,7 @@ class Client final : limiter::Request {
     std::string key_;
     std::string final_cost_;
     Time began_{0};
+    uint64_t tries_again_ = 0; // how often Redis had answered TRYAGAIN then
     rate_limit::Phase phase_ = rate_limit::Phase::access;
     Time applied_{0}; // when the rules of the phase were found
     limiter::LimitedRequest *limits_ = nullptr;

@@ -100,14 +100,23 @@ uint64_t draw_limit(Chance &chance, Theme theme) {
         return edges[chance.below(edges.size())];
     case Theme::shards:
         return 1 + chance.below(60);
+    case Theme::operators:
+        return 1 + chance.below(100);
     default:
         return 1 + chance.below(largest[chance.below(largest.size())]);
     }
 }
 
 int64_t draw_window(Chance &chance, Theme theme) {
-    return theme == Theme::leases || theme == Theme::edges ? chance.between(500, 4000)
-                                                           : chance.between(20, 3000);
+    switch (theme) {
+    case Theme::leases:
+    case Theme::edges:
+        return chance.between(500, 4000);
+    case Theme::operators:
+        return chance.between(10'000, 60'000);
+    default:
+        return chance.between(20, 3000);
+    }
 }
 
 std::string draw_lease(Chance &chance) {
@@ -129,11 +138,13 @@ Draft draw_rule(Chance &chance, Theme theme, size_t number) {
         draft.window_ms = 60'000;
         return draft;
     }
-    if (draft.is_bucket() && (theme == Theme::shards || chance.one_in(2))) {
+    // Nobody waits for minutes.
+    const bool may_hold_back = draft.algorithm == "leaky_bucket" && theme == Theme::operators;
+    if (draft.is_bucket() && !may_hold_back && (theme == Theme::shards || chance.one_in(2))) {
         draft.burst = 1 + chance.below(50);
     }
     draft.cost = chance.one_in(4) ? 1 + chance.below(3) : 1;
-    draft.settles = chance.one_in(3);
+    draft.settles = chance.one_in(theme == Theme::operators ? 6 : 3);
     if (theme == Theme::leases || (theme == Theme::anything && chance.one_in(4))) {
         draft.lease = draw_lease(chance);
     } else if (theme == Theme::blocks || (theme == Theme::anything && chance.one_in(8))) {
@@ -182,7 +193,7 @@ void change(Draft &draft, Chance &chance, Theme theme) {
         draft.limit = chance.one_in(2) ? 1 + draft.limit / 2 : draw_limit(chance, theme);
         break;
     case 2:
-        if (draft.is_bucket()) {
+        if (draft.is_bucket() && theme != Theme::operators) {
             draft.burst = 1 + chance.below(50);
         }
         break;
@@ -205,9 +216,9 @@ void change(Draft &draft, Chance &chance, Theme theme) {
 } // namespace
 
 DrawnConfiguration draw_configuration(Chance &chance) {
-    static constexpr std::array themes{Theme::anything, Theme::anything, Theme::anything,
-                                       Theme::leases,   Theme::leases,   Theme::blocks,
-                                       Theme::shards,   Theme::edges};
+    static constexpr std::array themes{
+        Theme::anything, Theme::anything, Theme::anything, Theme::leases,    Theme::leases,
+        Theme::blocks,   Theme::shards,   Theme::edges,    Theme::operators, Theme::operators};
     DrawnConfiguration drawn;
     drawn.theme = themes[chance.below(themes.size())];
     static constexpr std::array errors{"on_error=closed", "on_error=open", "on_error=local"};

@@ -26,6 +26,9 @@ enum class Theme : uint8_t {
     blocks,
     shards,
     edges, // limits where Redis encodes their state in another way
+    // Long windows, and operators: what a client has used up does not come back of itself before
+    // all hosts must have heard of a reset.
+    operators,
 };
 
 struct DrawnConfiguration {

@@ -32,6 +32,12 @@ struct FaultCounts {
     uint64_t lies = 0; // a reply that is none
     uint64_t too_many_clients = 0;
     uint64_t wrong_type = 0;
+    uint64_t moved = 0;
+    uint64_t asked = 0;
+    uint64_t try_again = 0;
+    uint64_t cross_slot = 0;
+    uint64_t not_served = 0;
+    uint64_t cluster_down = 0;
 
     // Questions that a Sentinel answered so:
     uint64_t unable_sentinels = 0;

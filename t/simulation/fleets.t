@@ -19,6 +19,8 @@ my @rare     = grep { !$happened{$_} } 'granted by Redis', 'granted by a lease',
     'clients that left before', 'settled for less', 'settled for as much or more', 'connections broken while sending', 'connections broken while answering',
     'connections refused', 'commands that a stall held up', 'commands in pieces', 'replies in pieces', 'outages',
     'outages with loss of data', 'SCRIPT FLUSH', 'workers killed', 'workers stopped', 'workers that left',
+    'answered MOVED', 'answered ASK', 'answered READONLY', 'hash slots that moved', 'masters that live on as replicas',
+    'masters that died and came back', 'clocks stepped back', 'clocks stepped forward', 'keys of the wrong type',
     'rejected by the deny cache', 'blocked', 'overrides written', 'clients reset', 'FLUSHALL by an operator', 'reloads with other rules';
 is("@rare", '', 'each fault hits something') or diag($said);
 

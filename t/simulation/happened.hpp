@@ -30,6 +30,8 @@ struct Happened : FaultCounts {
     uint64_t switched_masters = 0;
     uint64_t lost_masters = 0;
     uint64_t wrong_sentinels = 0;
+    uint64_t moved_slots = 0;
+    uint64_t disagreements = 0;
     uint64_t returns = 0; // by requests that turned out cheaper
     uint64_t debts = 0;   // by those that did not
     uint64_t denied_by_cache = 0;
@@ -96,6 +98,14 @@ inline constexpr HappenedRow happened_rows[] = {
     {"masters that live on as replicas", &Happened::switched_masters},
     {"masters that died and came back", &Happened::lost_masters},
     {"Sentinels that took another one for the master", &Happened::wrong_sentinels},
+    {"answered MOVED", &Happened::moved},
+    {"answered ASK", &Happened::asked},
+    {"answered TRYAGAIN", &Happened::try_again},
+    {"answered CROSSSLOT", &Happened::cross_slot},
+    {"answered that nobody serves the hash slot", &Happened::not_served},
+    {"answered CLUSTERDOWN", &Happened::cluster_down},
+    {"hash slots that moved", &Happened::moved_slots},
+    {"nodes that disagreed", &Happened::disagreements},
     {"outages", &Happened::outages},
     {"outages with loss of data", &Happened::lost_data},
     {"SCRIPT FLUSH", &Happened::forgotten_scripts},

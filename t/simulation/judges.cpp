@@ -277,10 +277,9 @@ bool is_denied_with_room(const JudgedKey &key, const Denial &denial, int64_t sin
     if (key.rule.algorithm == "concurrency") {
         for (const Grant &grant : key.grants) {
             // What it gives back comes to Redis a little later.
-            taken +=
-                grant.time_us >= since_us && grant.time_us <= now && grant.ended_us + 20'000 > now
-                    ? grant.cost
-                    : 0;
+            const bool is_taken = grant.time_us >= since_us && grant.time_us <= now &&
+                                  grant.ended_us + key.permits_return_within_us > now;
+            taken += is_taken ? grant.cost : 0;
         }
         return taken <= denial.limit;
     }

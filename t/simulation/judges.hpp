@@ -15,6 +15,7 @@ struct JudgedKey {
     const AuditedRule &rule; // one of the counter
     bool has_leases = false; // any rule of the counter has
     uint64_t times = 1;      // so often the quota may have been granted, because data was copied
+    int64_t permits_return_within_us = 20'000; // of the end of their requests
     const std::vector<Grant> &grants;
     const std::vector<Denial> &denials;
 };

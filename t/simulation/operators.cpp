@@ -118,10 +118,11 @@ Operators::Operators(Simulation &simulation, const Hosts &hosts)
 
 Operators::~Operators() = default;
 
-void Operators::act_until(Time end, const std::vector<std::string> &keys) {
+void Operators::act_until(Time end, Theme theme, const std::vector<std::string> &keys) {
     end_ = end;
     keys_ = keys;
-    pause_ = Time{simulation_.chance.between(200'000, 4'000'000)};
+    pause_ = Time{
+        simulation_.chance.between(200'000, theme == Theme::operators ? 1'500'000 : 4'000'000)};
     go_on();
 }
 
@@ -183,7 +184,10 @@ void Operators::write(const std::string &key, const std::string &rule) {
         if (action < 6) {
             order.what.limit = chance.below(chance.one_in(2) ? 6 : 300);
             const limiter::Rule *of = host.configuration().rule_named(rule);
-            if (of != nullptr && is_bucket(of->rule.quota.algorithm) && chance.one_in(3)) {
+            const bool is_bucket = of != nullptr &&
+                                   rate_limit::is_bucket(of->rule.quota.algorithm) &&
+                                   of->rule.quota.algorithm != rate_limit::Algorithm::leaky_bucket;
+            if (is_bucket && chance.one_in(3)) {
                 order.what.burst = chance.below(100);
             }
         }

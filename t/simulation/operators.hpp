@@ -3,6 +3,7 @@
 #pragma once
 
 #include "simulation/clients.hpp"
+#include "simulation/drawn_rules.hpp"
 #include "simulation/resets.hpp"
 #include "simulation/simulation.hpp"
 
@@ -20,7 +21,7 @@ class Operators {
     Operators &operator=(const Operators &) = delete;
 
     /// They act from now on until then, on keys and rules of these names.
-    void act_until(Time end, const std::vector<std::string> &keys);
+    void act_until(Time end, Theme theme, const std::vector<std::string> &keys);
 
   private:
     class Order;

@@ -10,8 +10,9 @@ namespace {
 
 constexpr Time settling{15'000'000}; // for so long a worker may wait until it connects anew
 constexpr Time quiet{200'000'000};   // after it nothing is on its way any more
-/// Longer than any state lives: an operator may let 5,000 units come back one by one, in 4 s each.
-constexpr Time all_expires{40'000'000'000};
+/// Longer than any state lives: an operator may let 5,000 units come back one by one, in a minute
+/// each.
+constexpr Time all_expires{400'000'000'000};
 
 } // namespace
 
@@ -49,8 +50,9 @@ std::vector<std::string> SimulatedFleet::run(Time length) {
     if (simulation_.has_faults) {
         faults_.happen_until(end);
     }
-    if (chance.one_in(2)) {
-        operators_.act_until(end, clients_.keys());
+    const Theme theme = reloads_.configuration().theme;
+    if (theme == Theme::operators || chance.one_in(2)) {
+        operators_.act_until(end, theme, clients_.keys());
     }
     if (chance.one_in(3)) {
         reloads_.happen_until(end);

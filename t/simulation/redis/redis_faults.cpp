@@ -80,10 +80,11 @@ void RedisFaults::lose_data(SimulatedRedis &redis) {
     redis.lose_data();
     const Time now = simulation_.timeline.now();
     redis.histories().set_all(now, simulation_.auditor.begin_history(now.count()));
+    topology_.on_data_changed(redis);
 }
 
 void RedisFaults::change_mood(SimulatedRedis &redis) {
-    const uint64_t mood = 1 + simulation_.chance.below(SimulatedRedis::moods - 1);
+    const uint64_t mood = 1 + simulation_.chance.below(SimulatedRedis::moods_of_all);
     simulation_.write(redis.address() + " is in mood " + std::to_string(mood));
     redis.set_mood(static_cast<SimulatedRedis::Mood>(mood));
     simulation_.timeline.add(soon(200'000),
@@ -124,6 +125,7 @@ void RedisFaults::step_clock(SimulatedRedis &redis) {
         redis.step_clock(step);
         redis.histories().set_all(now, simulation_.auditor.begin_history(now.count()));
     }
+    topology_.on_data_changed(redis);
 }
 
 /// Somebody else writes a key, of a type that no script of ours makes. When it is deleted, what it
@@ -147,6 +149,7 @@ void RedisFaults::spoil_key(SimulatedRedis &redis) {
         const Time now = simulation_.timeline.now();
         redis.histories().set(redis_client::hash_slot(name), now,
                               simulation_.auditor.begin_history(now.count()));
+        topology_.on_data_changed(redis);
     });
 }
 

@@ -51,6 +51,8 @@ constexpr std::array<MoodTraits, SimulatedRedis::moods> mood_table{{
      &FaultCounts::not_permitted},
     {Mood::unknown_error, Hits::scripts, "ERR something that nobody has heard of",
      &FaultCounts::unknown_errors},
+    {Mood::cluster_down, Hits::scripts, "CLUSTERDOWN The cluster is down",
+     &FaultCounts::cluster_down},
 }};
 
 const MoodTraits &traits_of(Mood mood) {

@@ -35,8 +35,10 @@ class SimulatedRedis final : public Server {
         not_authenticated, // as behind a proxy that has changed the server
         not_permitted,
         unknown_error,
+        cluster_down, // of a node of a cluster
     };
-    static constexpr size_t moods = 10;
+    static constexpr size_t moods = 11;
+    static constexpr size_t moods_of_all = 9; // that any Redis can be in, but for the first
 
     /// How it wants to be talked to.
     struct Access {

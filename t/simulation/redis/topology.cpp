@@ -1,6 +1,7 @@
 #include "simulation/redis/topology.hpp"
 
 #include "redis_client/wire/hash_slot.hpp"
+#include "simulation/redis/cluster.hpp"
 #include "simulation/redis/sentinels.hpp"
 #include "simulation/redis/standalone.hpp"
 #include "simulation/simulation.hpp"
@@ -27,6 +28,7 @@ SimulatedRedis &Topology::add_redis(const std::string &address, Time ahead) {
         const Time now = simulation_.timeline.now();
         redis.histories().set(redis_client::hash_slot(key), now,
                               simulation_.auditor.begin_history_by_reset(now.count()));
+        on_data_changed(redis);
     };
     simulation_.network.servers[address] = &redis;
     return redis;
@@ -41,6 +43,7 @@ void Topology::copy_data(const SimulatedRedis &from, Time known_up_to, Simulated
     SimulatedRedis::Copy copy = from.copy_at(known_up_to);
     Auditor &auditor = simulation_.auditor;
     const Time now = simulation_.timeline.now();
+    note_step_back(from.ahead() - to.ahead());
     const bool is_step_forward = to.ahead() > from.ahead();
     const auto next = [&](size_t history) {
         return is_step_forward ? auditor.begin_history(now.count())
@@ -85,6 +88,9 @@ std::optional<Decision> Topology::decision(uint16_t hash_slot, Time clock, Time 
 
 /// Overrides expire by that clock.
 void Topology::note_step_back(Time by) {
+    if (by <= Time{0}) {
+        return;
+    }
     way_back_ += by;
     simulation_.auditor.overrides.doubt_all(simulation_.timeline.now().count());
 }
@@ -95,6 +101,7 @@ void Topology::flush_all() {
     for (const auto &redis : redis_) {
         redis->lose_data();
         redis->histories().set_all(now, simulation_.auditor.begin_history(now.count()));
+        on_data_changed(*redis);
     }
     simulation_.auditor.overrides.forget_all(now.count());
 }
@@ -111,10 +118,14 @@ size_t Topology::keys() {
 }
 
 std::unique_ptr<Topology> make_topology(Simulation &simulation) {
-    if (simulation.chance.one_in(2)) {
+    switch (simulation.chance.below(3)) {
+    case 0:
         return std::make_unique<Sentinels>(simulation);
+    case 1:
+        return std::make_unique<SimulatedCluster>(simulation);
+    default:
+        return std::make_unique<Standalone>(simulation);
     }
-    return std::make_unique<Standalone>(simulation);
 }
 
 } // namespace simulation

@@ -32,9 +32,12 @@ class Topology {
     /// Lets something go wrong, by chance.
     virtual void go_wrong() = 0;
     /// Nothing goes wrong any more.
-    void recover();
+    virtual void recover();
     /// Returns the history of the data that counts for a hash slot now.
     virtual size_t history_of(uint16_t hash_slot) const = 0;
+
+    /// A Redis has lost data, or its clock has stepped.
+    virtual void on_data_changed(SimulatedRedis & /*redis*/) {}
 
     /// Returns what was decided at that time of its own clock by a Redis, not earlier than `since`;
     /// nothing if none has decided something then.
@@ -45,6 +48,7 @@ class Topology {
     size_t keys();
     /// How far a clock has stepped back. Keys live longer by as much.
     Time longest_way_back() const { return way_back_; }
+    /// A clock has stepped back, or data has gone to a Redis whose clock is behind by as much.
     void note_step_back(Time by);
 
   protected:

@@ -1,0 +1,294 @@
+#include "simulation/redis/cluster.hpp"
+
+#include "redis_client/wire/hash_slot.hpp"
+#include "simulation/simulation.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace simulation {
+
+SimulatedCluster::SimulatedCluster(Simulation &simulation)
+    : Topology(simulation),
+      faults_(simulation, *this),
+      nodes_(simulation.network.counts, {.asks_for_any_missing_key = simulation.chance.one_in(2),
+                                         .hides_hosts = simulation.chance.one_in(3)}) {
+    access_.database = 0;
+    simulation.auditor.let_permits_return_within(250'000);
+    Chance &chance = simulation.chance;
+    const Time ahead{chance.between(-3'000'000'000, 3'000'000'000)};
+    // Where nothing goes wrong, their clocks are one.
+    const int64_t most_apart_us = simulation.has_faults ? 1000 << chance.below(16) : 0;
+    const auto add = [&](size_t port) -> SimulatedRedis * {
+        SimulatedRedis &node =
+            add_redis("10.0.0.1:" + std::to_string(port),
+                      ahead + Time{chance.between(-most_apart_us, most_apart_us)});
+        node.set_cluster(&nodes_);
+        node.remember_writes();
+        return &node;
+    };
+    const size_t shards = 2 + chance.below(3);
+    for (size_t i = 0; i < shards; ++i) {
+        SimulatedRedis *master = add(7000 + i);
+        nodes_.add({master, add(7100 + i)});
+    }
+    if (!simulation.has_faults && chance.one_in(2)) {
+        keep_moving();
+    }
+}
+
+void SimulatedCluster::configure(redis_client::BackendSettings &settings) const {
+    configure_access(settings);
+    settings.mode = redis_client::Mode::cluster;
+    for (size_t i = 0; i < 3; ++i) {
+        settings.servers.push_back(server_at(redis_[i]->address()));
+    }
+}
+
+void SimulatedCluster::later(int64_t at_most_us, std::function<void()> what) {
+    simulation_.timeline.add(simulation_.timeline.now() +
+                                 Time{simulation_.chance.between(0, at_most_us)},
+                             std::move(what));
+}
+
+void SimulatedCluster::go_wrong() {
+    switch (simulation_.chance.below(12)) {
+    case 0:
+        lose_master();
+        break;
+    case 1:
+        switch_master();
+        break;
+    case 2:
+        disagree();
+        break;
+    case 3:
+        leave_unserved();
+        break;
+    case 4:
+        be_down();
+        break;
+    case 5:
+    case 6:
+    case 7:
+    case 8:
+        begin_move();
+        break;
+    default:
+        faults_.happen(draw_redis());
+    }
+}
+
+void SimulatedCluster::recover() {
+    Topology::recover();
+    is_over_ = true;
+}
+
+/// Hash slots move also where nothing goes wrong.
+void SimulatedCluster::keep_moving() {
+    later(300'000, [this] {
+        if (!is_over_) {
+            begin_move();
+            keep_moving();
+        }
+    });
+}
+
+/// Returns one that has keys, if there are keys.
+uint16_t SimulatedCluster::draw_hash_slot() {
+    std::vector<std::string> names;
+    for (const auto &node : redis_) {
+        const auto of_node = node->keys().names();
+        names.insert(names.end(), of_node.begin(), of_node.end());
+    }
+    return names.empty() ? static_cast<uint16_t>(simulation_.chance.below(redis_client::hash_slots))
+                         : redis_client::hash_slot(names[simulation_.chance.below(names.size())]);
+}
+
+uint8_t SimulatedCluster::shard_of(uint16_t hash_slot) {
+    const auto &shards = nodes_.shards();
+    const auto shard =
+        std::ranges::find(shards, &nodes_.master_of(hash_slot), &ClusterNodes::Shard::master);
+    return static_cast<uint8_t>(shard - shards.begin());
+}
+
+uint8_t SimulatedCluster::draw_shard_but(uint8_t shard) {
+    const size_t others = nodes_.shards().size() - 1;
+    const auto drawn = static_cast<uint8_t>(simulation_.chance.below(others));
+    return static_cast<uint8_t>(drawn < shard ? drawn : drawn + 1);
+}
+
+void SimulatedCluster::begin_move() {
+    const uint16_t slot = draw_hash_slot();
+    const uint8_t to_shard = draw_shard_but(shard_of(slot));
+    SimulatedRedis &from = nodes_.master_of(slot);
+    SimulatedRedis &to = *nodes_.shards()[to_shard].master;
+    if (nodes_.moves.contains(slot) || from.is_down || to.is_down) {
+        return;
+    }
+    simulation_.write("hash slot " + std::to_string(slot) + " moves from " + from.address() +
+                      " to " + to.address());
+    ++simulation_.happened.moved_slots;
+    const Time now = simulation_.timeline.now();
+    // What a key holds are times of the clock of the node that it comes from.
+    const size_t history = to.ahead() > from.ahead()
+                               ? simulation_.auditor.begin_history(now.count())
+                               : from.histories().at(slot, now);
+    to.histories().set(slot, now, history);
+    note_step_back(from.ahead() - to.ahead());
+    nodes_.moves[slot] = {&from, &to};
+    move_keys(slot, to_shard);
+}
+
+/// Moves the keys one by one. Then the nodes hear of it: that which has them now first.
+void SimulatedCluster::move_keys(uint16_t hash_slot, uint8_t to) {
+    later(10'000, [this, hash_slot, to] {
+        const auto [from_node, to_node] = nodes_.moves[hash_slot];
+        if (from_node->is_down || to_node->is_down) {
+            move_keys(hash_slot, to);
+            return;
+        }
+        std::vector<std::string> names = from_node->keys().names();
+        std::erase_if(names,
+                      [&](const auto &name) { return redis_client::hash_slot(name) != hash_slot; });
+        if (!names.empty()) {
+            (void)to_node->keys(); // its clock is as late as that of the other one
+            from_node->keys().move_to(to_node->keys(),
+                                      names[simulation_.chance.below(names.size())]);
+            from_node->remember_writes();
+            to_node->remember_writes();
+            move_keys(hash_slot, to);
+            return;
+        }
+        simulation_.write("hash slot " + std::to_string(hash_slot) + " has moved");
+        nodes_.moves.erase(hash_slot);
+        nodes_.give(hash_slot, to);
+        nodes_.inform(*to_node);
+        nodes_.inform(*from_node);
+        inform_all_later();
+    });
+}
+
+void SimulatedCluster::inform_all_later() {
+    for (const auto &node : redis_) {
+        later(500'000, [this, &node = *node] {
+            if (!node.is_down) {
+                nodes_.inform(node);
+            }
+        });
+    }
+}
+
+void SimulatedCluster::promote_replica(uint8_t shard, Time known_up_to) {
+    ClusterNodes::Shard &changed = nodes_.shards()[shard];
+    simulation_.write(changed.replica->address() + " takes the place of " +
+                      changed.master->address());
+    copy_data(*changed.master, known_up_to, *changed.replica);
+    std::swap(changed.master, changed.replica);
+    nodes_.inform(*changed.master);
+    inform_all_later();
+}
+
+/// The master is down until its replica has taken its place, and knows that only a moment after it
+/// is there again. No hash slot of it is moving meanwhile.
+void SimulatedCluster::lose_master() {
+    const auto shard = static_cast<uint8_t>(simulation_.chance.below(nodes_.shards().size()));
+    SimulatedRedis &old = *nodes_.shards()[shard].master;
+    const bool is_moving = std::ranges::any_of(nodes_.moves, [&](const auto &move) {
+        return move.second.from == &old || move.second.to == &old;
+    });
+    if (is_moving || old.is_down || nodes_.shards()[shard].replica->is_down) {
+        return;
+    }
+    simulation_.write(old.address() + " is down");
+    ++simulation_.happened.lost_masters;
+    old.is_down = true;
+    simulation_.network.cut(old);
+    const Time known = simulation_.timeline.now() - Time{simulation_.chance.between(0, 200'000)};
+    later(1'500'000, [this, shard, &old, known] {
+        promote_replica(shard, known);
+        later(500'000, [this, &old] {
+            simulation_.write(old.address() + " is there again");
+            old.is_down = false;
+            later(300'000, [this, &old] { nodes_.inform(old); });
+        });
+    });
+}
+
+/// As CLUSTER FAILOVER does: nothing is lost.
+void SimulatedCluster::switch_master() {
+    const auto shard = static_cast<uint8_t>(simulation_.chance.below(nodes_.shards().size()));
+    SimulatedRedis &old = *nodes_.shards()[shard].master;
+    const bool is_moving = std::ranges::any_of(nodes_.moves, [&](const auto &move) {
+        return move.second.from == &old || move.second.to == &old;
+    });
+    if (is_moving || old.is_down || nodes_.shards()[shard].replica->is_down) {
+        return;
+    }
+    ++simulation_.happened.switched_masters;
+    promote_replica(shard, simulation_.timeline.now());
+    nodes_.inform(old);
+}
+
+/// Two nodes take each other for the one that serves a hash slot.
+void SimulatedCluster::disagree() {
+    const uint16_t slot = draw_hash_slot();
+    const uint8_t owner = shard_of(slot);
+    const uint8_t other = draw_shard_but(owner);
+    simulation_.write("two nodes disagree about hash slot " + std::to_string(slot));
+    ++simulation_.happened.disagreements;
+    SimulatedRedis &one = *nodes_.shards()[owner].master;
+    SimulatedRedis &two = *nodes_.shards()[other].master;
+    nodes_.mislead(one, slot, other);
+    nodes_.mislead(two, slot, owner);
+    later(500'000, [this, &one, &two] {
+        nodes_.inform(one);
+        nodes_.inform(two);
+    });
+}
+
+void SimulatedCluster::leave_unserved() {
+    const uint16_t slot = draw_hash_slot();
+    simulation_.write("nobody serves hash slot " + std::to_string(slot));
+    for (const auto &node : redis_) {
+        nodes_.mislead(*node, slot, ClusterNodes::nobody);
+    }
+    later(500'000, [this] {
+        for (const auto &node : redis_) {
+            nodes_.inform(*node);
+        }
+    });
+}
+
+void SimulatedCluster::be_down() {
+    simulation_.write("the cluster is down");
+    for (const auto &node : redis_) {
+        node->set_mood(SimulatedRedis::Mood::cluster_down);
+    }
+    later(500'000, [this] {
+        for (const auto &node : redis_) {
+            node->set_mood(SimulatedRedis::Mood::well);
+        }
+    });
+}
+
+size_t SimulatedCluster::history_of(uint16_t hash_slot) const {
+    const auto move = nodes_.moves.find(hash_slot);
+    const SimulatedRedis &node =
+        move != nodes_.moves.end() ? *move->second.to : nodes_.master_of(hash_slot);
+    return node.histories().at(hash_slot, simulation_.timeline.now());
+}
+
+/// Keys that are missing where they come from are made anew where they go to.
+void SimulatedCluster::on_data_changed(SimulatedRedis &redis) {
+    const Time now = simulation_.timeline.now();
+    for (const auto &[slot, move] : nodes_.moves) {
+        if (move.from == &redis || move.to == &redis) {
+            move.to->histories().set(slot, now, simulation_.auditor.begin_history(now.count()));
+        }
+    }
+}
+
+} // namespace simulation
