@@ -62,7 +62,8 @@ function showKeys(card, name, busiest) {
 function showZone(name, zone) {
   const card = zoneCards.get(name);
   const [held, size] = [zone.used_bytes, zone.size_bytes];
-  tell(card.memory, `${bytes(held)} of ${bytes(size)}, ${count(zone.entries)} entries`);
+  const place = zone.context === 'stream' ? 'in stream, ' : '';
+  tell(card.memory, `${place}${bytes(held)} of ${bytes(size)}, ${count(zone.entries)} entries`);
   card.used.style.width = `${(100 * held) / size}%`;
   tell(card.note, zone.evictions > 0
     ? `${count(zone.evictions)} entries had to make room: a larger zone would keep them.` : '');

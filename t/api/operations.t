@@ -64,7 +64,7 @@ subtest 'GET zones' => sub {
     ok($answer->{write}, 'whether the API writes');
     is_deeply([ sort keys %$zones ], [qw(hash off slow z)], 'all zones');
     is(join(' ', map { $zones->{$_}{show_keys} } sort keys %$zones), 'hash off on on', 'whether they show keys');
-    is($zones->{z}{backend}, 'default', 'with their backends');
+    is("$zones->{z}{context} $zones->{z}{backend}", 'http default', 'with their places and backends');
     my $told = $zones->{z}{rules};
     is_deeply([ sort keys %$told ], [ sort 'z/60s', qw(bucket sharded varied trial busy flight) ], 'and rules');
     is_deeply($told->{bucket}, {

@@ -142,7 +142,7 @@ sub leases ($requests) { return { (map { $_ => 0 } qw(taken units used returned 
 sub overrides (%rejected) { return { (map { $_ => 0 } qw(count rejections dropped)), rejected => \%rejected } }
 
 sub status ($zones, %backend) {
-    my %zone    = (size_bytes => 1 << 20, used_bytes => 0, entries => 0, evictions => 0, overrides => overrides(), top_rejected => [], rules => {});
+    my %zone    = (context => 'http', size_bytes => 1 << 20, used_bytes => 0, entries => 0, evictions => 0, overrides => overrides(), top_rejected => [], rules => {});
     my $default = {
         mode            => 'standalone', state => 'up', checks => 0, reconnects => 0, script_reloads => 0, pending => 0,
         live_limits_followed => JSON::PP::true,

@@ -60,6 +60,7 @@ struct Example {
     std::vector<TopKeyMetrics> top_rejected{{.key = "203.0.113.7", .rejected = 12},
                                             {.key = R"(\x22)", .rejected = 1}};
     std::vector<ZoneMetrics> zones{{.name = "per_ip",
+                                    .context = "http",
                                     .values = {20000, 1048576, 12, 3, 31, 32, 33},
                                     .top_rejected = top_rejected,
                                     .rules = rules}};
@@ -81,8 +82,8 @@ TEST(MetricsTest, Json) {
         R"("errors": {"timeout": 1, "connect": 2, "reply": 3, "breaker": 4, "overload": 5}, )"
         R"("reconnects": 6, "script_reloads": 7, "pending": 8, "live_limits_followed": true, )"
         R"("latency_seconds": {"p50": 0.0004, "p90": 0.0004, "p99": 0.0004, "max": 0.0004}}}, )"
-        R"("zones": {"per_ip": {"size_bytes": 1048576, "used_bytes": 20000, "entries": 12, )"
-        R"("evictions": 3, "overrides": {"count": 31, "rejections": 32, "dropped": 33, )"
+        R"("zones": {"per_ip": {"context": "http", "size_bytes": 1048576, "used_bytes": 20000, )"
+        R"("entries": 12, "evictions": 3, "overrides": {"count": 31, "rejections": 32, "dropped": 33, )"
         R"("rejected": {"per_ip/60s": 1}}, )"
         R"("top_rejected": [{"key": "203.0.113.7", "rejected": 12}, )"
         R"({"key": "\\x22", "rejected": 1}], "rules": {"per_ip/60s": )"
