@@ -546,7 +546,7 @@ subtest 'make install' => sub {
     local @ENV{qw(MAKEFLAGS MAKELEVEL)}; # of the make that runs the tests
     my $said = qx{make install DESTDIR=$root 2>&1};
     is($?, 0, 'succeeds') or diag($said);
-    is(join(' ', glob "$root$place/*"), "$root$place/ngx_http_redis_rate_limit_module.so", 'puts the module where the page says');
+    is(join(' ', glob "$root$place/*"), join(' ', map { "$root$place/ngx_${_}_redis_rate_limit_module.so" } qw(http stream)), 'puts both modules where the page says');
 };
 
 # The settings for redis.conf that have these words.

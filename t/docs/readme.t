@@ -6,8 +6,9 @@ use lib 't/lib';
 use File::Temp qw(tempdir);
 use JSON::PP qw(decode_json);
 use RateLimit::Certificates;
-use RateLimit::Documentation qw(examples_of http_level);
+use RateLimit::Documentation qw(examples_of http_level stream_level);
 use RateLimit::Nginx;
+use RateLimit::Stream qw(new_stream);
 use Test::More;
 
 my $certificates = RateLimit::Certificates->new;
@@ -22,7 +23,10 @@ for my $example (map { examples_of($_) } 'README.md', glob 'docs/*.md') {
         skip "$example->{place}: no nginx-otel here", 1 if $needs_otel && !-f $otel;
         skip "$example->{place}: needs nginx 1.31.5", 1 if $example->{text} =~ /client_body_early_read/ && !$reads_early;
         my $text  = $example->{text} =~ s{/var/cache/nginx/\w+}{%DIR%/cache}gr; # nginx makes it at once
-        my $nginx = RateLimit::Nginx->new(http_level($text), $needs_otel ? (before => "load_module $otel;\n") : ());
+        my $nginx =
+              $example->{level} eq 'stream'
+            ? new_stream((stream_level($text))[0])
+            : RateLimit::Nginx->new(http_level($text), $needs_otel ? (before => "load_module $otel;\n") : ());
         RateLimit::Nginx::write_file($nginx->dir . '/redis.password', "secret\n");
         RateLimit::Nginx::write_file($nginx->dir . "/$_", $authority) for 'redis-ca.pem', 'operators.pem';
         RateLimit::Nginx::write_file($nginx->dir . '/limits.pem', RateLimit::Nginx::slurp($certificates->certificate('limits')));
