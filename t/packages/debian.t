@@ -3,6 +3,7 @@
 
 use v5.36;
 use lib 't/lib';
+use IO::Socket::INET;
 use JSON::PP qw(decode_json);
 use RateLimit::Chroot;
 use RateLimit::Load qw(start_load);
@@ -15,6 +16,7 @@ use Test::More;
 use Time::HiRes qw(time);
 
 my $name    = 'libnginx-mod-http-redis-rate-limit';
+my $stream  = 'libnginx-mod-stream-redis-rate-limit';
 my $tools   = 'redis-rate-limit-tools';
 my $module  = '/usr/lib/nginx/modules/ngx_http_redis_rate_limit_module.so';
 my $enabled = '/etc/nginx/modules-enabled/90-mod-http-redis-rate-limit.conf';
@@ -37,9 +39,9 @@ sub runs ($line, $what) {
     return $said;
 }
 
-# The package as a file in the chroot, and its version.
-sub package_in ($directory) {
-    my ($file) = map { substr $_, length $chroot->path('') } glob $chroot->path("$directory/${name}_*.deb");
+# A package as a file in the chroot, and its version.
+sub package_in ($directory, $package = $name) {
+    my ($file) = map { substr $_, length $chroot->path('') } glob $chroot->path("$directory/${package}_*.deb");
     my ($version) = $chroot->run("dpkg-deb -f $file Version");
     chomp $version;
     return ($file, $version);
@@ -171,6 +173,38 @@ redis_rate_limit zone=per_key algorithm=sliding_log limit=3 window=1h;
 END
     my $replayed = decode_json(runs('redis-rate-limit-replay --rules /srv/rules.conf --json - /var/log/nginx/access.log', 'and replays the log'));
     is_deeply([ $replayed->{rules}{$rule}->@{qw(passed rejected)} ], [ 3, 3 ], 'with the verdicts that nginx gave');
+};
+
+# --- the module of stream, for which apt brings stream itself
+
+subtest 'stream' => sub {
+    my ($file) = package_in('/srv', $stream);
+    runs("apt-get install --yes --no-install-recommends $file", 'apt installs it');
+    my @enabled = map { m{([^/]+)$} } sort glob $chroot->path('/etc/nginx/modules-enabled/*stream*.conf');
+    is("@enabled", '50-mod-stream.conf 90-mod-stream-redis-rate-limit.conf', 'and enables it after that of nginx');
+    my ($linked) = $chroot->run("ldd @{[ $module =~ s/_http_/_stream_/r ]}");
+    unlike($linked, qr/hiredis|not found/, 'it has all libraries') or diag($linked);
+    ok(-s $chroot->path("/usr/share/doc/$stream/$_"), $_) for qw(copyright hiredis.copyright rapidjson.copyright);
+    my $sessions = empty_port();
+    my $added    = '/etc/nginx/modules-enabled/99-limits.conf'; # nginx.conf of Debian has no place for stream
+    $chroot->write_file($added, <<"END");
+stream {
+    redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }
+    redis_rate_limit_zone \$remote_addr zone=sessions:1m on_error=closed;
+    server { listen 127.0.0.1:$sessions; redis_rate_limit zone=sessions algorithm=sliding_log limit=1 window=1h; return passed; }
+}
+END
+    runs('service nginx restart', 'the service restarts');
+    ok(wait_until(sub { $chroot->status->{version} }), 'and serves');
+    is($chroot->status->{zones}{sessions}{context}, 'stream', 'the pages know its zone');
+    is(join(',', map { readline(IO::Socket::INET->new("127.0.0.1:$sessions")) // 'none' } 1, 2), 'passed,none', 'the limit holds');
+    unlink $chroot->path($added);
+    runs("apt-get purge --yes --auto-remove $stream", 'apt purges it');
+    runs('service nginx restart', 'and nginx does without it');
+    ok(wait_until(sub { $chroot->status->{version} }), 'and serves');
+    is(outcomes->{passed}, 0, 'with counters that begin anew');
+    $redis->client->flushall;
+    holds(first => 'as before');
 };
 
 # --- upgraded under load. A reload cannot bring the new module.
