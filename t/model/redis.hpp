@@ -118,6 +118,9 @@ class Redis {
     int64_t time_to_live_ms(std::string_view key) { return state(key).time_to_live_ms; }
     bool has(std::string_view key) { return !state(key).dump.empty(); }
 
+    /// The clock of the host that asks, by which it says in which window of a calendar it is.
+    redis_client::UnixClock host_clock = redis_client::system_unix_now;
+
   private:
     void send(std::initializer_list<std::string_view> words);
     void send(const redis_client::ByteQueue &command);

@@ -5,6 +5,7 @@
 #include "nginx_module/random_bytes.hpp"
 #include "nginx_module/timer.hpp"
 #include "nginx_module/util.hpp"
+#include "redis_client/io/unix_clock.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -55,8 +56,7 @@ microseconds NginxWorld::boot_now() const {
 }
 
 microseconds NginxWorld::unix_now() const {
-    return std::chrono::duration_cast<microseconds>(
-        std::chrono::system_clock::now().time_since_epoch());
+    return redis_client::system_unix_now();
 }
 
 uint64_t NginxWorld::random() {

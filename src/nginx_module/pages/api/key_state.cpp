@@ -10,6 +10,7 @@
 #include "rate_limit/text/key.hpp"
 #include "redis_client/control/live_store.hpp"
 #include "redis_client/control/peek.hpp"
+#include "redis_client/io/unix_clock.hpp"
 #include "redis_client/wire/hash_slot.hpp"
 
 #include <algorithm>
@@ -29,7 +30,8 @@ using std::chrono::microseconds;
 /// Asks for the state of one counter, or of one shard of it.
 struct PeekCounter final : ApiCommand {
     bool write(redis_client::ByteQueue &out) const override {
-        return redis_client::write_peek(out, quota, is_aligned, redis_key, blocks);
+        return redis_client::write_peek(out, quota, is_aligned, redis_key, blocks,
+                                        redis_client::system_unix_now());
     }
     bool read(redis_client::ReplyView reply) override {
         const auto read = redis_client::read_peek(reply, quota, blocks);
@@ -257,6 +259,7 @@ class ShowKey final : public ApiOperation {
         const bool is_dry_run = is_dry_run_everywhere(main_conf_of(request_.r), rule);
         json.begin_object();
         json.member("algorithm", to_string(rule.rule.quota.algorithm));
+        write_calendar(json, rule);
         json.member("limit", numbers.limit);
         json.member("capacity", numbers.capacity);
         write_state(json, state);

@@ -1,0 +1,15 @@
+// The wall clock of a host, by which it says in which window of a calendar it is.
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+namespace redis_client {
+
+/// Returns the Unix time, which may step.
+using UnixClock = std::function<std::chrono::microseconds()>;
+
+/// Returns that of the system.
+std::chrono::microseconds system_unix_now();
+
+} // namespace redis_client
