@@ -5,8 +5,7 @@
 
 #include <endian.h>
 
-#include <algorithm>
-#include <bit>
+#include <cstring>
 
 namespace redis_client {
 
@@ -45,9 +44,12 @@ CalendarWord calendar_word(const rate_limit::Calendar &calendar, microseconds un
     CalendarWord word;
     char *at = word.data();
     for (const microseconds boundary : calendar.around(unix_time)) {
-        const uint64_t bits =
-            htole64(std::bit_cast<uint64_t>(static_cast<double>(boundary.count())));
-        at = std::copy_n(reinterpret_cast<const char *>(&bits), sizeof(bits), at);
+        const auto number = static_cast<double>(boundary.count());
+        uint64_t bits = 0;
+        std::memcpy(&bits, &number, sizeof(bits));
+        bits = htole64(bits); // as struct.unpack of Redis reads them by '<d'
+        std::memcpy(at, &bits, sizeof(bits));
+        at += sizeof(bits);
     }
     return word;
 }
