@@ -3,6 +3,7 @@
 // Environment: RATE_LIMIT_REDIS_PORT, RATE_LIMIT_CLOCK (see t/lib/clock.c).
 #pragma once
 
+#include "redis_client/io/unix_clock.hpp"
 #include "redis_client/script/script.hpp"
 #include "redis_client/session/check.hpp"
 #include "redis_client/wire/reply_tree.hpp"

@@ -1,5 +1,6 @@
 #include "redis_client/control/peek.hpp"
 
+#include "redis_client/io/unix_clock.hpp"
 #include "redis_client/script/answer.hpp"
 #include "redis_client/script/script.hpp"
 #include "unit/redis_client/wire.hpp"
