@@ -245,7 +245,7 @@ subtest 'the local fallback' => sub {
     ok(wait_until(sub { $host->get('/month?key=f')->{status} == 200 }), 'and then another one begins');
     $host->stop;
     local %ENV = (%ENV, $redis_clock->environment);
-    $redis->start;
+    $redis->restart;
     ok(wait_until(sub { $nginx->get('/aligned?key=f')->{status} == 200 }), 'Redis is there again');
 };
 

@@ -110,17 +110,15 @@ const Calendar::Boundaries &Calendar::around(microseconds unix_time) const {
     return last_;
 }
 
-/// Returns the first day of the unit's window that a day is in.
-Day Calendar::first_day_of(Day day) const {
+/// Returns the first day of the window that a day is in, or of the next one.
+Day Calendar::first_day_near(Day day) const {
     const UnitTraits &unit = traits_of(parts_.unit);
     if (unit.months == 0) {
         return unit.days == 1 ? day : monday_of(day);
     }
     const Date date = date_of(day);
     const int64_t month = date.month - (date.month - 1) % unit.months;
-    const auto starts = static_cast<int64_t>(parts_.starts);
-    const Day first = day_of({.year = date.year, .month = month, .day = starts});
-    return first <= day ? first : next_first_day(first, -1);
+    return day_of({.year = date.year, .month = month, .day = static_cast<int64_t>(parts_.starts)});
 }
 
 /// Returns the first day of the window after the one that begins on a day, or before it.
@@ -137,7 +135,7 @@ Day Calendar::next_first_day(Day first_day, int direction) const {
 /// A window of days that the zone skips begins when the next one does, and is none. Where clocks
 /// are put back over midnight, the day before comes once more when the new window has begun.
 Calendar::Boundaries Calendar::find_boundaries(seconds unix_time) const {
-    Day first = first_day_of(zone_->day_at(unix_time));
+    Day first = first_day_near(zone_->day_at(unix_time));
     while (zone_->begin_of(first) > unix_time) {
         first = next_first_day(first, -1);
     }
@@ -156,7 +154,7 @@ Calendar::Boundaries Calendar::find_boundaries(seconds unix_time) const {
         end = end_after(begin);
     }
     const seconds next_end = end_after(end);
-    Day before = first_day_of(zone_->day_at(begin));
+    Day before = first_day_near(zone_->day_at(begin));
     while (zone_->begin_of(before) >= begin) {
         before = next_first_day(before, -1);
     }

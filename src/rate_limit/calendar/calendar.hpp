@@ -80,7 +80,7 @@ class Calendar {
     const Boundaries &around(std::chrono::microseconds unix_time) const;
 
   private:
-    Day first_day_of(Day day) const;
+    Day first_day_near(Day day) const;
     Day next_first_day(Day first_day, int direction) const;
     Boundaries find_boundaries(std::chrono::seconds unix_time) const;
 

@@ -9,36 +9,37 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
-#include <optional>
+#include <memory>
 #include <sstream>
 #include <string>
 
 int main() {
     using namespace rate_limit;
-    std::optional<Calendar> calendar;
+    CalendarName name;
+    std::shared_ptr<const TimeZone> zone;
     std::string line;
     while (std::getline(std::cin, line)) {
         if (line.find(' ') != std::string::npos) {
             std::istringstream words(line);
-            CalendarName name;
             std::string unit;
             words >> name.time_zone >> unit >> name.starts;
             name.unit = *calendar_unit_named(unit);
-            auto zone = find_time_zone(name.time_zone);
+            zone = find_time_zone(name.time_zone);
             if (zone == nullptr) {
                 std::printf("no zone %s\n", name.time_zone.c_str());
                 return 1;
             }
-            calendar.emplace(name, std::move(zone));
             continue;
         }
-        const auto boundaries = calendar->around(std::chrono::seconds(std::atoll(line.c_str())));
-        for (const auto &boundary : boundaries) {
-            std::printf(
-                "%lld%c",
-                static_cast<long long>(std::chrono::floor<std::chrono::seconds>(boundary).count()),
-                &boundary == &boundaries.back() ? '\n' : ' ');
+        const Calendar calendar(name, zone); // a new one, which remembers no window
+        const char *separator = "";
+        for (const auto boundary :
+             calendar.around(std::chrono::seconds(std::atoll(line.c_str())))) {
+            const auto time = std::chrono::floor<std::chrono::seconds>(boundary);
+            std::printf("%s%lld", separator, static_cast<long long>(time.count()));
+            separator = " ";
         }
+        std::printf("\n");
     }
     return 0;
 }

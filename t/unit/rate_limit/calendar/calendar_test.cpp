@@ -139,6 +139,14 @@ TEST_F(CalendarOfZone, ADayThatBeginsAtOneHasNoMidnight) {
         at({2026, 4, 23}, 22h), at({2026, 4, 24}, 21h));
 }
 
+TEST_F(CalendarOfZone, ADayMayBeginWithTheHalfHourAfterItsMidnight) {
+    // clocks were put forward at 23:30
+    EXPECT_EQ(calendar_of(CalendarUnit::day, 1, "America/Toronto")
+                  .window_at(at({1919, 3, 31}, 12h))
+                  .begin,
+              at({1919, 3, 31}, 4h + 30min));
+}
+
 TEST_F(CalendarOfZone, UnknownNamesHaveNone) {
     EXPECT_NE(find_time_zone("Europe/Berlin"), nullptr);
     EXPECT_NE(find_time_zone("UTC"), nullptr);
