@@ -58,7 +58,7 @@ uint64_t rejected_by_scripts(const std::vector<Arrival> &log, const Quota &quota
         check.charges = {&charge, 1};
         redis_client::ByteQueue command;
         redis_client::write_checks(command, script, redis_client::Sending::in_full, check,
-                                   redis_client::system_unix_now);
+                                   [] { return std::chrono::microseconds{0}; });
         const Answer answer = redis.run(command.bytes(), arrival.time_us);
         EXPECT_EQ(answer.type, Answer::Type::text) << answer.text;
         EXPECT_EQ(redis_client::read_answer(answer.text, {&charge, 1}),

@@ -5,7 +5,6 @@
 #include "nginx_module/random_bytes.hpp"
 #include "nginx_module/timer.hpp"
 #include "nginx_module/util.hpp"
-#include "redis_client/io/unix_clock.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -56,7 +55,7 @@ microseconds NginxWorld::boot_now() const {
 }
 
 microseconds NginxWorld::unix_now() const {
-    return redis_client::system_unix_now();
+    return nginx_module::unix_now();
 }
 
 uint64_t NginxWorld::random() {

@@ -9,7 +9,4 @@ namespace redis_client {
 /// Returns the Unix time, which may step.
 using UnixClock = std::function<std::chrono::microseconds()>;
 
-/// Returns that of the system.
-std::chrono::microseconds system_unix_now();
-
 } // namespace redis_client

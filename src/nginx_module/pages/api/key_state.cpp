@@ -10,7 +10,6 @@
 #include "rate_limit/text/key.hpp"
 #include "redis_client/control/live_store.hpp"
 #include "redis_client/control/peek.hpp"
-#include "redis_client/io/unix_clock.hpp"
 #include "redis_client/wire/hash_slot.hpp"
 
 #include <algorithm>
@@ -30,8 +29,7 @@ using std::chrono::microseconds;
 /// Asks for the state of one counter, or of one shard of it.
 struct PeekCounter final : ApiCommand {
     bool write(redis_client::ByteQueue &out) const override {
-        return redis_client::write_peek(out, quota, is_aligned, redis_key, blocks,
-                                        redis_client::system_unix_now());
+        return redis_client::write_peek(out, quota, is_aligned, redis_key, blocks, unix_now());
     }
     bool read(redis_client::ReplyView reply) override {
         const auto read = redis_client::read_peek(reply, quota, blocks);

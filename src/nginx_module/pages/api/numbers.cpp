@@ -1,7 +1,7 @@
 #include "nginx_module/pages/api/numbers.hpp"
 
+#include "nginx_module/util.hpp"
 #include "rate_limit/calendar/calendar_json.hpp"
-#include "redis_client/io/unix_clock.hpp"
 
 #include <algorithm>
 
@@ -50,7 +50,7 @@ std::optional<Quota> quota_of(const limiter::Rule &rule, const std::optional<Ove
 }
 
 std::chrono::milliseconds current_window_of(const limiter::Rule &rule) {
-    return rule.rule.quota_at(redis_client::system_unix_now()).window;
+    return rule.rule.quota_at(unix_now()).window;
 }
 
 void write_calendar(JsonWriter &json, const limiter::Rule &rule) {

@@ -7,7 +7,6 @@
 #include "nginx_module/util.hpp"
 #include "nginx_module/worker/worker.hpp"
 #include "rate_limit/metrics/metrics.hpp"
-#include "redis_client/io/unix_clock.hpp"
 
 #include <algorithm>
 #include <span>
@@ -33,7 +32,7 @@ bool read_rules(ngx_pool_t *pool, const limiter::Zone &zone, rate_limit::ZoneMet
     if (rules.data() == nullptr) {
         return false;
     }
-    const microseconds now = redis_client::system_unix_now();
+    const microseconds now = unix_now();
     std::ranges::transform(zone.named_rules, rules.begin(), [now](const limiter::Rule *rule) {
         const rate_limit::Calendar *calendar = rule->rule.calendar.get();
         return rate_limit::RuleMetrics{.name = rule->name,

@@ -1,6 +1,5 @@
 #include "redis_client/control/peek.hpp"
 
-#include "redis_client/io/unix_clock.hpp"
 #include "redis_client/script/answer.hpp"
 #include "redis_client/script/script.hpp"
 #include "unit/redis_client/wire.hpp"
@@ -38,7 +37,7 @@ TEST(Peek, IsTheScriptOfACheckThatIsToldThatAnotherRuleDenies) {
 TEST(Peek, IsOneCommandInFull) {
     ByteQueue out;
     ASSERT_TRUE(write_peek(out, window_of_100, true, "rl:{z:k}:fixed_window:60000", Blocks::no,
-                           system_unix_now()));
+                           std::chrono::microseconds{0}));
     const Commands commands = parse_commands(out.bytes());
     const std::vector<std::string> expected = {
         "EVAL",     peek_script({.algorithm = Algorithm::fixed_window}).source,

@@ -170,7 +170,7 @@ class BlockCommandsTest : public testing::Test {
     /// The keys and arguments that are sent.
     WireCommand sent(const Command &first, const Script &script = Script("return 1\n")) {
         ByteQueue out;
-        EXPECT_TRUE(write_checks(out, script, Sending::by_name, first, system_unix_now));
+        EXPECT_TRUE(write_checks(out, script, Sending::by_name, first, any_time));
         const Commands commands = parse_commands(out.bytes());
         EXPECT_EQ(commands.size(), 1u);
         return {commands[0].begin() + 2, commands[0].end()};
@@ -238,8 +238,7 @@ TEST_F(BlockCommandsTest, PeekBeginsNoBlock) {
                     WireCommand{"100", "1", "60000000", "65001", "first", "0"}),
           {Algorithm::concurrency, WireCommand{"100", "1", "60000000", "65001", "", "0"}}}) {
         ByteQueue out;
-        ASSERT_TRUE(
-            write_peek(out, quota_of(algorithm), false, "k", Blocks::yes, system_unix_now()));
+        ASSERT_TRUE(write_peek(out, quota_of(algorithm), false, "k", Blocks::yes, {}));
         const Commands commands = parse_commands(out.bytes());
         WireCommand expected = {"EVAL",
                                 peek_script({.algorithm = algorithm, .blocks = true}).source, "2",
@@ -291,8 +290,8 @@ TEST(BlockAnswer, HasNoTimesThatNoBlockHas) {
                   AnswerState::impossible);
         EXPECT_FALSE(charges[0].is_charged);
         EXPECT_EQ(charges[0].blocked_for, 0s);
-        EXPECT_FALSE(read_peek_answer(packed({now, 40, 7'000'000, left}), charges[0].quota,
-                                      Blocks::yes, system_unix_now()));
+        EXPECT_FALSE(
+            read_peek_answer(packed({now, 40, 7'000'000, left}), charges[0].quota, Blocks::yes));
     }
 }
 
@@ -306,8 +305,7 @@ TEST(BlockAnswer, IsSeenByAPeek) {
     const auto free = read_peek_answer(packed({now, 40, 7'000'000, 0}), quota, Blocks::yes);
     ASSERT_TRUE(free);
     EXPECT_EQ(free->remaining, 41u);
-    EXPECT_FALSE(
-        read_peek_answer(packed({now, 40, 7'000'000}), quota, Blocks::yes, system_unix_now()));
+    EXPECT_FALSE(read_peek_answer(packed({now, 40, 7'000'000}), quota, Blocks::yes));
     EXPECT_FALSE(read_peek_answer(packed({now, 40, 7'000'000, 0}), quota, Blocks::no));
 }
 

@@ -39,7 +39,7 @@ TEST_F(SessionTest, TellsBothClocksWhereRedisIsInNoWindowOfTheHost) {
     EXPECT_EQ(session_->counters().key_failures, 1u);
     EXPECT_TRUE(session_->problem().is_of_keys);
     const std::string_view said = session_->problem().redis_said;
-    EXPECT_TRUE(said.starts_with("2026-08-01T12:00:00Z, that of this host says 20")) << said;
+    EXPECT_EQ(said, "2026-08-01T12:00:00Z, that of this host says 1970-01-01T00:00:00Z");
 }
 
 TEST_F(SessionTest, SendsTheWholeScriptOnce) {

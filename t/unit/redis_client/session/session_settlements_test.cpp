@@ -85,7 +85,7 @@ TEST_F(SessionSettlementsTest, OfACalendarSayWhereItsWindowsAreWhenTheyAreSent) 
     const auto day = rate_limit::utc_calendar(rate_limit::CalendarUnit::day);
     auto unix_now = rate_limit::midnight_of({2026, 7, 1});
     session_.reset();
-    group_.emplace(default_settings(), openssl_random_bytes, [&] { return unix_now; });
+    group_.emplace(default_settings(), different_bytes, [&] { return unix_now; });
     session_.emplace(*group_, 1);
     Charge charge;
     charge.quota = quota_of(Algorithm::fixed_window, 5);
