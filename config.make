@@ -12,6 +12,11 @@ fi
 # know it, and with nginx's -Werror that is an error.
 redis_rate_limit_flags_of_c=-Werror=implicit-function-declaration
 
+redis_rate_limit_defines=
+if [ -n "$redis_rate_limit_cctz" ]; then
+    redis_rate_limit_defines=-DREDIS_RATE_LIMIT_HAS_CCTZ
+fi
+
 # nginx names an object after its source file and the folder that the file is in. If two add-ons have
 # sources with the same folder and file name, one of them gets the object of the other.
 redis_rate_limit_names_of_objects() {
@@ -40,7 +45,7 @@ fi
 for redis_rate_limit_name in $redis_rate_limit_names; do
     cat << END >> "$NGX_MAKEFILE"
 
-$NGX_OBJS/addon/$redis_rate_limit_name.$ngx_objext: CFLAGS := \$(filter-out $redis_rate_limit_flags_of_c,\$(CFLAGS)) -std=c++20 -fno-exceptions -fno-rtti -fvisibility=hidden -fno-lto $redis_rate_limit_warnings -I$ngx_addon_dir/src -DRATE_LIMIT_DIR='"$ngx_addon_dir"' \$(REDIS_RATE_LIMIT_CFLAGS)
+$NGX_OBJS/addon/$redis_rate_limit_name.$ngx_objext: CFLAGS := \$(filter-out $redis_rate_limit_flags_of_c,\$(CFLAGS)) -std=c++20 -fno-exceptions -fno-rtti -fvisibility=hidden -fno-lto $redis_rate_limit_warnings -I$ngx_addon_dir/src -DRATE_LIMIT_DIR='"$ngx_addon_dir"' $redis_rate_limit_defines \$(REDIS_RATE_LIMIT_CFLAGS)
 END
 done
 

@@ -17,10 +17,10 @@ function nextOf(rule, cost) {
 }
 
 // The limit of a rule, as it is for this client.
-function clientLimitOf({ algorithm, limit, dry_run: isDryRun, override }, { window }) {
+function clientLimitOf({ algorithm, limit, dry_run: isDryRun, override }, { window, calendar }) {
   const shown = limit === null ? 'that depends on the request' : count(limit);
   return [
-    limitOf({ algorithm, limit: shown, window_seconds: window }),
+    limitOf({ algorithm, limit: shown, window_seconds: window, calendar }),
     ...(isDryRun ? ['dry run'] : []),
     ...(override ? [isForAll(override) ? 'changed for all clients' : 'changed for this client'] : []),
   ].join(', ');

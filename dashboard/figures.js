@@ -38,7 +38,7 @@ function duration(time) {
 }
 
 // The limit of a rule: requests in flight have no window.
-function limitOf({ algorithm, limit, window_seconds: window }) {
-  const per = algorithm === 'concurrency' ? '' : ` per ${duration(window)}`;
+function limitOf({ algorithm, limit, window_seconds: window, calendar }) {
+  const per = algorithm === 'concurrency' ? '' : ` per ${calendar ?? duration(window)}`;
   return `${algorithm}, limit ${limit}${per}`;
 }

@@ -37,9 +37,9 @@ function showHead({ rules, begin, end, estimates, notes, ...lines }) {
   byId('notes').append(...notes.map((note) => element('li', {}, note)));
 }
 
-function settingsText({ algorithm, limit, capacity, window_ms: window }) {
+function settingsText({ algorithm, limit, capacity, window_ms: window, calendar }) {
   const isBucket = capacity !== null && String(capacity) !== limit;
-  return `${limitOf({ algorithm, limit, window_seconds: window / 1000 })}${isBucket ? `, ${count(capacity)} at once` : ''}`;
+  return `${limitOf({ algorithm, limit, window_seconds: window / 1000, calendar })}${isBucket ? `, ${count(capacity)} at once` : ''}`;
 }
 
 const about = ({ keys, keys_are_estimated: isEstimate }) => `${isEstimate ? 'about ' : ''}${count(keys)}`;

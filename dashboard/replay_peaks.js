@@ -49,7 +49,7 @@ function labelsOf(lines, partOf) {
 }
 
 function peaksPanel(rule) {
-  const { peaks, window_ms: window } = rule;
+  const { peaks, window_ms: window, calendar } = rule;
   const lines = linesOf(rule);
   const steps = [...peaks.keys()].filter((step) => peaks[step] > 0);
   const reached = [...steps, ...lines.map(({ limit }) => Math.ceil(Math.log2(limit)))];
@@ -94,7 +94,7 @@ function peaksPanel(rule) {
     element('div', { class: 'chart peaks' }, element('div', { class: 'plot' }, svg, ...scale),
       element('div', { class: 'marks', 'aria-hidden': 'true' }, ...marks)),
     element('p', { class: 'note' }, `Number of keys, on a logarithmic scale, by the most that they asked for in one window of ${
-      duration(window / 1000)}. Windows are aligned: one follows the other. ${limit === null
+      calendar ?? duration(window / 1000)}. Windows are aligned: one follows the other. ${limit === null
       ? 'Variables give the limit, so it is not drawn.' : 'What is beyond the limit is red.'}`));
 }
 

@@ -147,6 +147,9 @@ ApplicableRules::Evaluated ApplicableRules::evaluate(AppliedRule &applied) {
     }
     applied.key = *key;
     applied.quota = rule.rule.quota;
+    if (rule.rule.calendar != nullptr) {
+        applied.quota.set_window_at(worker_.world.unix_now());
+    }
     applied.has_own_numbers = rule.has_variables() || live.limit || live.burst;
     const Evaluated evaluated =
         applied.has_own_numbers ? evaluate_quota(live, rule, applied.quota) : Evaluated::applies;

@@ -188,6 +188,9 @@ struct AppliedRule : ApplicableRule {
     /// Redis has answered, and its verdict is in the charge.
     void take_answer() {
         is_charged = charge->is_charged;
+        if (quota.calendar != nullptr) {
+            quota.window = charge->quota.window;
+        }
         result = RuleResult::verdict_of(RuleResult::Source::redis, charge->decided);
     }
     /// Somebody else has decided.

@@ -112,6 +112,7 @@ LocalRule decide(AppliedRule &applied, const rate_limit::Now &now) {
     LocalRule local{.applied = &applied, .hash = hash_of(applied), .known = {}, .after = {}};
     local.known = find_local(applied, local.hash, now.monotonic);
     charge.quota = rate_limit::scaled(applied.quota, rule.zone->local_limit_percent);
+    charge.quota.set_window_at(now.unix_time);
     const auto decision =
         rate_limit::decide_locally(local.known, charge.quota, rule.rule.aligned, now);
     applied.decide(RuleResult::Source::local, decision.verdict, now.monotonic);

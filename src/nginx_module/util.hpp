@@ -49,12 +49,17 @@ inline std::chrono::microseconds boot_now() {
                std::chrono::nanoseconds(time.tv_nsec));
 }
 
+/// Returns the Unix time, which may step.
+inline std::chrono::microseconds unix_now() {
+    return std::chrono::duration_cast<std::chrono::microseconds>(
+        std::chrono::system_clock::now().time_since_epoch());
+}
+
 /// Returns the Unix time of an instant that `clock` has told: precise_now or boot_now. It may be a
 /// microsecond off.
 inline std::chrono::microseconds unix_time_of(std::chrono::microseconds (*clock)(),
                                               std::chrono::microseconds instant) {
-    const auto unix_now = std::chrono::system_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<std::chrono::microseconds>(unix_now) - (clock() - instant);
+    return unix_now() - (clock() - instant);
 }
 
 /// Whether a line may be written that was last written at `last`, which is then now.

@@ -173,7 +173,7 @@ for my $value ('', 'a:b', 'a{b}', "n$long_name", "\xc3\xa4") {
 for my $value ('', qw(preaccess Access on)) {
     refuses('rule', "$rule phase=$value", invalid('redis_rate_limit', 'phase', $value, 'access or precontent'));
 }
-my $known = 'one of zone, algorithm, limit, burst, delay, cost, final_cost, window, aligned, shards, lease, block, phase, name, dry_run';
+my $known = 'one of zone, algorithm, limit, burst, delay, cost, final_cost, window, timezone, starts, aligned, shards, lease, block, phase, name, dry_run';
 for my $word (qw(z dry_runs nodelay rate=1 Limit=1)) {
     refuses('rule', "$rule $word", invalid('redis_rate_limit', 'parameter', $word =~ s{=.*}{}r, $known));
 }

@@ -234,6 +234,44 @@ subtest 'an answer of its own' => sub {
 # A server that answers each request with the `X-Rate-Limit` that it got, and its own name.
 sub application ($name) { return "server { listen unix:%DIR%/$name.sock; location / { return 200 '$name \$http_x_rate_limit'; } }" }
 
+my $has_zones = do {
+    my $nginx = RateLimit::Nginx->new(http_level('redis_rate_limit zone=per_ip algorithm=fixed_window limit=1 window=day timezone=Europe/Berlin;'));
+    ($nginx->test_configuration)[1];
+};
+
+subtest 'windows of a calendar' => sub {
+    plan skip_all => 'built without cctz' if !$has_zones;
+    my $nginx   = start_nginx(example_with('docs/directives.md', 'window=month'));
+    my $headers = $nginx->get('/', headers => { 'X-Api-Key' => 'a' })->{headers};
+    like($headers->{'ratelimit-policy'}, qr{^"plan/month";q=100000;w=(?:2419200|2505600|2592000|2678400), "plan/day";q=10000;w=(?:82800|86400|90000)$}, 'a month and a day');
+    $nginx->stop;
+};
+
+subtest 'plans by month' => sub {
+    plan skip_all => 'built without cctz' if !$has_zones;
+    my $nginx  = start_nginx(change(example_with($recipes, '$calls_per_month'), 'default 1000', 'default 3'));
+    my $of_key = sub ($key) { $nginx->get('/api/', headers => { 'X-Api-Key' => $key }) };
+    my $policy = sub ($key) { $of_key->($key)->{headers}{'ratelimit-policy'} // 'none' };
+    like($policy->('k-3f0c9a1d'), qr{^"plan/month";q=1000000;w=\d+, "pace";q=101;w=3$}, 'the quota of the tier');
+    like($policy->('k-77b2e4d0'), qr{^"plan/month";q=50000;}, 'of another one');
+    is($policy->('k-unknown'), 'none', 'and nobody else has one');
+    is(join(' ', map { $of_key->('k-51c8aa02')->{status} } 1 .. 4), '404 404 404 429', 'the free tier is used up');
+    my $denied = $of_key->('k-51c8aa02')->{headers};
+    my ($left) = $denied->{ratelimit} =~ m{^"plan/month";r=0;t=(\d+), "pace";r=\d+};
+    is($denied->{'retry-after'}, $left, 'until the month is over');
+    ok((grep { $_ eq 'rl:{plan:initech}:fixed_window:month@Europe/Berlin' } $redis->keys), 'by this counter');
+    $nginx->stop;
+};
+
+subtest 'several billing days' => sub {
+    my $nginx  = start_nginx(example_with($recipes, '$from_the_fifteenth'));
+    my $policy = sub ($key) { $nginx->get('/', headers => { 'X-Api-Key' => $key })->{headers}{'ratelimit-policy'} // 'none' };
+    like($policy->('k-3f0c9a1d'), qr{^"billed/month";q=1000;w=\d+$}, 'one customer has this rule');
+    like($policy->('k-77b2e4d0'), qr{^"mid-month";q=50000;w=\d+$},   'another one that one');
+    is(join(' ', $redis->keys), 'rl:{billed:acme}:fixed_window:month rl:{billed:globex}:fixed_window:month-15:mid-month', 'of counters of their own');
+    $nginx->stop;
+};
+
 subtest 'plans by API key' => sub {
     my $nginx = start_nginx(change(example_with($recipes, 'map $http_x_api_key $customer'), 'limit=600', 'limit=2'));
     my $ask   = sub (@key) { $nginx->get('/api/', headers => { @key ? ('X-API-Key' => $key[0]) : () }) };

@@ -46,7 +46,8 @@ Simulation::Simulation(const redis_client::SessionSettings &settings, Input inpu
                        std::string_view piece_sizes, size_t instances,
                        redis_client::Redirects *redirects)
     : input_(input),
-      group_(settings, scripts_of_questions(), redis_client::different_bytes),
+      group_(settings, scripts_of_questions(), redis_client::different_bytes,
+             [] { return std::chrono::microseconds{0}; }),
       piece_sizes_(piece_sizes),
       instances_(instances) {
     while (nodes_.size() < instances) {

@@ -21,6 +21,7 @@ using redis_client::LiveOverride;
 using redis_client::LivePage;
 using redis_client::LiveStore;
 using redis_client::LiveWritten;
+using redis_client::Registry;
 using redis_client::ReplyView;
 using std::chrono::microseconds;
 
@@ -114,12 +115,13 @@ class LiveStoreTest : public testing::Test {
         return keys;
     }
 
-    std::vector<std::string> counters(std::string_view zone) {
+    std::vector<std::string> counters(std::string_view zone,
+                                      Registry registry = Registry::of_lengths) {
         std::vector<std::string> names;
         uint64_t cursor = 0;
         do {
             ByteQueue queue;
-            EXPECT_TRUE(store_.write_counters_query(queue, cursor, zone));
+            EXPECT_TRUE(store_.write_counters_query(queue, registry, cursor, zone));
             redis_.ask(queue, [&](ReplyView reply) {
                 const auto page = redis_client::read_counters(reply);
                 ASSERT_TRUE(page);
@@ -383,7 +385,8 @@ TEST_F(LiveStoreTest, CountersAreRegisteredUntilNothingOfThemCounts) {
     other.zone = "zz";
     const rate_limit::Rule *rules[] = {&minute, &day, &other};
     ByteQueue queue;
-    ASSERT_TRUE(store_.write_registration(queue, rules, microseconds(clock_.now())));
+    ASSERT_TRUE(
+        store_.write_registration(queue, Registry::of_lengths, rules, microseconds(clock_.now())));
     redis_.ask(queue, [](ReplyView reply) { EXPECT_FALSE(reply.is_error()); });
 
     using Names = std::vector<std::string>;
@@ -400,6 +403,30 @@ TEST_F(LiveStoreTest, CountersAreRegisteredUntilNothingOfThemCounts) {
     EXPECT_EQ(counters("z"), Names{});
 }
 
+TEST_F(LiveStoreTest, CountersOfCalendarsHaveARegistryThatOlderHostsDoNotKnow) {
+    rate_limit::Rule month;
+    month.zone = "z";
+    month.quota.algorithm = rate_limit::Algorithm::fixed_window;
+    month.calendar = std::make_shared<rate_limit::Calendar>(
+        rate_limit::CalendarName{.unit = rate_limit::CalendarUnit::month, .starts = 15},
+        rate_limit::find_time_zone("UTC"));
+    month.explicit_name = "plan";
+    const rate_limit::Rule *rules[] = {&month};
+    ByteQueue queue;
+    ASSERT_TRUE(store_.write_registration(queue, Registry::of_calendars, rules,
+                                          microseconds(clock_.now())));
+    redis_.ask(queue, [](ReplyView reply) { EXPECT_FALSE(reply.is_error()); });
+
+    using Names = std::vector<std::string>;
+    const Names all = {"fixed_window:month-15:plan 1"};
+    EXPECT_EQ(counters("z"), Names{});
+    EXPECT_EQ(counters("z", Registry::of_calendars), all);
+    clock_.move(32 * 24 * hour + 2 * hour);
+    EXPECT_EQ(counters("z", Registry::of_calendars), all);
+    clock_.move(1);
+    EXPECT_EQ(counters("z", Registry::of_calendars), Names{});
+}
+
 TEST_F(LiveStoreTest, ManyCountersAreListedInPages) {
     std::vector<rate_limit::Rule> many(3000);
     std::vector<const rate_limit::Rule *> rules;
@@ -410,7 +437,8 @@ TEST_F(LiveStoreTest, ManyCountersAreListedInPages) {
         rules.push_back(&rule);
     }
     ByteQueue queue;
-    ASSERT_TRUE(store_.write_registration(queue, rules, microseconds(clock_.now())));
+    ASSERT_TRUE(
+        store_.write_registration(queue, Registry::of_lengths, rules, microseconds(clock_.now())));
     redis_.ask(queue, [](ReplyView reply) { EXPECT_FALSE(reply.is_error()); });
     EXPECT_EQ(counters("z").size(), many.size());
     EXPECT_EQ(counters("").size(), 0);

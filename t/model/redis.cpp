@@ -153,7 +153,7 @@ Redis::Seen Redis::check_and_look(std::span<Charge> charges, Looking looking) {
 std::optional<rate_limit::Verdict> Redis::peek(const rate_limit::Quota &quota, bool aligned,
                                                std::string_view key, redis_client::Blocks blocks) {
     ByteQueue queue;
-    redis_client::write_peek(queue, quota, aligned, key, blocks);
+    redis_client::write_peek(queue, quota, aligned, key, blocks, host_clock());
     send(queue);
     const Answer answer = receive();
     return answer.is_error() ? std::nullopt
@@ -169,7 +169,7 @@ std::string Redis::refund(const Charge &charge) {
     const redis_client::Script &script =
         scripts_.settlement(charge.quota.algorithm, redis_client::SettlementKind::refund);
     ByteQueue queue;
-    redis_client::write_settlements(queue, script, Sending::in_full, list);
+    redis_client::write_settlements(queue, script, Sending::in_full, list, host_clock);
     send(queue);
     const std::string text = receive().text;
     return text == "1" ? "" : text;
@@ -183,6 +183,7 @@ std::string Redis::settle(redis_client::SettlementKind kind,
         rate_limit::Quota quota = settlements[i].charge->quota;
         quota.cost = settlements[i].units;
         quota.reserves_nothing = false;
+        all[i].calendar = quota.calendar;
         all[i].redis_key = settlements[i].charge->redis_key;
         all[i].arguments =
             kind == redis_client::SettlementKind::debt
@@ -193,7 +194,7 @@ std::string Redis::settle(redis_client::SettlementKind kind,
     ByteQueue queue;
     redis_client::write_settlements(
         queue, scripts_.settlement(settlements.front().charge->quota.algorithm, kind),
-        Sending::in_full, list);
+        Sending::in_full, list, host_clock);
     send(queue);
     return receive().text;
 }
@@ -240,8 +241,8 @@ void Redis::send_check(std::span<Charge> charges) {
 void Redis::send(const redis_client::Script &script, const redis_client::Command &first) {
     const bool is_known = !known_.insert(script.sha1).second;
     ByteQueue queue;
-    redis_client::write_checks(queue, script, is_known ? Sending::by_name : Sending::in_full,
-                               first);
+    redis_client::write_checks(queue, script, is_known ? Sending::by_name : Sending::in_full, first,
+                               host_clock);
     send(queue);
 }
 

@@ -3,6 +3,7 @@
 // Environment: RATE_LIMIT_REDIS_PORT, RATE_LIMIT_CLOCK (see t/lib/clock.c).
 #pragma once
 
+#include "redis_client/io/unix_clock.hpp"
 #include "redis_client/script/script.hpp"
 #include "redis_client/session/check.hpp"
 #include "redis_client/wire/reply_tree.hpp"
@@ -117,6 +118,9 @@ class Redis {
     State state(std::string_view key);
     int64_t time_to_live_ms(std::string_view key) { return state(key).time_to_live_ms; }
     bool has(std::string_view key) { return !state(key).dump.empty(); }
+
+    /// The clock of the host that asks, by which it says in which window of a calendar it is.
+    redis_client::UnixClock host_clock = [] { return std::chrono::microseconds{0}; };
 
   private:
     void send(std::initializer_list<std::string_view> words);

@@ -45,6 +45,16 @@ END
     like($said, qr/error: redis_rate_limit needs hiredis 0\.14 or newer, and its library \(-l:libhiredis\.a.*\nhas to be of the same version/, 'in words');
 };
 
+subtest 'cctz' => sub {
+    my ($code, $said, $makefile) = configure('case "$*" in *-lcctz*) exit 1 ;; esac');
+    is($code, 0, 'where it is missing, the build goes on');
+    like($said, qr/warning: redis_rate_limit knows the time zone UTC alone.*\n.*\n?.*libcctz-dev/, 'with a warning');
+    unlike($makefile, qr/-lcctz|HAS_CCTZ/, 'and without it');
+    local $ENV{REDIS_RATE_LIMIT_CCTZ} = 'NO';
+    ($code, $said, $makefile) = configure('');
+    unlike($makefile, qr/-lcctz|HAS_CCTZ/, 'as it does where that is wanted');
+};
+
 subtest 'RapidJSON' => sub {
     my ($code, $said) = configure('for file; do case $file in *.c) grep -qs rapidjson "$file" && exit 1 ;; esac; done');
     is($code, 1, 'where it is missing, the build is refused');

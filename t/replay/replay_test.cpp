@@ -57,7 +57,8 @@ uint64_t rejected_by_scripts(const std::vector<Arrival> &log, const Quota &quota
         redis_client::Command check;
         check.charges = {&charge, 1};
         redis_client::ByteQueue command;
-        redis_client::write_checks(command, script, redis_client::Sending::in_full, check);
+        redis_client::write_checks(command, script, redis_client::Sending::in_full, check,
+                                   [] { return std::chrono::microseconds{0}; });
         const Answer answer = redis.run(command.bytes(), arrival.time_us);
         EXPECT_EQ(answer.type, Answer::Type::text) << answer.text;
         EXPECT_EQ(redis_client::read_answer(answer.text, {&charge, 1}),
@@ -87,7 +88,7 @@ TEST_P(LimitSearch, FindsTheSmallestLimitsByWhichScriptsRejectSoFew) {
     for (int i = 0; i < 3; ++i) {
         const std::vector<Arrival> log = random_log(random);
         Quota quota = GetParam().quota;
-        RuleTally tally(700'000, 1'400'000);
+        RuleTally tally({.window = std::chrono::milliseconds{700}});
         for (const Arrival &arrival : log) {
             tally.count(arrival.key, {.time_us = arrival.time_us,
                                       .outcome = Outcome::passed,
@@ -120,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(All, LimitSearch,
                                          Case{quota_of(Algorithm::leaky_bucket, 1, 5), false}));
 
 TEST(LimitSearch, GivesNoLimitWhereNoneIsEnough) {
-    RuleTally tally(1'000'000, 2'000'000);
+    RuleTally tally({.window = std::chrono::seconds{1}});
     for (int i = 0; i < 10; ++i) { // at once, where gcra without a burst grants one
         tally.count("k", {.time_us = 1'700'000'000'000'000,
                           .outcome = Outcome::passed,
@@ -131,7 +132,7 @@ TEST(LimitSearch, GivesNoLimitWhereNoneIsEnough) {
 }
 
 TEST(LimitSearch, CountsRequestsInFlight) {
-    RuleTally tally(60'000'000, 120'000'000);
+    RuleTally tally({.window = std::chrono::seconds{60}});
     for (int64_t i = 0; i < 10; ++i) { // three at a time
         tally.count("k", {.time_us = 1'700'000'000'000'000 + i * 100'000,
                           .outcome = Outcome::passed,
@@ -143,7 +144,7 @@ TEST(LimitSearch, CountsRequestsInFlight) {
 }
 
 TEST(RuleTally, CountsKeysAndTheirPeaks) {
-    RuleTally tally(1'000'000, 2'000'000);
+    RuleTally tally({.window = std::chrono::seconds{1}});
     const auto count = [&](const char *key, int64_t second, Outcome outcome) {
         tally.count(
             key, {.time_us = second * 1'000'000, .outcome = outcome, .cost = 1, .duration_us = 0});
@@ -165,7 +166,7 @@ TEST(RuleTally, CountsKeysAndTheirPeaks) {
 }
 
 TEST(RuleTally, RemembersTheRejectionsOfForgottenKeys) {
-    RuleTally tally(1'000'000, 2'000'000);
+    RuleTally tally({.window = std::chrono::seconds{1}});
     const auto count = [&](const std::string &key, int64_t second, Outcome outcome) {
         tally.count(
             key, {.time_us = second * 1'000'000, .outcome = outcome, .cost = 1, .duration_us = 0});

@@ -61,7 +61,8 @@ void Reset::begin() {
 void Reset::find(uint64_t cursor) {
     run(
         [this, cursor](redis_client::ByteQueue &out) {
-            return settings_.live_store->write_counters_query(out, cursor, "z");
+            return settings_.live_store->write_counters_query(
+                out, redis_client::Registry::of_lengths, cursor, "z");
         },
         [this](redis_client::ReplyView reply) {
             const auto page = redis_client::read_counters(reply);

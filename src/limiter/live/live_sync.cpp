@@ -6,6 +6,7 @@ namespace limiter {
 
 using redis_client::ByteQueue;
 using redis_client::LiveTrouble;
+using redis_client::Registry;
 using redis_client::ReplyView;
 using std::chrono::milliseconds;
 
@@ -34,10 +35,14 @@ bool is_refusal(std::string_view error) {
            (error.starts_with("ERR ") && !error.starts_with("ERR max number of clients"));
 }
 
-/// Returns one rule for each counter.
-std::vector<const rate_limit::Rule *> counters_of(std::span<const Rule *const> all) {
+/// Returns one rule for each counter of the registry.
+std::vector<const rate_limit::Rule *> counters_of(std::span<const Rule *const> all,
+                                                  Registry registry) {
     std::vector<const rate_limit::Rule *> rules;
     for (const Rule *rule : all) {
+        if ((rule->rule.calendar != nullptr) != (registry == Registry::of_calendars)) {
+            continue;
+        }
         const auto is_same = [&](const auto *other) { return other->same_counter(rule->rule); };
         if (std::ranges::none_of(rules, is_same)) {
             rules.push_back(&rule->rule);
@@ -100,7 +105,7 @@ LiveSync::LiveSync(const redis_client::BackendSettings &settings, redis_client::
       backend_(backend),
       world_(world),
       log_(log),
-      rules_(counters_of(rules)),
+      rules_{counters_of(rules, Registry::of_lengths), counters_of(rules, Registry::of_calendars)},
       zones_(settings, zones, world, log),
       follower_(zones_),
       time_(*this, &LiveSync::write_time, &LiveSync::take_time),
@@ -193,26 +198,38 @@ void LiveSync::take_time(ReplyView reply) {
     settings_.memory.set_redis_clock(*time, time_.sent());
     if (world_.now() >= next_registration_ && !registration_.is_asked() && !purge_.is_asked()) {
         next_registration_ = world_.now() + between_registrations;
+        registering_ =
+            rules_of(Registry::of_lengths).empty() ? Registry::of_calendars : Registry::of_lengths;
         registration_.ask();
     }
 }
 
 bool LiveSync::write_registration(ByteQueue &out) const {
     return settings_.live_store->write_registration(
-        out, rules_, settings_.memory.redis_now(world_.precise_now()));
+        out, registering_, rules_of(registering_),
+        settings_.memory.redis_now(world_.precise_now()));
 }
 
 void LiveSync::take_registration(ReplyView /*reply*/) {
+    if (registering_ == Registry::of_lengths && !rules_of(Registry::of_calendars).empty()) {
+        registering_ = Registry::of_calendars;
+        registration_.ask();
+        return;
+    }
     purge_.ask();
 }
 
 bool LiveSync::write_purge(ByteQueue &out) const {
-    return settings_.live_store->write_counters_query(out, purged_to_);
+    return settings_.live_store->write_counters_query(out, purged_, purged_to_);
 }
 
+/// Behind the last page of one registry comes the first of the other one.
 void LiveSync::take_purge(ReplyView reply) {
     const auto page = redis_client::read_counters(reply);
     purged_to_ = page ? page->next : 0;
+    if (purged_to_ == 0) {
+        purged_ = purged_ == Registry::of_lengths ? Registry::of_calendars : Registry::of_lengths;
+    }
     is_registered_ = true;
 }
 

@@ -8,6 +8,7 @@
 #include "redis_client/control/live_follower.hpp"
 #include "redis_client/link/backend.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -80,12 +81,16 @@ class LiveSync {
     void poll();
     bool is_asking() const;
     void go_on(std::optional<uint64_t> since);
+    const std::vector<const rate_limit::Rule *> &rules_of(redis_client::Registry registry) const {
+        return rules_[static_cast<size_t>(registry)];
+    }
 
     const redis_client::BackendSettings &settings_;
     redis_client::Backend &backend_;
     redis_client::World &world_;
     LiveLog &log_;
-    std::vector<const rate_limit::Rule *> rules_; // one for each counter
+    /// One for each counter, by redis_client::Registry. One of the lists may be empty.
+    std::array<std::vector<const rate_limit::Rule *>, 2> rules_;
     FollowedZones zones_;
     redis_client::LiveFollower follower_;
 
@@ -99,8 +104,10 @@ class LiveSync {
     uint64_t connection_ = 0;                // the one that answered last
     std::optional<long long> name_count_;    // of the store, at the last poll
     std::optional<long long> record_count_;
-    uint64_t since_ = 0;     // what the page is asked for
-    uint64_t purged_to_ = 0; // the cursor from which the next purge goes on
+    uint64_t since_ = 0;                   // what the page is asked for
+    redis_client::Registry registering_{}; // where rules are registered now
+    redis_client::Registry purged_{};      // where the next purge goes on,
+    uint64_t purged_to_ = 0;               // and from which cursor
 
     Question time_;
     Question registration_;

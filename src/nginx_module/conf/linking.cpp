@@ -93,7 +93,7 @@ const char *other_way_out(rate_limit::Algorithm one, rate_limit::Algorithm other
 }
 
 /// Joins rules of a zone that have the same name, because metrics and headers show them as one
-/// rule. Returns false if their algorithms differ; the log says so.
+/// rule. Returns false if their algorithms or calendars differ; the log says so.
 bool join_names(ngx_conf_t *cf, const MainConf &conf) {
     std::map<std::pair<std::string_view, std::string_view>, limiter::Rule *> named;
     for (const auto &rule : conf.rules) {
@@ -110,6 +110,14 @@ bool join_names(ngx_conf_t *cf, const MainConf &conf) {
                           "redis_rate_limit: invalid name \"%V\", expected algorithm=%V as its "
                           "other rules of the zone have%s, or another name= in %V:%ui",
                           &name, &first, other_way_out(algorithm, rule->rule.quota.algorithm),
+                          &rule->position.file, rule->position.line);
+            return false;
+        }
+        const auto refusal =
+            rate_limit::refuse_other_calendar(rule->first_of_name->rule, rule->rule);
+        if (refusal) {
+            ngx_str_t why = to_ngx(*refusal);
+            ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "redis_rate_limit: %V in %V:%ui", &why,
                           &rule->position.file, rule->position.line);
             return false;
         }

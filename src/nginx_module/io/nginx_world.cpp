@@ -55,8 +55,7 @@ microseconds NginxWorld::boot_now() const {
 }
 
 microseconds NginxWorld::unix_now() const {
-    return std::chrono::duration_cast<microseconds>(
-        std::chrono::system_clock::now().time_since_epoch());
+    return nginx_module::unix_now();
 }
 
 uint64_t NginxWorld::random() {

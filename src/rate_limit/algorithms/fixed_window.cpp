@@ -40,7 +40,11 @@ Window window_of(const Record &known) {
     return {time_of(known.values[0]), known.values[1]};
 }
 
-Window window_begun(bool aligned, const Now &now, microseconds length) {
+Window window_begun(const Quota &quota, bool aligned, const Now &now) {
+    if (quota.calendar != nullptr) {
+        return {now.monotonic + quota.calendar->window_at(now.unix_time).end - now.unix_time, 0};
+    }
+    const microseconds length = quota.window;
     const microseconds since_begin = aligned ? now.unix_time % length : microseconds::zero();
     return {now.monotonic + length - since_begin, 0};
 }
@@ -49,7 +53,7 @@ LocalDecision decide(const std::optional<Record> &known, const Quota &quota, boo
                      const Now &now) {
     Window window = known ? window_of(*known) : Window{};
     if (window.end <= now.monotonic || window.taken == 0) { // the first unit begins a window
-        window = window_begun(aligned, now, quota.window);
+        window = window_begun(quota, aligned, now);
     }
     const Wide left = Wide{quota.limit} - quota.to_keep_free() - quota.to_charge() - window.taken;
     if (left >= 0) {
@@ -74,7 +78,7 @@ std::optional<Record> settle(const std::optional<Record> &known, const Quota &qu
         window.taken -= std::min(window.taken, settlement.to_return);
     } else {
         if (!is_current) {
-            window = window_begun(aligned, now, quota.window);
+            window = window_begun(quota, aligned, now);
         }
         window.taken += settlement.to_charge;
     }

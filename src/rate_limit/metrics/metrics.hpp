@@ -21,8 +21,9 @@ std::string_view version();
 struct RuleMetrics {
     std::string_view name;
     Algorithm algorithm;
-    std::string_view limit; // the configuration's text, which may have variables
-    std::chrono::milliseconds window;
+    std::string_view limit;           // the configuration's text, which may have variables
+    std::chrono::milliseconds window; // the current one
+    const CalendarName *calendar;     // if a calendar says the windows, or null
     RuleCounts counts;
 };
 

@@ -1,3 +1,4 @@
+#include "rate_limit/calendar/calendar_json.hpp"
 #include "rate_limit/embed.hpp"
 #include "rate_limit/metrics/metrics.hpp"
 #include "rate_limit/text/json_writer.hpp"
@@ -104,6 +105,9 @@ void write(Json &json, const RuleMetrics &rule) {
     json.member("algorithm", to_string(rule.algorithm));
     json.member("limit", AnyText{rule.limit});
     json.member("window_seconds", Seconds{rule.window});
+    if (rule.calendar != nullptr) {
+        write_calendar(json, *rule.calendar);
+    }
     for (const auto &[outcome, name] : rule_outcome_table) {
         json.member(name, rule.counts.of(outcome));
         if (outcome == RuleOutcome::rejected) {

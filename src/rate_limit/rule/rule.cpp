@@ -43,6 +43,21 @@ void Quota::set_capacity(uint64_t units) {
     }
 }
 
+void Quota::set_window_at(std::chrono::microseconds unix_time) {
+    if (calendar != nullptr) {
+        window =
+            std::chrono::floor<std::chrono::milliseconds>(calendar->window_at(unix_time).length());
+    }
+}
+
+void Quota::set_window_until(std::chrono::microseconds end) {
+    if (calendar != nullptr) {
+        const auto last_moment = end - std::chrono::microseconds{1};
+        window = std::chrono::floor<std::chrono::milliseconds>(
+            end - calendar->window_at(last_moment).begin);
+    }
+}
+
 std::chrono::microseconds Quota::refill() const {
     const std::chrono::microseconds whole_window = window;
     if (!is_bucket(algorithm) || limit == 0) {
@@ -138,9 +153,16 @@ std::string Rule::name() const {
     if (holds_permits(quota.algorithm)) {
         return zone + "/" + std::string(to_string(quota.algorithm));
     }
+    if (calendar != nullptr) {
+        return zone + "/" + std::string(to_string(calendar->parts().unit));
+    }
     const int64_t ms = quota.window.count();
     return zone + "/" +
            (ms % 1000 == 0 ? std::to_string(ms / 1000) + "s" : std::to_string(ms) + "ms");
+}
+
+std::string Rule::window_name() const {
+    return calendar != nullptr ? calendar->name() : std::to_string(quota.window.count());
 }
 
 } // namespace rate_limit

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "rate_limit/algorithms/algorithm.hpp"
+#include "rate_limit/calendar/calendar.hpp"
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,6 +36,7 @@ enum class OtherLimit : uint8_t {
 struct Quota {
     Algorithm algorithm = Algorithm::sliding_log;
     std::chrono::milliseconds window{0};
+    const Calendar *calendar = nullptr; // if it says the windows, `window` is the length of one
     uint64_t limit = 0;
     std::optional<uint64_t> burst = {}; // buckets only
     uint64_t delay = 0; // leaky buckets only: units of the burst that are not held back
@@ -50,6 +53,12 @@ struct Quota {
     /// Sets the burst of a bucket, else the limit, so that the capacity becomes that. A bucket of a
     /// limit of 0 keeps its capacity of 0.
     void set_capacity(uint64_t units);
+
+    /// Makes the window that of an instant, if a calendar says the windows.
+    void set_window_at(std::chrono::microseconds unix_time);
+    /// Makes the window the one that ends then, if a calendar says the windows. It may be one that
+    /// only another host's tz data know.
+    void set_window_until(std::chrono::microseconds end);
 
     /// The time in which the whole capacity comes back: the window, or a bucket's
     /// capacity * window / limit, rounded up; the longest time there is where that is longer.
@@ -135,20 +144,36 @@ inline constexpr size_t most_rules = 12;
 struct Rule {
     std::string zone;
     Quota quota;
-    bool aligned = false;      // fixed windows start at multiples of the window in Unix time
+    bool aligned = false; // fixed windows start at multiples of the window in Unix time
+    // The quota's calendar; null: its windows have one length.
+    std::shared_ptr<const Calendar> calendar;
     std::string explicit_name; // it is empty if the user gave none
     uint64_t shards = 1;       // Redis keys over which each counter is spread
     LeaseSetting lease;
     std::chrono::milliseconds block{0}; // for how long a denial blocks the client; 0: it does not
 
-    /// The explicit name if there is one, else `per_ip/60s`, `per_ip/500ms` or
+    /// The explicit name if there is one, else `per_ip/60s`, `per_ip/500ms`, `per_ip/month` or
     /// `per_ip/concurrency`.
     std::string name() const;
+    /// Returns the window as a Redis key has it: its milliseconds, or `month-15@Europe/Berlin`.
+    std::string window_name() const;
+
+    /// Returns the quota with the window of an instant.
+    Quota quota_at(std::chrono::microseconds unix_time) const {
+        Quota current = quota;
+        current.set_window_at(unix_time);
+        return current;
+    }
 
     /// What tells the rule's counter from others. Rules for which it is equal share one counter,
     /// whatever their limits: see "Names and counters" in docs/directives.md. It refers to the
     /// rule.
-    auto counter() const { return std::tie(zone, quota.algorithm, quota.window, explicit_name); }
+    auto counter() const {
+        const std::string_view windows =
+            calendar != nullptr ? calendar->name() : std::string_view();
+        return std::tuple_cat(std::tie(zone, quota.algorithm, quota.window, explicit_name),
+                              std::tuple(windows));
+    }
     bool same_counter(const Rule &other) const { return counter() == other.counter(); }
 
     /// Returns for how long a denial blocks the client, or 0. A dry run begins no block and knows

@@ -102,10 +102,27 @@ constexpr Parameter<RuleParameters> parameters[] = {
      }},
     {"window",
      [](RuleParameters &rule, std::string_view value) -> const char * {
+         rule.calendar_unit = calendar_unit_named(value);
+         if (rule.calendar_unit) {
+             return nullptr;
+         }
          auto &window = rule.rule.quota.window;
          window = parse_time(value);
          const bool in_range = window >= shortest_window && window <= longest_window;
-         return in_range ? nullptr : "a time from 1ms to 366d, such as 60s";
+         return in_range ? nullptr
+                         : "a time from 1ms to 366d, such as 60s, or day, week, month, quarter or "
+                           "year";
+     }},
+    {"timezone",
+     [](RuleParameters &rule, std::string_view value) -> const char * {
+         rule.time_zone = value;
+         return is_time_zone_name(value) ? nullptr
+                                         : "the name of a time zone, such as Europe/Berlin";
+     }},
+    {"starts",
+     [](RuleParameters &rule, std::string_view value) -> const char * {
+         rule.starts = parse_whole_number(value, latest_start);
+         return rule.starts.value_or(0) > 0 ? nullptr : "a day of the month from 1 to 28";
      }},
     {"aligned",
      [](RuleParameters &rule, std::string_view) -> const char * {
@@ -180,6 +197,61 @@ Refusal check_parameters(const RuleParameters &rule) {
                            to_string(quota.algorithm), names_of_algorithms(special.is_taken_by));
         }
     }
+    return std::nullopt;
+}
+
+/// Returns `window=month`.
+std::string window_of(CalendarUnit unit) {
+    return "window=" + std::string(to_string(unit));
+}
+
+/// Refuses what goes with the windows of a calendar alone.
+Refusal refuse_parts_of_calendar(const RuleParameters &rule) {
+    const std::string calendars = "it beside window=" + names_of_calendar_units() + " alone";
+    if (rule.time_zone) {
+        return refused("timezone", *rule.time_zone, calendars);
+    }
+    if (rule.starts) {
+        return refused("starts", std::to_string(*rule.starts), calendars);
+    }
+    return std::nullopt;
+}
+
+/// Gives the rule its calendar, if `window=` names one.
+Refusal set_calendar(RuleParameters &rule) {
+    if (!rule.calendar_unit) {
+        return refuse_parts_of_calendar(rule);
+    }
+    const CalendarUnit unit = *rule.calendar_unit;
+    Quota &quota = rule.rule.quota;
+    if (!traits_of(quota.algorithm).takes_aligned) {
+        return refused("parameter " + window_of(unit) + " with algorithm",
+                       to_string(quota.algorithm),
+                       names_of_algorithms(
+                           [](const AlgorithmTraits &traits) { return traits.takes_aligned; }));
+    }
+    if (rule.rule.aligned) {
+        return refused("parameter", "aligned",
+                       "it without " + window_of(unit) + ", which is aligned by itself");
+    }
+    if (rule.starts && !may_start_later(unit)) {
+        return refused("starts", std::to_string(*rule.starts),
+                       "it beside window=" + names_of_calendar_units(may_start_later) + " alone");
+    }
+    const CalendarName name{.unit = unit,
+                            .starts = rule.starts.value_or(1),
+                            .time_zone = rule.time_zone.value_or(std::string(utc))};
+    auto zone = find_time_zone(name.time_zone);
+    if (zone == nullptr) {
+        return refused("timezone", name.time_zone,
+                       has_time_zones() ? "a time zone of the system's tz database, such as "
+                                          "Europe/Berlin"
+                                        : "UTC, for this module was built without the library "
+                                          "cctz, which reads the others");
+    }
+    rule.rule.calendar = std::make_shared<const Calendar>(name, std::move(zone));
+    quota.calendar = rule.rule.calendar.get();
+    quota.window = quota.calendar->longest_window();
     return std::nullopt;
 }
 
@@ -363,6 +435,9 @@ void warn_of_empty_bucket(const Quota &quota, std::vector<std::string> &warnings
 /// Checks what depends on more than one parameter of the rule.
 Refusal check_rule(RuleParameters &rule, std::vector<std::string> &warnings) {
     Quota &quota = rule.rule.quota;
+    if (Refusal refusal = set_calendar(rule)) {
+        return refusal;
+    }
     if (quota.window.count() == 0) {
         if (traits_of(quota.algorithm).needs_window) {
             return refused_missing("window");
@@ -402,6 +477,17 @@ Refusal read_rule(std::span<const std::string_view> words, RuleParameters &rule,
                   std::vector<std::string> &warnings) {
     Refusal refusal = set_parameters<RuleParameters>(parameters, words, rule);
     return refusal ? refusal : check_rule(rule, warnings);
+}
+
+Refusal refuse_other_calendar(const Rule &first, const Rule &rule) {
+    const bool are_alike = first.calendar == nullptr || rule.calendar == nullptr ||
+                           first.calendar->name() == rule.calendar->name();
+    if (are_alike) {
+        return std::nullopt;
+    }
+    return refused("name", rule.name(),
+                   "window " + first.window_name() + " as its other rules of the zone have, not " +
+                       rule.window_name() + ": give one a name=");
 }
 
 void decide_other_limits(std::span<RuleParameters *const> rules) {

@@ -6,6 +6,7 @@
 #include "rate_limit/text/parameters.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,10 @@ struct RuleParameters {
     Phase phase = Phase::access;
     bool dry_run = false;
     bool has_delay = false; // `delay=` was given, for any algorithm
+    // What `window=` says if it is no length, and what `timezone=` and `starts=` say of it.
+    std::optional<CalendarUnit> calendar_unit;
+    std::optional<std::string> time_zone;
+    std::optional<uint64_t> starts;
     // Texts with variables that give a number of the quota. Empty: the number is in `rule`.
     std::string limit_text;
     std::string burst_text;
@@ -57,6 +62,10 @@ void decide_other_limits(std::span<RuleParameters *const> rules);
 /// meant so.
 Refusal read_rule(std::span<const std::string_view> words, RuleParameters &rule,
                   std::vector<std::string> &warnings);
+
+/// Refuses a rule whose windows are those of another calendar than the first rule's of its zone and
+/// name.
+Refusal refuse_other_calendar(const Rule &first, const Rule &rule);
 
 /// Refuses a rule that cannot stand on one level with the others: pointers to RuleParameters.
 template <typename Level>

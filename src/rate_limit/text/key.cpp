@@ -95,8 +95,7 @@ std::optional<std::string_view> decode_client_key(std::string_view encoded_key,
 }
 
 std::string counter_name(const Rule &rule) {
-    std::string name = std::string(to_string(rule.quota.algorithm)) + ":" +
-                       std::to_string(rule.quota.window.count());
+    std::string name = std::string(to_string(rule.quota.algorithm)) + ":" + rule.window_name();
     if (!rule.explicit_name.empty()) {
         name += ":" + rule.explicit_name;
     }
@@ -110,8 +109,9 @@ bool is_counter_name(std::string_view text) {
     const std::string_view window = text.substr(0, text.find(':'));
     text.remove_prefix(window.size());
     const auto longest = static_cast<uint64_t>(longest_window.count());
+    const bool is_length = parse_whole_number(window, longest) && !window.starts_with('0');
     return is_name(algorithm) && algorithm.size() <= longest_algorithm &&
-           parse_whole_number(window, longest) && !window.starts_with('0') &&
+           (is_length || is_calendar_name(window)) &&
            (text.empty() || (text.front() == ':' && is_name(text.substr(1))));
 }
 

@@ -1,11 +1,12 @@
 // The Redis key of a rule's counter for one client key is
 //
-//     <prefix>{<zone>:<key>}:<algorithm>:<window in ms>[:<name>]
+//     <prefix>{<zone>:<key>}:<algorithm>:<window>[:<name>]
 //
-// The braces are the hash tag of Redis Cluster: they put all rules of a zone and a key into one
-// hash slot. Shards are to be in different hash slots, so the Redis key of a shard is
+// where the window is its length in ms, or a calendar's: `month`, `month-15@Europe/Berlin`. The
+// braces are the hash tag of Redis Cluster: they put all rules of a zone and a key into one hash
+// slot. Shards are to be in different hash slots, so the Redis key of a shard is
 //
-//     <prefix>{<zone>:<key>%#<shard>/<shards>}:<algorithm>:<window in ms>[:<name>]
+//     <prefix>{<zone>:<key>%#<shard>/<shards>}:<algorithm>:<window>[:<name>]
 //
 // No client key looks like that of a shard: in a percent-encoded key, and in a digest, a hex digit
 // follows each `%`.
@@ -32,14 +33,15 @@ inline constexpr size_t longest_prefix = 64;
 /// Follows the Redis key of a counter in that of the client's block.
 inline constexpr std::string_view block_suffix = "#block";
 
-/// Returns what stands behind the braces: `<algorithm>:<window in ms>[:<name>]`.
+/// Returns what stands behind the braces: `<algorithm>:<window>[:<name>]`.
 std::string counter_name(const Rule &rule);
 /// Whether a text may be such a name, for which a RedisKeyBuffer has room.
 bool is_counter_name(std::string_view text);
 
-/// Has room for the longest Redis key: a prefix, a zone, an encoded key of 128 bytes, an algorithm,
-/// a window and a name with their separators.
-using RedisKeyBuffer = std::array<char, longest_prefix + longest_name + 128 + longest_name + 64>;
+/// Has room for the longest Redis key: a prefix, a zone, an encoded key of 128 bytes, a name, and
+/// 88 bytes for an algorithm of 24, the longest window, `quarter-28@` with a time zone, shards, and
+/// what stands between them.
+using RedisKeyBuffer = std::array<char, longest_prefix + longest_name + 128 + longest_name + 88>;
 
 class KeyFormat {
   public:

@@ -148,7 +148,7 @@ LiveStore::LiveStore(std::string_view prefix) {
     log_ = begin + "log";
     data_ = begin + "data";
     expiry_ = begin + "expiry";
-    rules_ = begin + "rules";
+    rules_ = {begin + "rules", begin + "calendar_rules"};
     hash_slot_ = redis_client::hash_slot(head_);
 }
 
@@ -243,10 +243,12 @@ bool LiveStore::write_changes_query(ByteQueue &out, uint64_t since, std::string_
     return write_call(out, lua_live_changes(), {head_, log_, data_}, arguments);
 }
 
-bool LiveStore::write_registration(ByteQueue &out, std::span<const rate_limit::Rule *const> rules,
+bool LiveStore::write_registration(ByteQueue &out, Registry registry,
+                                   std::span<const rate_limit::Rule *const> rules,
                                    microseconds redis_now) const {
+    const std::string &key = rules_[static_cast<size_t>(registry)];
     std::vector<std::string> fields;
-    size_t bytes = rules_.size();
+    size_t bytes = key.size();
     const std::string time = std::to_string(redis_now.count());
     for (const rate_limit::Rule *rule : rules) {
         fields.push_back(rule->zone + " " + rate_limit::counter_name(*rule) + " " +
@@ -259,7 +261,7 @@ bool LiveStore::write_registration(ByteQueue &out, std::span<const rate_limit::R
         return false;
     }
     command.word(name);
-    command.word(rules_);
+    command.word(key);
     for (const std::string &field : fields) {
         command.word(field);
         command.word(time);
@@ -267,11 +269,12 @@ bool LiveStore::write_registration(ByteQueue &out, std::span<const rate_limit::R
     return true;
 }
 
-bool LiveStore::write_counters_query(ByteQueue &out, uint64_t cursor, std::string_view zone) const {
+bool LiveStore::write_counters_query(ByteQueue &out, Registry registry, uint64_t cursor,
+                                     std::string_view zone) const {
     const std::string arguments[] = {std::string(zone),
                                      std::to_string(microseconds(registered_for).count()),
                                      std::to_string(cursor), std::to_string(records_of_page)};
-    return write_call(out, lua_live_rules(), {rules_}, arguments);
+    return write_call(out, lua_live_rules(), {rules_[static_cast<size_t>(registry)]}, arguments);
 }
 
 uint64_t new_epoch(World &world) {

@@ -17,6 +17,7 @@
 #include "redis_client/wire/byte_queue.hpp"
 #include "redis_client/wire/reply_tree.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -96,6 +97,13 @@ struct LivePage {
     std::vector<LiveChange> changes; // by ascending versions
 };
 
+/// Where hosts say which counters they have configured. Hosts of versions up to 0.2 delete from the
+/// first one what they cannot read.
+enum class Registry : uint8_t {
+    of_lengths,   // of windows of one length
+    of_calendars, // of a calendar's windows
+};
+
 /// A counter that hosts have configured for a zone.
 struct RegisteredCounter {
     std::string_view name; // as rate_limit::counter_name() gives it; refers to the reply
@@ -142,13 +150,15 @@ class LiveStore {
     /// Asks for what has changed since the version, in one zone if one is named. Beginning with
     /// version 0 and going on from each page's `next` gives all records.
     bool write_changes_query(ByteQueue &out, uint64_t since, std::string_view zone = {}) const;
-    /// Registers the counters of these rules at a time of Redis's clock.
-    bool write_registration(ByteQueue &out, std::span<const rate_limit::Rule *const> rules,
+    /// Registers the counters of these rules, which all belong there, at a time of Redis's clock.
+    bool write_registration(ByteQueue &out, Registry registry,
+                            std::span<const rate_limit::Rule *const> rules,
                             std::chrono::microseconds redis_now) const;
-    /// Asks for the counters of a zone. Beginning with cursor 0 and going on from each page's
-    /// `next` gives all of them, some perhaps twice. Those that no host registers any more are
-    /// forgotten on the way, which is all that is done without a zone.
-    bool write_counters_query(ByteQueue &out, uint64_t cursor, std::string_view zone = {}) const;
+    /// Asks a registry for the counters of a zone. Beginning with cursor 0 and going on from each
+    /// page's `next` gives all of them, some perhaps twice. Those that no host registers any more
+    /// are forgotten on the way, which is all that is done without a zone.
+    bool write_counters_query(ByteQueue &out, Registry registry, uint64_t cursor,
+                              std::string_view zone = {}) const;
 
   private:
     bool write_record(ByteQueue &out, const LiveName &name, std::string_view action,
@@ -158,7 +168,7 @@ class LiveStore {
     std::string log_;
     std::string data_;
     std::string expiry_;
-    std::string rules_;
+    std::array<std::string, 2> rules_; // by Registry
     uint16_t hash_slot_;
 };
 

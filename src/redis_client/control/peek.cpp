@@ -41,7 +41,7 @@ void prepare_peeks() {
 }
 
 bool write_peek(ByteQueue &out, rate_limit::Quota quota, bool aligned, std::string_view redis_key,
-                Blocks blocks) {
+                Blocks blocks, std::chrono::microseconds unix_now) {
     if (quota.other_limit == rate_limit::OtherLimit::counts_in_units) {
         quota.other_limit = rate_limit::OtherLimit::is_only_looked_at;
     }
@@ -56,7 +56,7 @@ bool write_peek(ByteQueue &out, rate_limit::Quota quota, bool aligned, std::stri
     }
     CommandWriter command(out, 3 + keys + arguments.count(),
                           script.size() + keys * (redis_key.size() + block_suffix.size()) +
-                              arguments.bytes().size());
+                              arguments.bytes().size() + sizeof(CalendarWord));
     if (!command.ok()) {
         return false;
     }
@@ -67,7 +67,12 @@ bool write_peek(ByteQueue &out, rate_limit::Quota quota, bool aligned, std::stri
     if (blocks == Blocks::yes) {
         command.word(redis_key, block_suffix);
     }
-    command.wire(arguments);
+    if (arguments.has_late_word()) {
+        const CalendarWord word = calendar_word(*quota.calendar, unix_now);
+        command.wire(arguments, {word.data(), word.size()});
+    } else {
+        command.wire(arguments);
+    }
     return true;
 }
 

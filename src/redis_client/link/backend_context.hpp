@@ -17,7 +17,9 @@ struct BackendContext {
         : settings(the_settings),
           world(the_world),
           log(the_log),
-          group(the_settings.session, [&the_world](auto bytes) { the_world.random_bytes(bytes); }),
+          group(
+              the_settings.session, [&the_world](auto bytes) { the_world.random_bytes(bytes); },
+              [&the_world] { return the_world.unix_now(); }),
           counters(the_settings.memory, the_world) {}
 
     std::chrono::milliseconds now() const { return world.now(); }

@@ -1,6 +1,7 @@
 #include "redis_client/script/answer.hpp"
 
 #include "rate_limit/algorithms/rule_reply.hpp"
+#include "rate_limit/text/text.hpp"
 
 #include <endian.h>
 
@@ -50,14 +51,21 @@ bool read_lease(rate_limit::RuleReply reply, rate_limit::RuleReply lease, int64_
     return after.has_value();
 }
 
+/// Whether a number of a reply may be the time that is left of a window or a block.
+bool is_time_left(int64_t number) {
+    return number >= 0 && number <= latest_time;
+}
+
+/// Gives the charge the window that Redis has decided in, if a calendar says the windows.
+void set_window(Charge &charge, rate_limit::RuleReply reply, int64_t time) {
+    if (charge.quota.calendar != nullptr && is_time_left(reply[1])) {
+        charge.quota.set_window_until(std::chrono::microseconds(time + reply[1]));
+    }
+}
+
 /// Whether the numbers that follow the verdict of a rule say that the client is blocked.
 bool is_blocked(const Numbers &numbers, const Charge &charge) {
     return charge.blocks() && numbers[rate_limit::reply_length(charge.quota.algorithm)] != 0;
-}
-
-/// Whether the number of lua/block.lua may be that.
-bool is_time_left(int64_t number) {
-    return number >= 0 && number <= latest_time;
 }
 
 /// Reads the number of lua/block.lua. Returns false if no script of ours replies so.
@@ -128,6 +136,7 @@ AnswerState read_answer(std::string_view answer, std::span<Charge> charges) {
         const rate_limit::RuleReply reply(numbers[i].data(),
                                           rate_limit::reply_length(charge.quota.algorithm));
         charge.is_charged = all_grant && rate_limit::is_granted(reply);
+        set_window(charge, reply, time);
         const auto verdict = rate_limit::verdict_of_reply(charge.quota, reply, charge.is_charged);
         charge.verdict = verdict.value_or(rate_limit::Verdict{});
         if (!verdict || !read_rest(numbers[i], time, charge)) {
@@ -164,6 +173,18 @@ std::optional<rate_limit::Verdict> read_peek_answer(std::string_view answer,
     return blocked_for > 0 ? rate_limit::verdict_of_blocked(quota, *verdict,
                                                             std::chrono::microseconds(blocked_for))
                            : *verdict;
+}
+
+std::optional<std::chrono::microseconds> time_without_window(std::string_view error) {
+    constexpr std::string_view words = "no window that the host knows at ";
+    const size_t at = error.find(words);
+    if (at == std::string_view::npos || !is_error_of_keys(error)) {
+        return std::nullopt;
+    }
+    const std::string_view rest = error.substr(at + words.size());
+    const auto time = rate_limit::parse_whole_number(
+        rest.substr(0, rest.find_first_not_of("0123456789")), latest_time);
+    return time ? std::optional(std::chrono::microseconds(*time)) : std::nullopt;
 }
 
 bool is_error_of_hash_slot(std::string_view error) {

@@ -4,6 +4,7 @@
 #include "redis_client/script/script.hpp"
 #include "redis_client/session/check.hpp"
 
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -29,6 +30,10 @@ AnswerState read_answer(std::string_view answer, std::span<Charge> charges);
 /// Reads the answer of peek_script(). Returns nothing if it is none.
 std::optional<rate_limit::Verdict> read_peek_answer(std::string_view answer,
                                                     const rate_limit::Quota &quota, Blocks blocks);
+
+/// Returns the time of Redis if an error says that it is in none of the windows of a calendar that
+/// the check knew: see lua/fixed_window.lua.
+std::optional<std::chrono::microseconds> time_without_window(std::string_view error);
 
 /// Whether an error says that a node of a cluster does not serve the hash slot of a key, or not all
 /// of it while it moves. The node may well serve others.

@@ -3,6 +3,10 @@
 #include "rate_limit/algorithms/algorithm_family.hpp"
 #include "rate_limit/rule/shards.hpp"
 
+#include <endian.h>
+
+#include <cstring>
+
 namespace redis_client {
 
 namespace {
@@ -26,13 +30,29 @@ WireWords arguments_of(const Quota &quota, bool aligned,
     WireWords words;
     add(words, numbers);
     words.add(time_to_live_ms(traits.family.longest_state(quota)));
-    if (traits.takes_aligned) {
+    if (quota.calendar != nullptr) {
+        words.add_late_word();
+    } else if (traits.takes_aligned) {
         words.add(aligned ? "aligned" : "first");
     }
     return words;
 }
 
 } // namespace
+
+CalendarWord calendar_word(const rate_limit::Calendar &calendar, microseconds unix_time) {
+    CalendarWord word;
+    char *at = word.data();
+    for (const microseconds boundary : calendar.around(unix_time)) {
+        const auto number = static_cast<double>(boundary.count());
+        uint64_t bits = 0;
+        std::memcpy(&bits, &number, sizeof(bits));
+        bits = htole64(bits); // as struct.unpack of Redis reads them by '<d'
+        std::memcpy(at, &bits, sizeof(bits));
+        at += sizeof(bits);
+    }
+    return word;
+}
 
 uint64_t time_to_live_ms(microseconds state) {
     return static_cast<uint64_t>(

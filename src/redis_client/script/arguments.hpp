@@ -4,13 +4,14 @@
 #include "rate_limit/rule/rule.hpp"
 #include "redis_client/wire/resp.hpp"
 
+#include <array>
 #include <chrono>
 #include <vector>
 
 namespace redis_client {
 
 /// Returns the arguments for a check. The last argument of a `concurrency` rule, the permit, is not
-/// among them.
+/// among them. If a calendar says the windows, one of them is a late word.
 WireWords check_arguments(const rate_limit::Quota &quota, bool aligned);
 
 /// Returns the arguments for checks of a rule by its own numbers, for each of its shards.
@@ -27,6 +28,12 @@ WireWords debt_arguments(const rate_limit::Quota &quota, bool aligned);
 /// Returns the arguments for a refund of what a charge by this quota took. `receipt` is
 /// receipt_of_reply().
 WireWords refund_arguments(const rate_limit::Quota &quota, int64_t receipt);
+
+/// The word that a check's arguments leave a place for if a calendar says the windows: the four
+/// Calendar::Boundaries at an instant, as lua/fixed_window.lua reads them.
+using CalendarWord = std::array<char, 4 * sizeof(double)>;
+CalendarWord calendar_word(const rate_limit::Calendar &calendar,
+                           std::chrono::microseconds unix_time);
 
 /// How much longer a Redis key lives than the state in it, because expiry is not exact: 5 seconds,
 /// and the millisecond that Redis may cut off from the time at which it begins to count.

@@ -36,9 +36,25 @@ void write_keys(CommandWriter &command, const Charge &charge) {
     }
 }
 
+/// How many bytes a late word adds to the words.
+size_t size_of_late_word(const WireWords &words) {
+    return words.has_late_word() ? sizeof(CalendarWord) : 0;
+}
+
+/// Writes the words, and in their late word in which windows of the calendar this host is now.
+void write_words(CommandWriter &command, const WireWords &words,
+                 const rate_limit::Calendar *calendar, const UnixClock &clock) {
+    if (!words.has_late_word()) {
+        command.wire(words);
+        return;
+    }
+    const CalendarWord word = calendar_word(*calendar, clock());
+    command.wire(words, {word.data(), word.size()});
+}
+
 /// Writes the arguments of a charge's rule. A cost that the rule can never grant begins no block.
-void write_arguments(CommandWriter &command, const Charge &charge) {
-    command.wire(*charge.arguments);
+void write_arguments(CommandWriter &command, const Charge &charge, const UnixClock &clock) {
+    write_words(command, *charge.arguments, charge.quota.calendar, clock);
     if (charge.permit != nullptr) {
         command.word(charge.permit->name);
     }
@@ -61,7 +77,8 @@ ScriptShape shape_of(std::span<const Charge> charges) {
     return shape;
 }
 
-bool write_checks(ByteQueue &out, const Script &script, Sending sending, const Command &first) {
+bool write_checks(ByteQueue &out, const Script &script, Sending sending, const Command &first,
+                  const UnixClock &clock) {
     size_t keys = 0;
     size_t words = 0;
     size_t bytes = 0;
@@ -79,8 +96,8 @@ bool write_checks(ByteQueue &out, const Script &script, Sending sending, const C
     for (const Charge &charge : first.charges) {
         words += charge.arguments->count() + (charge.permit != nullptr ? 1 : 0) +
                  (charge.blocks() ? 1 : 0);
-        bytes += charge.arguments->bytes().size() + permit_name(charge).size() +
-                 (charge.blocks() ? longest_number : 0);
+        bytes += charge.arguments->bytes().size() + size_of_late_word(*charge.arguments) +
+                 permit_name(charge).size() + (charge.blocks() ? longest_number : 0);
     }
     ScriptShape::Letters letters;
     std::string_view names;
@@ -102,7 +119,7 @@ bool write_checks(ByteQueue &out, const Script &script, Sending sending, const C
         command.word(names);
     }
     for (const Charge &charge : first.charges) {
-        write_arguments(command, charge);
+        write_arguments(command, charge, clock);
     }
     for (const Command *check = &first; check != nullptr; check = check->next_in_batch) {
         for (const Charge &charge : check->charges) {
@@ -146,14 +163,15 @@ bool write_renewal(ByteQueue &out, const Script &script, std::span<Permit *const
 }
 
 bool write_settlements(ByteQueue &out, const Script &script, Sending sending,
-                       const SettlementList &settlements) {
+                       const SettlementList &settlements, const UnixClock &clock) {
     size_t keys = 0;
     size_t words = 0;
     size_t bytes = 0;
     for (const Settlement *one = settlements.front(); one != nullptr; one = one->hook.next) {
         ++keys;
         words += one->arguments.count();
-        bytes += one->redis_key.size() + one->arguments.bytes().size();
+        bytes += one->redis_key.size() + one->arguments.bytes().size() +
+                 size_of_late_word(one->arguments);
     }
     ScriptCommand command(out, script, sending, keys, keys + words, bytes);
     if (!command.ok()) {
@@ -163,7 +181,7 @@ bool write_settlements(ByteQueue &out, const Script &script, Sending sending,
         command.word(one->redis_key);
     }
     for (const Settlement *one = settlements.front(); one != nullptr; one = one->hook.next) {
-        command.wire(one->arguments);
+        write_words(command, one->arguments, one->calendar, clock);
     }
     return true;
 }

@@ -2,6 +2,7 @@
 // ran out; then nothing was written.
 #pragma once
 
+#include "redis_client/io/unix_clock.hpp"
 #include "redis_client/script/script.hpp"
 #include "redis_client/session/check.hpp"
 #include "redis_client/wire/byte_queue.hpp"
@@ -17,7 +18,9 @@ enum class Sending { by_name, in_full };
 ScriptShape shape_of(std::span<const Charge> charges);
 
 /// Writes a check, and those that follow it in its batch, whose charges have the same arguments.
-bool write_checks(ByteQueue &out, const Script &script, Sending sending, const Command &first);
+/// The clock is that of this host, as for settlements below.
+bool write_checks(ByteQueue &out, const Script &script, Sending sending, const Command &first,
+                  const UnixClock &clock);
 
 bool write_release(ByteQueue &out, const Script &script, Sending sending, const Permit &permit);
 
@@ -26,6 +29,6 @@ bool write_renewal(ByteQueue &out, const Script &script, std::span<Permit *const
 
 /// Writes a command of settlements, of one kind and algorithm.
 bool write_settlements(ByteQueue &out, const Script &script, Sending sending,
-                       const SettlementList &settlements);
+                       const SettlementList &settlements, const UnixClock &clock);
 
 } // namespace redis_client

@@ -69,14 +69,14 @@ bool Pipeline::send(Command &first, Time now) {
         const Settlement &settlement = *first.settlements.front();
         written = write_settlements(
             output_, group_.scripts.settlement(settlement.algorithm, settlement.kind), sending,
-            first.settlements);
+            first.settlements, group_.unix_clock);
     } else if (first.kind == Command::Kind::release) {
         written = write_release(output_, group_.scripts.release(), sending, *first.permit);
     } else {
         const ScriptShape shape = shape_of(first.charges);
         const Script &script = first.next_in_batch != nullptr ? *group_.scripts.batch(shape)
                                                               : group_.scripts.check(shape);
-        written = write_checks(output_, script, sending, first);
+        written = write_checks(output_, script, sending, first, group_.unix_clock);
     }
     if (written) {
         queue(first, now);

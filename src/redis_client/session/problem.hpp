@@ -1,9 +1,11 @@
 // What was wrong with a connection or with an answer of Redis, for logs.
 #pragma once
 
+#include "redis_client/io/unix_clock.hpp"
 #include "redis_client/session/check.hpp"
 
 #include <array>
+#include <chrono>
 #include <string_view>
 
 namespace redis_client {
@@ -14,13 +16,13 @@ struct Problem {
     std::string_view what;
     std::string_view redis_said;
     std::string_view checked; // what CheckCallbacks::describe() says, if keys are at fault
-    bool is_of_keys = false;  // keys are at fault, not Redis
+    bool is_of_keys = false;  // keys are at fault, or this host's clock, and not Redis
 };
 
 /// Keeps the last problem of a session.
 class ProblemNote {
   public:
-    ProblemNote() = default;
+    explicit ProblemNote(const UnixClock &clock) : clock_(clock) {}
     ProblemNote(const ProblemNote &) = delete;
     ProblemNote &operator=(const ProblemNote &) = delete;
 
@@ -31,11 +33,17 @@ class ProblemNote {
     /// The keys of the check are at fault.
     void note_of_keys(const Command &check, std::string_view what,
                       std::string_view redis_said = {});
+    /// Redis has answered a check or another command with an error. `what` is told of it, unless
+    /// the error says more.
+    void note_error(const Command &command, std::string_view what, std::string_view error);
     /// Notes the checks of a batch that failed alone. `error` is what Redis said of the last one of
     /// them, if it said something.
     void note_failed_checks(const Command &first, std::string_view error);
 
   private:
+    void note_of_clocks(const Command &check, std::chrono::microseconds redis_time);
+
+    const UnixClock &clock_; // of this host
     Problem last_;
     std::array<char, 512> redis_said_; // of last_, since the reader's memory holds one reply
     std::array<char, 512> checked_;    // of last_

@@ -14,6 +14,7 @@ Session::Session(SessionGroup &group, uint32_t seed, Redirects *redirects)
       settings_(group.settings),
       redirects_(redirects),
       login_(settings_, group.scripts),
+      problem_(group.unix_clock),
       breaker_(settings_.breaker, seed),
       pipeline_(group, *this),
       background_(group, pipeline_),

@@ -35,12 +35,8 @@ Session::Progress Session::take_error(Command &command, std::string_view error, 
         return Progress::more;
     }
     const bool lacks_mode = redirects_ == nullptr && is_of_cluster(error);
-    const char *what = lacks_mode ? "a node of a cluster, use mode cluster" : "error reply";
-    if (is_error_of_keys(error)) { // other checks may have verdicts
-        problem_.note_of_keys(command, what, error);
-    } else {
-        problem_.note(what, error);
-    }
+    problem_.note_error(
+        command, lacks_mode ? "a node of a cluster, use mode cluster" : "error reply", error);
     background_.note_refusal(command);
     fail(command, Failure::reply, now);
     // A master that became a replica stays one, but its address may come to mean the new master.

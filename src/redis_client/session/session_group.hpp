@@ -2,6 +2,7 @@
 // the commands and permits that move from one to another with the keys of a cluster.
 #pragma once
 
+#include "redis_client/io/unix_clock.hpp"
 #include "redis_client/object_pool.hpp"
 #include "redis_client/script/script.hpp"
 #include "redis_client/session/breaker.hpp"
@@ -37,12 +38,15 @@ struct SessionSettings {
 
 /// The group outlives its sessions.
 struct SessionGroup {
-    SessionGroup(SessionSettings a_settings, RandomBytes a_random_bytes)
-        : SessionGroup(std::move(a_settings), ScriptLibrary(), std::move(a_random_bytes)) {}
+    SessionGroup(SessionSettings a_settings, RandomBytes a_random_bytes, UnixClock a_unix_clock)
+        : SessionGroup(std::move(a_settings), ScriptLibrary(), std::move(a_random_bytes),
+                       std::move(a_unix_clock)) {}
     /// Of the settings' shapes, only the scripts are made that these do not have.
-    SessionGroup(SessionSettings a_settings, ScriptLibrary a_scripts, RandomBytes a_random_bytes)
+    SessionGroup(SessionSettings a_settings, ScriptLibrary a_scripts, RandomBytes a_random_bytes,
+                 UnixClock a_unix_clock)
         : settings(std::move(a_settings)),
           random_bytes(std::move(a_random_bytes)),
+          unix_clock(std::move(a_unix_clock)),
           scripts(std::move(a_scripts)) {
         std::ranges::for_each(settings.shapes, [&](const auto &shape) { scripts.add(shape); });
         std::ranges::for_each(settings.rare_shapes, [&](const auto &shape) { scripts.add(shape); });
@@ -52,6 +56,7 @@ struct SessionGroup {
 
     const SessionSettings settings;
     const RandomBytes random_bytes; // for the names of permits
+    const UnixClock unix_clock;     // for the windows of calendars
     ScriptLibrary scripts;
     ObjectPool<Command> commands;
     size_t background_commands = 0; // how many of the commands are such

@@ -20,7 +20,8 @@ struct Settlement : Pooled<Settlement> {
     uint16_t hash_slot = 0;
     std::string_view redis_key; // in redis_key_bytes
     WireWords arguments;
-    rate_limit::RuleCounters *counters = nullptr; // of the rule; null: its end is not counted
+    const rate_limit::Calendar *calendar = nullptr; // if one says the windows; it outlives this
+    rate_limit::RuleCounters *counters = nullptr;   // of the rule; null: its end is not counted
     uint64_t leased_units = 0; // it gives back so many units of a lease; 0: it is of no lease
     ListHook<Settlement> hook; // of those that wait, or of those in one command
 

@@ -111,6 +111,7 @@ Settlement *Settlements::make(SettlementKind kind, const Charge &charge,
     settlement->algorithm = charge.quota.algorithm;
     settlement->hash_slot = charge.hash_slot;
     settlement->arguments = arguments;
+    settlement->calendar = charge.quota.calendar;
     rate_limit::append(settlement->redis_key_bytes.data(), charge.redis_key);
     settlement->redis_key = {settlement->redis_key_bytes.data(), charge.redis_key.size()};
     waiting_.push_back(*settlement);

@@ -72,6 +72,12 @@ void CommandWriter::wire(const WireWords &words) {
     out_.append(words.bytes());
 }
 
+void CommandWriter::wire(const WireWords &words, std::string_view late_word) {
+    out_.append(words.before_late_word());
+    word(late_word);
+    out_.append(words.behind_late_word());
+}
+
 bool write_command(ByteQueue &out, std::initializer_list<std::string_view> words) {
     size_t bytes = 0;
     for (const std::string_view word : words) {
@@ -93,6 +99,11 @@ void WireWords::add(std::string_view word) {
         rate_limit::append(bytes_.data() + size_, part);
         size_ += part.size();
     }
+    ++count_;
+}
+
+void WireWords::add_late_word() {
+    late_at_ = size_;
     ++count_;
 }
 

@@ -19,17 +19,24 @@ class WireWords {
   public:
     void add(std::string_view word); // of at most 20 bytes
     void add(uint64_t number);
+    /// Leaves a place for a word that is known when the command is written: one at most.
+    void add_late_word();
 
-    std::string_view bytes() const { return {bytes_.data(), size_}; }
+    std::string_view bytes() const { return {bytes_.data(), size_}; } // without the late word
     size_t count() const { return count_; }
+    bool has_late_word() const { return late_at_ != no_late_word; }
+    std::string_view before_late_word() const { return bytes().substr(0, late_at_); }
+    std::string_view behind_late_word() const { return bytes().substr(late_at_); }
 
     static constexpr size_t most = 9;
 
   private:
     static constexpr size_t longest_word = 20 + sizeof("$20\r\n\r\n") - 1;
+    static constexpr size_t no_late_word = SIZE_MAX;
     std::array<char, most * longest_word> bytes_;
     size_t size_ = 0;
     size_t count_ = 0;
+    size_t late_at_ = no_late_word; // in bytes_
 };
 
 /// Writes one command to a queue. The bytes are those of redisFormatCommandArgv of hiredis.
@@ -44,6 +51,7 @@ class CommandWriter {
     void word(std::string_view first_part, std::string_view second_part); // one word
     void word(uint64_t number);
     void wire(const WireWords &words);
+    void wire(const WireWords &words, std::string_view late_word);
 
   private:
     ByteQueue &out_;

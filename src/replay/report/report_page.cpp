@@ -109,6 +109,9 @@ void write_rule(Writer &json, const ReportOfRule &of_rule) {
         json.Null();
     }
     write(json, "window_ms", static_cast<uint64_t>(rule.quota().window.count()));
+    if (rule.rule.calendar != nullptr) { // then window_ms is the length of the longest
+        write(json, "calendar", rule.rule.calendar->name());
+    }
     write(json, "requests", tally.requests());
     write(json, "passed", tally.count_of(Outcome::passed));
     write(json, "delayed", tally.count_of(Outcome::delayed));

@@ -113,6 +113,9 @@ std::string settings_of(const Rule &rule) {
         text += " burst=" +
                 (rule.burst_text.empty() ? std::to_string(*rule.quota().burst) : rule.burst_text);
     }
+    if (rule.rule.calendar != nullptr) {
+        return text + " " + rule.rule.calendar->parts().parameters();
+    }
     const int64_t window = rule.quota().window.count();
     return text + " window=" +
            (window % 1000 == 0 ? std::to_string(window / 1000) + "s"

@@ -93,8 +93,7 @@ Replay::Replay(const RulesFile &rules, const Variables &variables, Redis &redis)
       worker_(world_, backends_, log_) {
     for (const auto &rule : rules.rules) {
         if (rule->counted_as == tallies_.size()) {
-            tallies_.push_back(std::make_unique<RuleTally>(
-                std::chrono::microseconds(rule->quota().window).count(), state_us(rule->quota())));
+            tallies_.push_back(std::make_unique<RuleTally>(rule->quota()));
         }
     }
 }

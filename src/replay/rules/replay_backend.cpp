@@ -17,7 +17,8 @@ ReplayBackend::ask(std::span<Charge> charges, redis_client::CheckCallbacks &call
     context_.group.scripts.add(shape);
     const redis_client::Script &script = context_.group.scripts.check(shape);
     check_.charges = charges;
-    redis_client::write_checks(bytes_, script, sending_of(script), check_);
+    redis_client::write_checks(bytes_, script, sending_of(script), check_,
+                               context_.group.unix_clock);
     const std::string_view answer = run_command();
     if (error_.empty() &&
         (answer.size() != redis_client::answer_size(charges) ||
@@ -73,6 +74,7 @@ void ReplayBackend::settle(const redis_client::SettlementOrder &order) {
     const Charge &charge = order.charge;
     redis_client::Settlement settlement;
     settlement.redis_key = charge.redis_key;
+    settlement.calendar = charge.quota.calendar;
     settlement.arguments = order.kind == redis_client::SettlementKind::debt
                                ? redis_client::debt_arguments(charge.quota, order.aligned)
                                : redis_client::refund_arguments(charge.quota, charge.receipt);
@@ -80,7 +82,8 @@ void ReplayBackend::settle(const redis_client::SettlementOrder &order) {
     list.push_back(settlement);
     const redis_client::Script &script =
         context_.group.scripts.settlement(charge.quota.algorithm, order.kind);
-    redis_client::write_settlements(bytes_, script, sending_of(script), list);
+    redis_client::write_settlements(bytes_, script, sending_of(script), list,
+                                    context_.group.unix_clock);
     run_command();
 }
 

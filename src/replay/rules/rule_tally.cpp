@@ -30,8 +30,17 @@ int64_t state_us(const rate_limit::Quota &quota) {
     return std::max(std::chrono::microseconds(2 * quota.window), quota.refill()).count();
 }
 
-RuleTally::RuleTally(int64_t window_us, int64_t state_us)
-    : window_us_(window_us), state_us_(state_us) {}
+RuleTally::RuleTally(const rate_limit::Quota &quota)
+    : window_us_(std::chrono::microseconds(quota.window).count()),
+      calendar_(quota.calendar),
+      state_us_(state_us(quota)) {}
+
+/// Returns a number that no other window has.
+int64_t RuleTally::window_of(int64_t time_us) const {
+    return calendar_ != nullptr
+               ? calendar_->window_at(std::chrono::microseconds(time_us)).begin.count()
+               : time_us / window_us_;
+}
 
 void RuleTally::count(std::string_view key, const Decision &decision) {
     const auto [found, is_new] = known_.try_emplace(hash_of(key));
@@ -39,7 +48,7 @@ void RuleTally::count(std::string_view key, const Decision &decision) {
     if (is_new) {
         known.number = numbers_++;
     }
-    const int64_t window = decision.time_us / window_us_;
+    const int64_t window = window_of(decision.time_us);
     known.taken = known.window == window ? known.taken + decision.cost : decision.cost;
     known.window = window;
     known.peak = std::max(known.peak, known.taken);

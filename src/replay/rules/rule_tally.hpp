@@ -21,9 +21,9 @@ int64_t state_us(const rate_limit::Quota &quota);
 
 class RuleTally {
   public:
-    /// `window_us` is the rule's window, of which the keys' peaks are told. A key of which nothing
-    /// came for `state_us` has no state any more.
-    RuleTally(int64_t window_us, int64_t state_us);
+    /// The keys' peaks are told of windows of the quota's length that are aligned in Unix time, or
+    /// of those of its calendar.
+    explicit RuleTally(const rate_limit::Quota &quota);
 
     struct Decision {
         int64_t time_us; // they never step back
@@ -51,8 +51,7 @@ class RuleTally {
     uint64_t numbers_of_keys() const { return numbers_; }
     bool keys_are_estimated() const { return forgotten_ > 0; }
 
-    /// How many keys took at most 2^i units in a window that is aligned in Unix time, and more than
-    /// half as many.
+    /// How many keys took at most 2^i units in such a window, and more than half as many.
     static constexpr size_t peak_steps = 41;
     using Peaks = std::array<uint64_t, peak_steps>;
     Peaks peaks() const;
@@ -74,7 +73,7 @@ class RuleTally {
     struct Key {
         uint64_t number = 0;
         int64_t last_us = 0;
-        int64_t window = -1; // the last one in which it took something
+        int64_t window = -1; // the last one in which it took something, as window_of() tells it
         uint64_t taken = 0;  // in that window
         uint64_t peak = 0;
         uint64_t rejected = 0;
@@ -84,7 +83,10 @@ class RuleTally {
 
     void sweep(int64_t now_us);
 
+    int64_t window_of(int64_t time_us) const;
+
     int64_t window_us_;
+    const rate_limit::Calendar *calendar_;
     int64_t state_us_;
     TimeSeries::Counts counts_{};
     uint64_t invalid_ = 0;

@@ -324,6 +324,9 @@ class Reader {
             if (algorithm != rule->quota().algorithm) {
                 return "rules of the name \"" + rule->name + "\" have different algorithms";
             }
+            if (auto refusal = rate_limit::refuse_other_calendar(first->second->rule, rule->rule)) {
+                return *refusal;
+            }
         }
         std::ranges::for_each(file_.zones, [](const auto &zone) { make_tables(*zone); });
         return std::nullopt;

@@ -24,7 +24,7 @@ sub metrics_of ($nginx) {
 # The outcomes of a rule that are not 0: { passed => 5, ... }.
 sub outcomes ($metrics, $zone, $rule) {
     my $counts = $metrics->{zones}{$zone}{rules}{$rule};
-    return { map { $_ => $counts->{$_} } grep { !/^(?:algorithm|limit|window_seconds|leases|settlements)$/ && $counts->{$_} > 0 } keys %$counts };
+    return { map { $_ => $counts->{$_} } grep { !/^(?:algorithm|limit|window_seconds|calendar|timezone|starts|leases|settlements)$/ && $counts->{$_} > 0 } keys %$counts };
 }
 
 # top_rejected of keys, most rejections first.

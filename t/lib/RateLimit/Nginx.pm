@@ -40,7 +40,7 @@ my $as_daemon = join ' ', 'daemon on;', map { "env $_;" } qw(LD_PRELOAD ASAN_OPT
 # for its directory, in which it runs: relative, for its workers may have no way from the root to it. Options: workers (1), main and events (more text on those levels),
 # connections (1024, of each worker), log_level (info), daemon (0; nginx can be upgraded only where it is
 # one), module (the file, if it is not the one that was built), before (lines in front of the one that
-# loads it).
+# loads it), clock (a RateLimit::Clock that is its wall clock).
 sub new ($class, $http, %options) {
     my $self = bless {
         dir     => tempdir('nginx-XXXXXXXX', TMPDIR => 1, CLEANUP => 1),
@@ -101,7 +101,10 @@ sub preload () { return $ENV{RATE_LIMIT_PRELOAD} // '' }
 
 # Turns a child into nginx.
 sub become ($self, @more) {
-    $ENV{LD_PRELOAD} = preload;
+    my $clock = $self->{options}{clock};
+    my %of_clock = $clock ? $clock->environment : ();
+    $ENV{LD_PRELOAD} = join ' ', grep { length } preload, delete $of_clock{LD_PRELOAD} // '';
+    %ENV = (%ENV, %of_clock);
     chdir $self->{dir} or _exit(127);
     exec $self->command(@more) or _exit(127);
 }

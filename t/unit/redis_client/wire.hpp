@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -52,6 +53,11 @@ inline WireCommand words_of(const WireWords &words) {
     }
     EXPECT_EQ(all.size(), words.count());
     return all;
+}
+
+/// The clock of a host for commands without a calendar.
+inline std::chrono::microseconds any_time() {
+    return std::chrono::microseconds{0};
 }
 
 /// A script's numbers: 8 bytes each, the lowest first.

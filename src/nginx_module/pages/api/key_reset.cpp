@@ -93,7 +93,8 @@ class ResetKey final : public ApiOperation {
     struct FindCounters final : ApiCommand {
         explicit FindCounters(ResetKey &an_owner) : owner(an_owner) {}
         bool write(redis_client::ByteQueue &out) const override {
-            return owner.store().write_counters_query(out, cursor, owner.request_.zone->name);
+            return owner.store().write_counters_query(out, registry, cursor,
+                                                      owner.request_.zone->name);
         }
         bool read(redis_client::ReplyView reply) override {
             const auto page = redis_client::read_counters(reply);
@@ -106,7 +107,18 @@ class ResetKey final : public ApiOperation {
             }
             return true;
         }
+        /// Goes on to the next registry if there are no more pages. Returns false if that was all.
+        bool goes_on() {
+            if (cursor == 0 && registry == redis_client::Registry::of_calendars) {
+                return false;
+            }
+            if (cursor == 0) {
+                registry = redis_client::Registry::of_calendars;
+            }
+            return true;
+        }
         ResetKey &owner;
+        redis_client::Registry registry = redis_client::Registry::of_lengths;
         uint64_t cursor = 0;
         int pages = 0;
     };
@@ -168,7 +180,7 @@ class ResetKey final : public ApiOperation {
         if (!find_.failure().empty()) {
             return fail(find_.error(pool(), "nothing deleted, the rules are not known"));
         }
-        const bool is_last = find_.cursor == 0;
+        const bool is_last = !find_.goes_on();
         if (!is_last && !are_too_many_ && ++find_.pages < most_pages) {
             run(find_);
             return Step::waits();

@@ -29,7 +29,7 @@ using std::chrono::microseconds;
 /// Asks for the state of one counter, or of one shard of it.
 struct PeekCounter final : ApiCommand {
     bool write(redis_client::ByteQueue &out) const override {
-        return redis_client::write_peek(out, quota, is_aligned, redis_key, blocks);
+        return redis_client::write_peek(out, quota, is_aligned, redis_key, blocks, unix_now());
     }
     bool read(redis_client::ReplyView reply) override {
         const auto read = redis_client::read_peek(reply, quota, blocks);
@@ -257,6 +257,7 @@ class ShowKey final : public ApiOperation {
         const bool is_dry_run = is_dry_run_everywhere(*request_.limits.conf, rule);
         json.begin_object();
         json.member("algorithm", to_string(rule.rule.quota.algorithm));
+        write_calendar(json, rule);
         json.member("limit", numbers.limit);
         json.member("capacity", numbers.capacity);
         write_state(json, state);

@@ -1,5 +1,8 @@
 #include "nginx_module/pages/api/numbers.hpp"
 
+#include "nginx_module/util.hpp"
+#include "rate_limit/calendar/calendar_json.hpp"
+
 #include <algorithm>
 
 namespace nginx_module {
@@ -44,6 +47,17 @@ std::optional<Quota> quota_of(const limiter::Rule &rule, const std::optional<Ove
         return std::nullopt;
     }
     return quota_with(rule, override);
+}
+
+std::chrono::milliseconds current_window_of(const limiter::Rule &rule) {
+    return rule.rule.quota_at(unix_now()).window;
+}
+
+void write_calendar(JsonWriter &json, const limiter::Rule &rule) {
+    if (rule.rule.calendar != nullptr) {
+        json.member("window_seconds", rate_limit::Seconds{current_window_of(rule)});
+        rate_limit::write_calendar(json, rule.rule.calendar->parts());
+    }
 }
 
 bool is_dry_run_everywhere(const MainConf &conf, const limiter::Rule &rule) {

@@ -4,8 +4,10 @@
 #include "nginx_module/http/ngx.hpp"
 
 #include "nginx_module/http/configuration.hpp"
+#include "nginx_module/http/json_writer.hpp"
 #include "rate_limit/tables/live_limits.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -27,6 +29,12 @@ RuleNumbers numbers_of(const limiter::Rule &rule,
 /// nothing if the capacity is not known.
 std::optional<rate_limit::Quota> quota_of(const limiter::Rule &rule,
                                           const std::optional<rate_limit::Override> &override);
+
+/// Returns the length of the window that this host is in.
+std::chrono::milliseconds current_window_of(const limiter::Rule &rule);
+
+/// Writes which windows the rule has, if a calendar says them.
+void write_calendar(JsonWriter &json, const limiter::Rule &rule);
 
 /// Whether the rule is a dry run wherever it stands.
 bool is_dry_run_everywhere(const MainConf &conf, const limiter::Rule &rule);

@@ -19,7 +19,8 @@ void write_rule(JsonWriter &json, const MainConf &conf, const limiter::Rule &rul
     const auto override = zone.memory.live_limits().find({}, rule.name, redis_now);
     json.begin_object();
     json.member("algorithm", to_string(rule.rule.quota.algorithm));
-    json.member("window", rate_limit::Seconds{rule.rule.quota.window});
+    json.member("window", rate_limit::Seconds{current_window_of(rule)});
+    write_calendar(json, rule);
     write_numbers(json, numbers_of(rule, override));
     json.member("cost",
                 rule.cost_text.empty() ? std::optional(rule.rule.quota.cost) : std::nullopt);

@@ -33,11 +33,15 @@ bool read_rules(ngx_pool_t *pool, const limiter::Zone &zone, rate_limit::ZoneMet
     if (rules.data() == nullptr) {
         return false;
     }
-    std::ranges::transform(zone.named_rules, rules.begin(), [](const limiter::Rule *rule) {
+    const microseconds now = unix_now();
+    std::ranges::transform(zone.named_rules, rules.begin(), [now](const limiter::Rule *rule) {
+        const rate_limit::Calendar *calendar = rule->rule.calendar.get();
         return rate_limit::RuleMetrics{.name = rule->name,
                                        .algorithm = rule->rule.quota.algorithm,
                                        .limit = rule->limit_label,
-                                       .window = rule->rule.quota.window,
+                                       .window = rule->rule.quota_at(now).window,
+                                       .calendar =
+                                           calendar != nullptr ? &calendar->parts() : nullptr,
                                        .counts = rule->counters->read()};
     });
     metrics.rules = rules;

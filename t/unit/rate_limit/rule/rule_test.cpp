@@ -1,5 +1,7 @@
 #include "rate_limit/rule/rule.hpp"
 
+#include "unit/rate_limit/calendar/calendars.hpp"
+
 #include <gtest/gtest.h>
 
 namespace rate_limit {
@@ -290,6 +292,37 @@ TEST(SetByOperator, MakesUnitsStayTakenUnlessRulesMayUseOtherShards) {
     quota.other_limit = OtherLimit::counts_in_time;
     set_by_operator(quota, false, 1);
     EXPECT_EQ(quota.other_limit, OtherLimit::counts_in_units);
+}
+
+TEST(Rule, OfACalendarIsNamedByIt) {
+    Rule rule;
+    rule.zone = "plan";
+    rule.calendar = utc_calendar(CalendarUnit::month, 15);
+    EXPECT_EQ(rule.name(), "plan/month");
+    EXPECT_EQ(rule.window_name(), "month-15");
+    Rule other = rule;
+    other.calendar = utc_calendar(CalendarUnit::month, 15);
+    EXPECT_TRUE(rule.same_counter(other));
+    other.calendar = utc_calendar(CalendarUnit::month);
+    EXPECT_FALSE(rule.same_counter(other));
+    other.calendar.reset();
+    EXPECT_FALSE(rule.same_counter(other));
+}
+
+TEST(Quota, OfACalendarHasTheWindowOfAnInstant) {
+    using std::chrono::hours;
+    const auto month = utc_calendar(CalendarUnit::month);
+    Quota quota{.algorithm = Algorithm::fixed_window, .limit = 5};
+    quota.window = hours{1};
+    quota.set_window_at(midnight_of({2026, 2, 10}));
+    EXPECT_EQ(quota.window, hours{1});
+    quota.calendar = month.get();
+    quota.set_window_at(midnight_of({2026, 2, 10}));
+    EXPECT_EQ(quota.refill(), hours{28 * 24});
+    quota.set_window_until(midnight_of({2026, 2, 1}));
+    EXPECT_EQ(quota.refill(), hours{31 * 24});
+    quota.set_window_until(midnight_of({2026, 2, 1}) + hours{2}); // by another host's tz data
+    EXPECT_EQ(quota.refill(), hours{2});
 }
 
 } // namespace

@@ -199,6 +199,33 @@ TEST(Key, FitsItsBufferAtItsLongest) {
     EXPECT_LE(of_shard.size(), std::tuple_size_v<RedisKeyBuffer>);
 }
 
+TEST(Key, HasRoomForTheLongestCalendar) {
+    const std::string zone(longest_time_zone_name, 'Z');
+    Rule rule;
+    rule.zone = std::string(longest_name, 'z');
+    rule.explicit_name = std::string(longest_name, 'n');
+    rule.quota.algorithm = Algorithm::fixed_window;
+    rule.calendar = std::make_shared<const Calendar>(
+        CalendarName{.unit = CalendarUnit::quarter, .starts = 28, .time_zone = zone}, nullptr);
+    rule.shards = 64;
+    EXPECT_EQ(rate_limit::counter_name(rule),
+              "fixed_window:quarter-28@" + zone + ":" + rule.explicit_name);
+    const std::string prefix(longest_prefix, 'p');
+    const std::string client_key(128, 'k');
+    const std::string of_shard = redis_key(KeyFormat(prefix, rule), client_key, 63);
+    // another host's algorithm may have 24 bytes
+    EXPECT_LE(of_shard.size() + 24 - to_string(Algorithm::fixed_window).size(),
+              std::tuple_size_v<RedisKeyBuffer>);
+}
+
+TEST(CounterName, MayHaveAWindowOfACalendar) {
+    EXPECT_TRUE(rate_limit::is_counter_name("fixed_window:month"));
+    EXPECT_TRUE(rate_limit::is_counter_name("fixed_window:month-15@Europe/Berlin:plan"));
+    EXPECT_FALSE(rate_limit::is_counter_name("fixed_window:fortnight"));
+    EXPECT_FALSE(rate_limit::is_counter_name("fixed_window:month@" + std::string(41, 'Z')));
+    EXPECT_FALSE(rate_limit::is_counter_name("fixed_window:month-29"));
+}
+
 TEST(CounterName, IsOneThatTheBufferHasRoomFor) {
     EXPECT_TRUE(rate_limit::is_counter_name("sliding_window:31622400000"));
     EXPECT_TRUE(rate_limit::is_counter_name("gcra:1:" + std::string(longest_name, 'n')));

@@ -36,7 +36,8 @@ TEST(Peek, IsTheScriptOfACheckThatIsToldThatAnotherRuleDenies) {
 
 TEST(Peek, IsOneCommandInFull) {
     ByteQueue out;
-    ASSERT_TRUE(write_peek(out, window_of_100, true, "rl:{z:k}:fixed_window:60000", Blocks::no));
+    ASSERT_TRUE(write_peek(out, window_of_100, true, "rl:{z:k}:fixed_window:60000", Blocks::no,
+                           std::chrono::microseconds{0}));
     const Commands commands = parse_commands(out.bytes());
     const std::vector<std::string> expected = {
         "EVAL",     peek_script({.algorithm = Algorithm::fixed_window}).source,

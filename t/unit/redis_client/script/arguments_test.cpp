@@ -1,5 +1,6 @@
 #include "redis_client/script/arguments.hpp"
 
+#include "unit/rate_limit/calendar/calendars.hpp"
 #include "unit/redis_client/wire.hpp"
 
 #include <gtest/gtest.h>
@@ -38,6 +39,30 @@ TEST(CheckArguments, OfAWindowAreLimitCostWindowAndTimeToLive) {
     // the expiry is put off once in an eighth of the window
     EXPECT_EQ(check(quota_of(Algorithm::sliding_log)),
               (WireCommand{"100", "1", "60000000", "72501"}));
+}
+
+TEST(CheckArguments, OfACalendarLeaveAPlaceForWhereItsWindowsAre) {
+    const auto month = rate_limit::utc_calendar(rate_limit::CalendarUnit::month);
+    Quota quota = quota_of(Algorithm::fixed_window);
+    EXPECT_FALSE(check_arguments(quota, true).has_late_word());
+    quota.calendar = month.get();
+    const WireWords words = leasing_arguments(quota, false, 10ms);
+    EXPECT_TRUE(words.has_late_word());
+    EXPECT_EQ(words.count(), 6u);
+    EXPECT_FALSE(refund_arguments(quota, 1).has_late_word());
+
+    const CalendarWord word = calendar_word(*month, rate_limit::midnight_of({2026, 3, 15}));
+    ByteQueue out;
+    CommandWriter writer(out, words.count(), words.bytes().size() + word.size());
+    writer.wire(words, {word.data(), word.size()});
+    std::string boundaries;
+    for (const int64_t number_of_month : {2, 3, 4, 5}) {
+        const auto number =
+            static_cast<double>(rate_limit::midnight_of({2026, number_of_month, 1}).count());
+        boundaries.append(reinterpret_cast<const char *>(&number), sizeof(number));
+    }
+    EXPECT_EQ(parse_commands(out.bytes()),
+              (Commands{{"100", "1", "60000000", "65001", boundaries, "10000"}}));
 }
 
 TEST(CheckArguments, LetAKeyLiveWholeMillisecondsRoundedUp) {

@@ -56,7 +56,7 @@ TEST_F(CommandsTest, BatchEndsWithTheUnitsThatEachCheckWantsToLease) {
         checks[i].charges = charges[i];
     }
     checks[0].next_in_batch = &checks[1];
-    EXPECT_TRUE(write_checks(out_, script, Sending::by_name, checks[0]));
+    EXPECT_TRUE(write_checks(out_, script, Sending::by_name, checks[0], any_time));
     const WireCommand command = sent();
     EXPECT_EQ(WireCommand(command.end() - 4, command.end()), (WireCommand{"7", "40", "8", "41"}));
     EXPECT_EQ(command.size(), 3 + 6 + 5 + 4 + 4 + 4u);
@@ -84,12 +84,12 @@ TEST_F(CommandsTest, CheckHasAllKeysAndThenAllArguments) {
     expected.insert(expected.end(), arguments.begin(), arguments.end());
     Command check;
     check.charges = charges;
-    EXPECT_TRUE(write_checks(out_, script, Sending::by_name, check));
+    EXPECT_TRUE(write_checks(out_, script, Sending::by_name, check, any_time));
     EXPECT_EQ(sent(), expected);
 
     expected[0] = "EVAL";
     expected[1] = script.source;
-    EXPECT_TRUE(write_checks(out_, script, Sending::in_full, check));
+    EXPECT_TRUE(write_checks(out_, script, Sending::in_full, check, any_time));
     EXPECT_EQ(sent(), expected);
 }
 
@@ -104,7 +104,7 @@ TEST_F(CommandsTest, RunHasTheKeysOfAllChecksAndTheArgumentsOfOne) {
         checks[i].charges = charges[i];
         checks[i].next_in_batch = i < 2 ? &checks[i + 1] : nullptr;
     }
-    EXPECT_TRUE(write_checks(out_, script, Sending::by_name, checks[0]));
+    EXPECT_TRUE(write_checks(out_, script, Sending::by_name, checks[0], any_time));
     EXPECT_EQ(sent(),
               (WireCommand{"EVALSHA", script.sha1, "6", "a1", "b1", "a2", "b2", "a3", "b3", "100",
                            "2", "60000000", "65001", "first", "100", "2", "60000000", "125001"}));
@@ -137,7 +137,7 @@ TEST_F(CommandsTest, WriteNothingWithoutMemory) {
     write_command(out_, {"PING"});
     Command check;
     check.charges = {&charge, 1};
-    EXPECT_FALSE(write_checks(out_, script, Sending::by_name, check));
+    EXPECT_FALSE(write_checks(out_, script, Sending::by_name, check, any_time));
     EXPECT_FALSE(write_release(out_, script, Sending::by_name, *permit));
     EXPECT_FALSE(write_renewal(out_, script, {&permit, 1}));
     EXPECT_EQ(sent(), WireCommand{"PING"});

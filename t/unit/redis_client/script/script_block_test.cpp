@@ -170,7 +170,7 @@ class BlockCommandsTest : public testing::Test {
     /// The keys and arguments that are sent.
     WireCommand sent(const Command &first, const Script &script = Script("return 1\n")) {
         ByteQueue out;
-        EXPECT_TRUE(write_checks(out, script, Sending::by_name, first));
+        EXPECT_TRUE(write_checks(out, script, Sending::by_name, first, any_time));
         const Commands commands = parse_commands(out.bytes());
         EXPECT_EQ(commands.size(), 1u);
         return {commands[0].begin() + 2, commands[0].end()};
@@ -238,7 +238,7 @@ TEST_F(BlockCommandsTest, PeekBeginsNoBlock) {
                     WireCommand{"100", "1", "60000000", "65001", "first", "0"}),
           {Algorithm::concurrency, WireCommand{"100", "1", "60000000", "65001", "", "0"}}}) {
         ByteQueue out;
-        ASSERT_TRUE(write_peek(out, quota_of(algorithm), false, "k", Blocks::yes));
+        ASSERT_TRUE(write_peek(out, quota_of(algorithm), false, "k", Blocks::yes, {}));
         const Commands commands = parse_commands(out.bytes());
         WireCommand expected = {"EVAL",
                                 peek_script({.algorithm = algorithm, .blocks = true}).source, "2",

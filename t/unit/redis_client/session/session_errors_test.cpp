@@ -29,6 +29,19 @@ TEST_F(SessionTest, SendsTheWholeScriptWhereRedisDoesNotKnowIt) {
     EXPECT_EQ(sent(), Commands{});
 }
 
+TEST_F(SessionTest, TellsBothClocksWhereRedisIsInNoWindowOfTheHost) {
+    log_in();
+    ask(a_, "a");
+    sent();
+    receive("-ERR user_script:9: no window that the host knows at 1785585600000000 script: 0, on "
+            "@user_script:9.\r\n");
+    EXPECT_EQ(a_.results, Results{Failure::reply});
+    EXPECT_EQ(session_->counters().key_failures, 1u);
+    EXPECT_TRUE(session_->problem().is_of_keys);
+    const std::string_view said = session_->problem().redis_said;
+    EXPECT_EQ(said, "2026-08-01T12:00:00Z, that of this host says 1970-01-01T00:00:00Z");
+}
+
 TEST_F(SessionTest, SendsTheWholeScriptOnce) {
     log_in();
     ask(a_, "a");

@@ -181,7 +181,7 @@ TEST_F(SessionRedirectsTest, AskTheNodeAgainThatNamesItself) {
 }
 
 TEST_F(SessionRedirectsTest, AreErrorsWhereThereIsNoCluster) {
-    SessionGroup group(default_settings(), different_bytes);
+    SessionGroup group(default_settings(), different_bytes, any_time);
     Session single(group, 1);
     log_in(single);
     ask(single, a_, asked("a"));

@@ -72,7 +72,7 @@ class SessionRedirectsTest : public testing::Test, public Redirects {
         for (auto &session : sessions_) {
             session.reset();
         }
-        group_.emplace(settings, different_bytes);
+        group_.emplace(settings, different_bytes, any_time);
         for (auto &session : sessions_) {
             session.emplace(*group_, 1, this);
         }

@@ -4,6 +4,8 @@
 #include "session_test.hpp"
 
 #include "rate_limit/metrics/rule_counters.hpp"
+#include "redis_client/script/arguments.hpp"
+#include "unit/rate_limit/calendar/calendars.hpp"
 
 #include <ctime>
 #include <string>
@@ -78,6 +80,28 @@ class SessionSettlementsTest : public SessionTest {
 
     RuleCounters counters_{};
 };
+
+TEST_F(SessionSettlementsTest, OfACalendarSayWhereItsWindowsAreWhenTheyAreSent) {
+    const auto day = rate_limit::utc_calendar(rate_limit::CalendarUnit::day);
+    auto unix_now = rate_limit::midnight_of({2026, 7, 1});
+    session_.reset();
+    group_.emplace(default_settings(), different_bytes, [&] { return unix_now; });
+    session_.emplace(*group_, 1);
+    Charge charge;
+    charge.quota = quota_of(Algorithm::fixed_window, 5);
+    charge.quota.calendar = day.get();
+    charge.redis_key = "of_day";
+    session_->settle(
+        {.kind = SettlementKind::debt, .charge = charge, .aligned = false, .counters = &counters_});
+    unix_now += std::chrono::hours{72}; // until there is a connection
+    log_in();
+    const CalendarWord word = calendar_word(*day, unix_now);
+    EXPECT_EQ(sent(),
+              (Commands{{"EVALSHA", script_of(SettlementKind::debt).sha1, "1", "of_day", "100", "5",
+                         "60000000", "65001", std::string(word.data(), word.size())}}));
+    receive("$1\r\n1\r\n");
+    EXPECT_EQ(count(RuleCounter::settlements_charged), 1u);
+}
 
 WireCommand debts(const std::string &how, const std::string &script,
                   const std::vector<std::string> &keys) {

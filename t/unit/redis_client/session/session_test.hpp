@@ -194,7 +194,7 @@ class SessionTest : public testing::Test {
 
     void start(const SessionSettings &settings) {
         session_.reset();
-        group_.emplace(settings, different_bytes);
+        group_.emplace(settings, different_bytes, any_time);
         session_.emplace(*group_, 1);
         wire_.clear();
     }
@@ -255,7 +255,8 @@ class SessionTest : public testing::Test {
     }
 
     std::string wire_; // what the transport took, for Redis to read
-    std::optional<SessionGroup> group_{std::in_place, default_settings(), different_bytes};
+    std::optional<SessionGroup> group_{std::in_place, default_settings(), different_bytes,
+                                       any_time};
     std::optional<Session> session_{std::in_place, *group_, 1};
     Time now_{1000};
     Listener a_, b_, c_;
