@@ -1,6 +1,7 @@
 #include "rate_limit/response/json_scanner.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstring>
@@ -43,20 +44,17 @@ const char *find_quote_or_backslash(const char *at, const char *end) {
     return at;
 }
 
-/// Whether the byte ends a number, or another scalar.
-bool is_delimiter(char c) {
-    switch (c) {
-    case ',':
-    case ':':
-    case '"':
-    case '[':
-    case ']':
-    case '{':
-    case '}':
-        return true;
-    default:
-        return is_space(c);
+/// The bytes that end a number, or another scalar.
+constexpr auto delimiters = [] {
+    std::array<bool, 256> is_one{};
+    for (const unsigned char c : {',', ':', '"', '[', ']', '{', '}', ' ', '\n', '\r', '\t'}) {
+        is_one[c] = true;
     }
+    return is_one;
+}();
+
+bool is_delimiter(char c) {
+    return delimiters[static_cast<unsigned char>(c)];
 }
 
 } // namespace
@@ -127,6 +125,11 @@ const char *JsonScanner::scan_string(const char *at, const char *end, State behi
 }
 
 const char *JsonScanner::scan_name(const char *at, const char *end) {
+    if (name_.is_none(paths_, *at)) {
+        target_ = 0;
+        state_ = State::other_name;
+        return at;
+    }
     while (at != end) {
         if (!name_.take(paths_, *at++)) {
             target_ = name_.matches();
@@ -144,28 +147,33 @@ const char *JsonScanner::scan_name(const char *at, const char *end) {
 
 /// Takes a byte that stands between strings and scalars.
 void JsonScanner::take(char c) {
-    if (is_space(c)) {
-        return;
-    }
     switch (state_) {
     case State::value:
         begin_value(c);
         break;
     case State::name:
-        if (c == '"') {
-            begin_name();
-        } else if (c == '}') {
-            close(false);
-        } else {
-            state_ = State::over;
-        }
+        take_before_name(c);
         break;
     case State::colon:
-        state_ = c == ':' ? State::value : State::over;
+        if (c == ':') {
+            state_ = State::value;
+        } else if (!is_space(c)) {
+            state_ = State::over;
+        }
         break;
     default:
         take_separator(c);
         break;
+    }
+}
+
+void JsonScanner::take_before_name(char c) {
+    if (c == '"') {
+        begin_name();
+    } else if (c == '}') {
+        close(false);
+    } else if (!is_space(c)) {
+        state_ = State::over;
     }
 }
 
@@ -190,6 +198,11 @@ void JsonScanner::begin_value(char c) {
     case ':':
         state_ = State::over;
         break;
+    case ' ':
+    case '\n':
+    case '\r':
+    case '\t':
+        break;
     default:
         begin_scalar(c);
         take_scalar(c);
@@ -209,17 +222,17 @@ void JsonScanner::begin_name() {
 }
 
 void JsonScanner::take_separator(char c) {
-    if (c == ']' || c == '}') {
+    if (c == ',' && depth_ > 0) {
+        state_ = is_in_array() ? State::value : State::name;
+        if (is_in_array()) {
+            uint32_t &index = index_[depth_ - 1];
+            index = std::min(index, std::numeric_limits<uint32_t>::max() - 1) + 1;
+            target_element();
+        }
+    } else if (c == ']' || c == '}') {
         close(c == ']');
-    } else if (c != ',' || depth_ == 0) {
+    } else if (!is_space(c)) {
         state_ = State::over;
-    } else if (is_in_array()) {
-        uint32_t &index = index_[depth_ - 1];
-        index = std::min(index, std::numeric_limits<uint32_t>::max() - 1) + 1;
-        target_element();
-        state_ = State::value;
-    } else {
-        state_ = State::name;
     }
 }
 

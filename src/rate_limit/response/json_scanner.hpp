@@ -52,6 +52,7 @@ class JsonScanner {
     const char *scan_name(const char *at, const char *end);
     void take(char c);
     void begin_value(char c);
+    void take_before_name(char c);
     void begin_name();
     void take_separator(char c);
     void begin_scalar(char c);

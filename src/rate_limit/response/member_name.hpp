@@ -13,6 +13,12 @@ class MemberName {
     /// `candidates` are the paths that lead to the object, and have a step at `depth`.
     void begin(const JsonPaths &paths, size_t depth, PathSet candidates);
 
+    /// Whether no path has such a name, as the first byte shows alone: that is so of most.
+    bool is_none(const JsonPaths &paths, char first) const {
+        return size_ == 0 && any_ == 0 && stage_ == Stage::plain && first != '"' && first != '\\' &&
+               (same_ & paths.level(depth_).first_bytes[static_cast<unsigned char>(first)]) == 0;
+    }
+
     /// Takes the next byte behind the opening quote. Returns false if it is the closing one.
     bool take(const JsonPaths &paths, char c);
 
