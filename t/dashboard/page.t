@@ -269,6 +269,8 @@ subtest 'of statuses that are made up' => sub {
         $browser->value('getSelection().selectAllChildren(document.querySelector("#zones td.key"))');
         give(keys_rejected('<b>x</b>' => 30), keys_rejected('<b>x</b>' => 70));
         is($browser->value('getSelection().toString()') . ' ' . $shown->()->[0], "<b>x</b> <b>x</b>\t40.0\t70", 'what is selected stays selected');
+        give(status({ z => { context => 'stream' } }));
+        like(text('#zones'), qr/^z in stream, 0 /, 'a zone of stream');
     };
 
     subtest 'charts and tables' => sub {
