@@ -56,6 +56,7 @@ struct Example {
                                     .algorithm = Algorithm::sliding_log,
                                     .limit = "100",
                                     .window = 60s,
+                                    .calendar = nullptr,
                                     .counts = {}}};
     std::vector<TopKeyMetrics> top_rejected{{.key = "203.0.113.7", .rejected = 12},
                                             {.key = R"(\x22)", .rejected = 1}};
