@@ -117,7 +117,8 @@ bool AuditedOverrides::may_be(const Obeyed &obeyed) {
             enforced_ += has_choice ? 0 : 1;
             return true;
         }
-        if (std::ranges::find(settings, Setting{}) == settings.end()) {
+        if (std::ranges::find(settings, Setting::Action::none, &Setting::action) ==
+            settings.end()) {
             return false;
         }
     }

@@ -113,13 +113,13 @@ void Client::act(const Step &step) {
 void Client::pass(Time delay) {
     note_numbers(/*passes=*/true);
     const bool is_last =
-        phase_ == rate_limit::Phase::precontent || !worker_.configuration().has_precontent();
+        phase_ == rate_limit::Phase::late || !worker_.configuration().has_precontent();
     note_grants();
     later(simulation_.timeline.now() + delay, [this, is_last] {
         if (is_last) {
             serve();
         } else {
-            apply(rate_limit::Phase::precontent);
+            apply(rate_limit::Phase::late);
         }
     });
 }

@@ -64,9 +64,8 @@ void HostConfiguration::claim_counters(const HostConfiguration *running) {
 }
 
 bool HostConfiguration::has_precontent() const {
-    return std::ranges::any_of(rules_, [](const limiter::Rule &rule) {
-        return rule.phase == rate_limit::Phase::precontent;
-    });
+    return std::ranges::any_of(
+        rules_, [](const limiter::Rule &rule) { return rule.phase == rate_limit::Phase::late; });
 }
 
 const limiter::Rule *HostConfiguration::rule_named(std::string_view name) const {

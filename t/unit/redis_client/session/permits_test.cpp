@@ -186,8 +186,8 @@ TEST(Permits, AreLookedAtSixTimesInTheShortestWindow) {
 class AdoptedPermits : public testing::Test {
   protected:
     ObjectPool<Permit> pool_;
-    Permits from_{pool_};
-    Permits to_{pool_};
+    Permits from_{pool_, different_bytes};
+    Permits to_{pool_, different_bytes};
 };
 
 TEST_F(AdoptedPermits, AreKeptByOneAlone) {
@@ -270,7 +270,7 @@ TEST_F(AdoptedPermits, AreThoseOfTheHashSlotsAlone) {
     EXPECT_EQ(to_.hash_slots(), HashSlotSet().set(7).set(16383));
     EXPECT_EQ(length_of(to_.held()), 2u);
     EXPECT_EQ(length_of(to_.returning()), 2u);
-    EXPECT_EQ(HashSlotSet(), Permits(pool_).hash_slots());
+    EXPECT_EQ(HashSlotSet(), Permits(pool_, different_bytes).hash_slots());
 }
 
 } // namespace
