@@ -257,7 +257,7 @@ subtest 'plans by month' => sub {
     is($policy->('k-unknown'), 'none', 'and nobody else has one');
     is(join(' ', map { $of_key->('k-51c8aa02')->{status} } 1 .. 4), '404 404 404 429', 'the free tier is used up');
     my $denied = $of_key->('k-51c8aa02')->{headers};
-    my ($left) = $denied->{ratelimit} =~ m{^"plan/month";r=0;t=(\d+), "pace";r=\d+};
+    my ($left) = $denied->{ratelimit} =~ m{^"plan/month";r=0;t=(\d+)};
     is($denied->{'retry-after'}, $left, 'until the month is over');
     ok((grep { $_ eq 'rl:{plan:initech}:fixed_window:month@Europe/Berlin' } $redis->keys), 'by this counter');
     $nginx->stop;

@@ -118,7 +118,7 @@ sub rebuild_with ($file, %options) {
     my $file_of = abs_path("src/$file");
     my $plan    = qx{make -n -C $source -f $built/Makefile -W $file_of modules} =~ s/\\\n//gr;
     my ($compile) = $plan =~ /^(.* -c .*\Q$file_of\E)$/m   or die "no way to compile $file in: $plan";
-    my ($link)    = $plan =~ /^(.*ngx_http_\S+\.so.*)$/m   or die "no way to link in: $plan";
+    my ($link)    = $plan =~ /^(.*ngx_(?:http|stream)_\S+\.so.*)$/m   or die "no way to link in: $plan";
     my ($object)  = $compile =~ /-o\s+(\S+)/;
     my $module    = "$dir/$options{name}.so";
     $compile =~ s{-o\s+\Q$object\E}{-o $dir/$options{name}.o};
