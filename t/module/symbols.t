@@ -30,7 +30,8 @@ my $wanted   = names(RateLimit::Nginx::module, '--undefined-only');
 my @wanted   = grep { $wanted->{$_} ne 'w' } keys %$wanted;
 my %defined  = map { s/@.*//r => 1 } map { keys names($_)->%* } nginx_and_its_libraries;
 my @versions = grep { !/^(?:CXXABI|GCC|GLIBC|GLIBCXX)_/ } map { /@(.*)/ } @wanted;
-my @unsafe   = sort grep { !/@/ && !$defined{$_} } @wanted;
+# cctz is a shared library alone, whose names are in a namespace of its own: the process has it once.
+my @unsafe = sort grep { !/@|^_ZNK?4cctz/ && !$defined{$_} } @wanted;
 
 cmp_ok(scalar(grep { /^ngx_/ } @wanted), '>', 20, 'it uses nginx');
 is_deeply(\@versions, [], 'what it takes by version is of the libraries of C and C++ alone');
