@@ -78,12 +78,12 @@ class JsonScanner {
     PathSet target_;  // the paths that lead to the value that comes, or is read
     PathSet ignored_ = 0;
     MemberName name_;
-    uint32_t number_;
+    uint32_t number_ = 0;
     uint8_t depth_; // of containers that are open
     State state_;
-    Scalar scalar_;
-    uint8_t null_size_; // so much of `null` was read
-    bool is_escaped_;   // the byte of the string that comes has a backslash before it
+    Scalar scalar_ = Scalar::unread;
+    uint8_t null_size_ = 0;   // so much of `null` was read
+    bool is_escaped_ = false; // the byte of the string that comes has a backslash before it
 };
 
 } // namespace rate_limit
