@@ -83,7 +83,7 @@ class Reader {
         if (take("*")) {
             return PathStep{PathStep::Kind::any_member, {}};
         }
-        const auto end = std::ranges::find_if_not(left_, is_name_byte);
+        const auto *const end = std::ranges::find_if_not(left_, is_name_byte);
         const std::string_view name = left_.substr(0, end - left_.begin());
         if (!take(name) || name.empty()) {
             return std::nullopt;
