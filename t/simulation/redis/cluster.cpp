@@ -191,23 +191,30 @@ void SimulatedCluster::promote_replica(uint8_t shard, Time known_up_to) {
     inform_all_later();
 }
 
-/// The master is down until its replica has taken its place, and knows that only a moment after it
-/// is there again. No hash slot of it is moving meanwhile.
-void SimulatedCluster::lose_master() {
+/// Draws a shard. Returns nothing if one of its two nodes is down, or a hash slot of it is moving.
+std::optional<uint8_t> SimulatedCluster::draw_settled_shard() {
     const auto shard = static_cast<uint8_t>(simulation_.chance.below(nodes_.shards().size()));
-    SimulatedRedis &old = *nodes_.shards()[shard].master;
+    const auto &[master, replica] = nodes_.shards()[shard];
     const bool is_moving = std::ranges::any_of(nodes_.moves, [&](const auto &move) {
-        return move.second.from == &old || move.second.to == &old;
+        return move.second.from == master || move.second.to == master;
     });
-    if (is_moving || old.is_down || nodes_.shards()[shard].replica->is_down) {
+    return is_moving || master->is_down || replica->is_down ? std::nullopt : std::optional(shard);
+}
+
+/// The master is down until its replica has taken its place, and knows that only a moment after it
+/// is there again.
+void SimulatedCluster::lose_master() {
+    const auto shard = draw_settled_shard();
+    if (!shard) {
         return;
     }
+    SimulatedRedis &old = *nodes_.shards()[*shard].master;
     simulation_.write(old.address() + " is down");
     ++simulation_.happened.lost_masters;
     old.is_down = true;
     simulation_.network.cut(old);
     const Time known = simulation_.timeline.now() - Time{simulation_.chance.between(0, 200'000)};
-    later(1'500'000, [this, shard, &old, known] {
+    later(1'500'000, [this, shard = *shard, &old, known] {
         promote_replica(shard, known);
         later(500'000, [this, &old] {
             simulation_.write(old.address() + " is there again");
@@ -219,16 +226,13 @@ void SimulatedCluster::lose_master() {
 
 /// As CLUSTER FAILOVER does: nothing is lost.
 void SimulatedCluster::switch_master() {
-    const auto shard = static_cast<uint8_t>(simulation_.chance.below(nodes_.shards().size()));
-    SimulatedRedis &old = *nodes_.shards()[shard].master;
-    const bool is_moving = std::ranges::any_of(nodes_.moves, [&](const auto &move) {
-        return move.second.from == &old || move.second.to == &old;
-    });
-    if (is_moving || old.is_down || nodes_.shards()[shard].replica->is_down) {
+    const auto shard = draw_settled_shard();
+    if (!shard) {
         return;
     }
+    SimulatedRedis &old = *nodes_.shards()[*shard].master;
     ++simulation_.happened.switched_masters;
-    promote_replica(shard, simulation_.timeline.now());
+    promote_replica(*shard, simulation_.timeline.now());
     nodes_.inform(old);
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 namespace simulation {
 
@@ -28,6 +29,7 @@ class SimulatedCluster final : public Topology {
     void begin_move();
     void move_keys(uint16_t hash_slot, uint8_t to);
     void promote_replica(uint8_t shard, Time known_up_to);
+    std::optional<uint8_t> draw_settled_shard();
     void lose_master();
     void switch_master();
     void disagree();
