@@ -2,29 +2,36 @@
 
 namespace nginx_module {
 
-BackendConf &MainConf::add_backend(std::string_view name) {
-    std::string whole_name(context.backend_prefix);
-    whole_name += name;
-    backends.push_back(std::make_unique<BackendConf>(backends.size(), std::move(whole_name)));
-    return *backends.back();
-}
+namespace {
 
-BackendConf *MainConf::backend(std::string_view name) const {
-    for (const auto &one : backends) {
-        if (std::string_view(one->name).substr(context.backend_prefix.size()) == name) {
-            return one.get();
-        }
-    }
-    return nullptr;
-}
-
-ZoneConf *MainConf::zone(std::string_view name) const {
-    for (const auto &one : zones) {
+template <typename T>
+T *named(const std::vector<std::unique_ptr<T>> &all, std::string_view name) {
+    for (const auto &one : all) {
         if (one->name == name) {
             return one.get();
         }
     }
     return nullptr;
+}
+
+/// Returns the name under which others see a backend.
+std::string shown_name(const Context &context, std::string_view name) {
+    return std::string(context.backend_prefix).append(name);
+}
+
+} // namespace
+
+BackendConf &MainConf::add_backend(std::string_view name) {
+    backends.push_back(std::make_unique<BackendConf>(backends.size(), shown_name(context, name)));
+    return *backends.back();
+}
+
+BackendConf *MainConf::backend(std::string_view name) const {
+    return named(backends, shown_name(context, name));
+}
+
+ZoneConf *MainConf::zone(std::string_view name) const {
+    return named(zones, name);
 }
 
 } // namespace nginx_module

@@ -5,6 +5,7 @@
 #include "nginx_module/ngx.hpp"
 
 #include "limiter/limited_request.hpp"
+#include "nginx_module/decisions/variable_value.hpp"
 #include "nginx_module/util.hpp"
 #include "rate_limit/text/client_network.hpp"
 
@@ -35,6 +36,9 @@ std::span<const DecisionVariable> decision_variables();
 ngx_int_t set_network(const ngx_connection_t &client, ngx_pool_t *pool, ngx_variable_value_t &value,
                       unsigned bits);
 
+/// Logs that nginx -t refuses the variable.
+void log_wrong_network_variable(ngx_conf_t *cf, ngx_str_t name);
+
 /// Whether a directive or a module has defined a variable of exactly this name, in lower case, so
 /// far. `variables` are nginx's keys of all.
 inline bool is_defined(const ngx_array_t &variables, std::string_view name) {
@@ -43,23 +47,88 @@ inline bool is_defined(const ngx_array_t &variables, std::string_view name) {
         [name](const ngx_hash_key_t &variable) { return view(variable.key) == name; });
 }
 
-/// Returns a variable that the configuration uses, and that has the prefix of our networks but no
-/// number of bits, nor a definition; nothing if there is none. nginx itself would take it.
-template <typename Variable>
-std::optional<ngx_str_t> wrong_network_variable(const ngx_array_t &used,
-                                                const ngx_array_t &defined) {
-    for (const Variable &variable :
-         std::span(static_cast<const Variable *>(used.elts), used.nelts)) {
-        const std::string_view name = view(variable.name);
-        if (name.starts_with(rate_limit::network_variable_prefix) &&
-            !rate_limit::network_bits_of(name) && !is_defined(defined, name)) {
-            return variable.name;
-        }
-    }
-    return std::nullopt;
-}
+/// The functions that define and give the variables, and that check the names of those that the
+/// configuration uses. `Glue` says how http or stream does what both do:
+///
+///     Subject, Variable, CoreConf   their types of a request or session, and of the others
+///     add                           their function that defines a variable
+///     may_change, is_prefix         its flags: a value is not to be kept, a name is a prefix
+///     pool(Subject &)               of a request or session
+///     decided(Subject &)            nothing if no rule has applied
+///     core(ngx_conf_t *)            the CoreConf of the main level
+template <typename Glue>
+struct Variables {
+    using Subject = typename Glue::Subject;
+    using Value = ngx_variable_value_t;
 
-/// Logs that nginx -t refuses the variable.
-void log_wrong_network_variable(ngx_conf_t *cf, ngx_str_t name);
+    static ngx_int_t get_decision(Subject *subject, Value *value, uintptr_t index) noexcept {
+        const std::optional<Decided> decided = Glue::decided(*subject);
+        return decided ? decision_variables()[index].get(Glue::pool(*subject), *value, *decided)
+                       : set_not_found(*value);
+    }
+
+    /// `name` is the variable's whole name. SSI may ask for a name that no configuration has, which
+    /// has no value if it is none of ours.
+    static ngx_int_t get_network(Subject *subject, Value *value, uintptr_t name) noexcept {
+        // NOLINTNEXTLINE(performance-no-int-to-ptr): nginx stores a pointer there
+        const ngx_str_t &text = *reinterpret_cast<const ngx_str_t *>(name);
+        const auto bits = rate_limit::network_bits_of(view(text));
+        return bits ? get_usual_network(subject, value, *bits) : set_not_found(*value);
+    }
+
+    static ngx_int_t get_usual_network(Subject *subject, Value *value, uintptr_t bits) noexcept {
+        return set_network(*subject->connection, Glue::pool(*subject), *value,
+                           static_cast<unsigned>(bits));
+    }
+
+    using Get = ngx_int_t (*)(Subject *subject, Value *value, uintptr_t data) noexcept;
+
+    static bool add(ngx_conf_t *cf, std::string_view name, Get get, uintptr_t data,
+                    ngx_uint_t flags = 0) {
+        ngx_str_t its_name = to_ngx(name);
+        typename Glue::Variable *variable = Glue::add(cf, &its_name, flags | Glue::may_change);
+        if (variable == nullptr) {
+            return false;
+        }
+        variable->get_handler = get;
+        variable->data = data;
+        return true;
+    }
+
+    /// Returns NGX_OK or NGX_ERROR.
+    static ngx_int_t define_all(ngx_conf_t *cf) noexcept {
+        const auto decisions = decision_variables();
+        for (size_t i = 0; i < decisions.size(); ++i) {
+            if (!add(cf, decisions[i].name, get_decision, i)) {
+                return NGX_ERROR;
+            }
+        }
+        const auto usual_bits = rate_limit::network_bits_of(rate_limit::network_variable);
+        // nginx gives a variable with a prefix its name in the place of `data`.
+        const bool is_good =
+            add(cf, rate_limit::network_variable_prefix, get_network, 0, Glue::is_prefix) &&
+            add(cf, rate_limit::network_variable, get_usual_network, usual_bits.value_or(0));
+        return is_good ? NGX_OK : NGX_ERROR;
+    }
+
+    /// Refuses a `$redis_rate_limit_addr_...` with a wrong number of bits, which nginx takes for
+    /// ours as it takes any `$arg_...`. Called when all directives have been read. Returns false if
+    /// there is one; the log says so.
+    static bool check_used(ngx_conf_t *cf) {
+        const typename Glue::CoreConf &core = Glue::core(cf);
+        const std::span used(static_cast<const typename Glue::Variable *>(core.variables.elts),
+                             core.variables.nelts);
+        const auto wrong = std::ranges::find_if(used, [&](const auto &variable) {
+            const std::string_view name = view(variable.name);
+            return name.starts_with(rate_limit::network_variable_prefix) &&
+                   !rate_limit::network_bits_of(name) &&
+                   !is_defined(core.variables_keys->keys, name);
+        });
+        if (wrong != used.end()) {
+            log_wrong_network_variable(cf, wrong->name);
+        }
+        return wrong == used.end();
+    }
+};
 
 } // namespace nginx_module

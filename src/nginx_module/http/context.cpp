@@ -1,4 +1,5 @@
 // How http compiles texts, and where its resolver is.
+#include "nginx_module/conf/compiled_text.hpp"
 #include "nginx_module/conf/resolver.hpp"
 #include "nginx_module/http/configuration.hpp"
 #include "nginx_module/util.hpp"
@@ -6,16 +7,6 @@
 namespace nginx_module {
 
 namespace {
-
-const void *compile(ngx_conf_t *cf, ngx_str_t text) {
-    auto *value = static_cast<ngx_http_complex_value_t *>(
-        ngx_pcalloc(cf->pool, sizeof(ngx_http_complex_value_t)));
-    ngx_http_compile_complex_value_t compile{};
-    compile.cf = cf;
-    compile.value = &text;
-    compile.complex_value = value;
-    return value != nullptr && ngx_http_compile_complex_value(&compile) == NGX_OK ? value : nullptr;
-}
 
 ngx_resolver_t *resolver(ngx_conf_t *cf) {
     const auto *core = static_cast<const ngx_http_core_loc_conf_t *>(
@@ -25,12 +16,14 @@ ngx_resolver_t *resolver(ngx_conf_t *cf) {
 
 } // namespace
 
-const Context http_context{.place = rate_limit::Place::http,
-                           .name = "http",
-                           .backend_prefix = "",
-                           .module = ngx_http_redis_rate_limit_module,
-                           .compile = compile,
-                           .resolver = resolver};
+const Context http_context{
+    .place = rate_limit::Place::http,
+    .name = "http",
+    .backend_prefix = "",
+    .module = ngx_http_redis_rate_limit_module,
+    .compile = compile_text<ngx_http_complex_value_t, ngx_http_compile_complex_value_t,
+                            ngx_http_compile_complex_value>,
+    .resolver = resolver};
 
 void *create_main_conf(ngx_conf_t *cf) noexcept {
     MainConf *conf = pool_new<HttpMainConf>(cf->pool, destroy<HttpMainConf>, http_context);

@@ -1,8 +1,10 @@
 #include "nginx_module/http/request_state.hpp"
 
+#include "nginx_module/conf/compiled_text.hpp"
 #include "nginx_module/decisions/log_lines.hpp"
 #include "nginx_module/http/configuration.hpp"
 #include "nginx_module/http/http_worker.hpp"
+#include "nginx_module/http/request_context.hpp"
 #include "nginx_module/util.hpp"
 
 #include <type_traits>
@@ -17,27 +19,13 @@ void end_of_request(void *state) noexcept {
 }
 static_assert(std::is_trivially_destructible_v<RequestState>);
 
-/// Returns nothing if memory ran out.
-std::optional<std::string_view> evaluate(ngx_http_request_t *r, const void *compiled) {
-    auto *value = static_cast<ngx_http_complex_value_t *>(
-        const_cast<void *>(compiled)); // nginx only reads it
-    ngx_str_t text;
-    if (ngx_http_complex_value(r, value, &text) != NGX_OK) {
-        return std::nullopt;
-    }
-    return view(text);
-}
+constexpr auto evaluate =
+    evaluate_text<ngx_http_complex_value_t, ngx_http_complex_value, ngx_http_request_t>;
 
 } // namespace
 
 RequestState *RequestState::find(ngx_http_request_t *r) {
-    auto *state =
-        static_cast<RequestState *>(ngx_http_get_module_ctx(r, ngx_http_redis_rate_limit_module));
-    if (state == nullptr && (r->internal || r->filter_finalize)) {
-        state = find_in_pool<RequestState>(r->pool, end_of_request);
-        ngx_http_set_ctx(r, state, ngx_http_redis_rate_limit_module);
-    }
-    return state;
+    return find_context<RequestState>(r, ngx_http_redis_rate_limit_module, end_of_request);
 }
 
 RequestState *RequestState::create(ngx_http_request_t *r) {

@@ -1,6 +1,7 @@
 #include "nginx_module/http/response_filter.hpp"
 
 #include "nginx_module/decisions/variable_value.hpp"
+#include "nginx_module/http/request_context.hpp"
 #include "nginx_module/log_text.hpp"
 #include "nginx_module/util.hpp"
 #include "rate_limit/response/body_scanner.hpp"
@@ -72,13 +73,8 @@ static_assert(std::is_trivially_destructible_v<ResponseReading>);
 static_assert(sizeof(ResponseReading) <= 1024, "docs/token-budgets.md promises that");
 
 ResponseReading *ResponseReading::find(ngx_http_request_t *r) {
-    auto *reading = static_cast<ResponseReading *>(
-        ngx_http_get_module_ctx(r, ngx_http_redis_rate_limit_response_module));
-    if (reading == nullptr && (r->internal || r->filter_finalize)) {
-        reading = find_in_pool<ResponseReading>(r->pool, destroy<ResponseReading>);
-        ngx_http_set_ctx(r, reading, ngx_http_redis_rate_limit_response_module);
-    }
-    return reading;
+    return find_context<ResponseReading>(r, ngx_http_redis_rate_limit_response_module,
+                                         destroy<ResponseReading>);
 }
 
 ResponseReading *ResponseReading::find_or_create(ngx_http_request_t *r) {

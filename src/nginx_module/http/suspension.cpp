@@ -1,7 +1,6 @@
 #include "nginx_module/http/suspension.hpp"
 
 #include "nginx_module/client.hpp"
-#include "nginx_module/timer.hpp"
 
 #include <utility>
 
@@ -28,11 +27,7 @@ bool is_stream(const ngx_http_request_t &r) {
 } // namespace
 
 Suspension::Suspension(ngx_http_request_t *r, Callbacks &callbacks) : r_(r), callbacks_(callbacks) {
-    resume_.data = this;
-    resume_.log = r->connection->log;
-    resume_.handler = [](ngx_event_t *event) noexcept {
-        static_cast<Suspension *>(event->data)->resume();
-    };
+    resume_.set_up<&Suspension::resume>(*this, r->connection->log);
 }
 
 /// Handles the end of the request. find() knows the suspension by this handler.
@@ -104,21 +99,6 @@ void Suspension::watch_for_reset(ngx_http_request_t *r) noexcept {
         suspension->has_read_event_ = true;
     }
     ngx_http_block_reading(r);
-}
-
-void Suspension::end_soon() {
-    ngx_post_event(&resume_, &ngx_posted_events);
-}
-
-void Suspension::end_after(std::chrono::microseconds time) {
-    start_timer(resume_, std::chrono::ceil<std::chrono::milliseconds>(time));
-}
-
-void Suspension::cancel() {
-    if (resume_.posted) {
-        ngx_delete_posted_event(&resume_);
-    }
-    stop_timer(resume_);
 }
 
 void Suspension::resume() {

@@ -4,6 +4,8 @@
 
 #include "nginx_module/http/ngx.hpp"
 
+#include "nginx_module/resume_event.hpp"
+
 #include <chrono>
 
 namespace nginx_module {
@@ -37,10 +39,10 @@ class Suspension {
     bool begin(Watch watch);
     /// Ends the suspension, by a posted event. If the request continued at once, it could end, and
     /// others with it, while a session still reads its replies.
-    void end_soon();
-    void end_after(std::chrono::microseconds time);
+    void end_soon() { resume_.post(); }
+    void end_after(std::chrono::microseconds time) { resume_.start(time); }
     /// Ends the suspension without on_resume().
-    void cancel();
+    void cancel() { resume_.cancel(); }
 
   private:
     static void leave(void *self) noexcept;
@@ -52,7 +54,7 @@ class Suspension {
 
     ngx_http_request_t *r_;
     Callbacks &callbacks_;
-    ngx_event_t resume_{}; // the event that ends it, posted or by a timer
+    ResumeEvent resume_; // ends it
     bool cleans_up_ = false;
     /// Whether the client has sent more, or ended its sending side, during the suspension. The
     /// event method reports that once, so the event is posted again when the request resumes.

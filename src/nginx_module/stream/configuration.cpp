@@ -1,5 +1,6 @@
 #include "nginx_module/stream/configuration.hpp"
 
+#include "nginx_module/conf/compiled_text.hpp"
 #include "nginx_module/conf/directives.hpp"
 #include "nginx_module/conf/resolver.hpp"
 #include "nginx_module/conf/value_directives.hpp"
@@ -8,17 +9,6 @@
 namespace nginx_module::stream {
 
 namespace {
-
-const void *compile(ngx_conf_t *cf, ngx_str_t text) {
-    auto *value = static_cast<ngx_stream_complex_value_t *>(
-        ngx_pcalloc(cf->pool, sizeof(ngx_stream_complex_value_t)));
-    ngx_stream_compile_complex_value_t compile{};
-    compile.cf = cf;
-    compile.value = &text;
-    compile.complex_value = value;
-    return value != nullptr && ngx_stream_compile_complex_value(&compile) == NGX_OK ? value
-                                                                                    : nullptr;
-}
 
 ngx_resolver_t *resolver(ngx_conf_t *cf) {
     const auto *core = static_cast<const ngx_stream_core_srv_conf_t *>(
@@ -34,12 +24,14 @@ constexpr ValueDirective<ServerConf> directives[] = {
 
 } // namespace
 
-const Context context{.place = rate_limit::Place::stream,
-                      .name = "stream",
-                      .backend_prefix = "stream:",
-                      .module = ngx_stream_redis_rate_limit_module,
-                      .compile = compile,
-                      .resolver = resolver};
+const Context context{
+    .place = rate_limit::Place::stream,
+    .name = "stream",
+    .backend_prefix = "stream:",
+    .module = ngx_stream_redis_rate_limit_module,
+    .compile = compile_text<ngx_stream_complex_value_t, ngx_stream_compile_complex_value_t,
+                            ngx_stream_compile_complex_value>,
+    .resolver = resolver};
 
 std::span<const ngx_command_t> server_commands() {
     static const auto commands = commands_of(directives, NGX_STREAM_MAIN_CONF | NGX_STREAM_SRV_CONF,

@@ -1,5 +1,6 @@
 #include "nginx_module/stream/session_state.hpp"
 
+#include "nginx_module/conf/compiled_text.hpp"
 #include "nginx_module/decisions/log_lines.hpp"
 #include "nginx_module/stream/configuration.hpp"
 #include "nginx_module/stream/stream_worker.hpp"
@@ -16,16 +17,8 @@ void end_of_session(void *state) noexcept {
 }
 static_assert(std::is_trivially_destructible_v<SessionState>);
 
-/// Returns nothing if memory ran out.
-std::optional<std::string_view> evaluate(ngx_stream_session_t *s, const void *compiled) {
-    auto *value = static_cast<ngx_stream_complex_value_t *>(
-        const_cast<void *>(compiled)); // nginx only reads it
-    ngx_str_t text;
-    if (ngx_stream_complex_value(s, value, &text) != NGX_OK) {
-        return std::nullopt;
-    }
-    return view(text);
-}
+constexpr auto evaluate =
+    evaluate_text<ngx_stream_complex_value_t, ngx_stream_complex_value, ngx_stream_session_t>;
 
 } // namespace
 

@@ -1,7 +1,6 @@
 #include "nginx_module/stream/suspension.hpp"
 
 #include "nginx_module/client.hpp"
-#include "nginx_module/timer.hpp"
 
 namespace nginx_module::stream {
 
@@ -36,11 +35,7 @@ void watch_client(ngx_event_t *read) noexcept {
 } // namespace
 
 Suspension::Suspension(ngx_stream_session_t *s) : s_(s) {
-    resume_.data = this;
-    resume_.log = s->connection->log;
-    resume_.handler = [](ngx_event_t *event) noexcept {
-        static_cast<Suspension *>(event->data)->resume();
-    };
+    resume_.set_up<&Suspension::resume>(*this, s->connection->log);
 }
 
 bool Suspension::begin() {
@@ -58,21 +53,6 @@ bool Suspension::begin() {
         ngx_post_event(read, &ngx_posted_events);
     }
     return true;
-}
-
-void Suspension::end_soon() {
-    ngx_post_event(&resume_, &ngx_posted_events);
-}
-
-void Suspension::end_after(std::chrono::microseconds time) {
-    start_timer(resume_, std::chrono::ceil<std::chrono::milliseconds>(time));
-}
-
-void Suspension::cancel() {
-    if (resume_.posted) {
-        ngx_delete_posted_event(&resume_);
-    }
-    stop_timer(resume_);
 }
 
 void Suspension::resume() {

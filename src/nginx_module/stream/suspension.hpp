@@ -4,6 +4,8 @@
 
 #include "nginx_module/stream/ngx.hpp"
 
+#include "nginx_module/resume_event.hpp"
+
 #include <chrono>
 
 namespace nginx_module::stream {
@@ -20,16 +22,16 @@ class Suspension {
     bool begin();
     /// Ends the suspension, by a posted event. If the session continued at once, it could end, and
     /// others with it, while a Redis session still reads its replies.
-    void end_soon();
-    void end_after(std::chrono::microseconds time);
+    void end_soon() { resume_.post(); }
+    void end_after(std::chrono::microseconds time) { resume_.start(time); }
     /// No phase runs again by it.
-    void cancel();
+    void cancel() { resume_.cancel(); }
 
   private:
     void resume();
 
     ngx_stream_session_t *s_;
-    ngx_event_t resume_{}; // the event that ends it, posted or by a timer
+    ResumeEvent resume_; // ends it
 };
 
 } // namespace nginx_module::stream

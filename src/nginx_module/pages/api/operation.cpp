@@ -52,11 +52,7 @@ ngx_int_t ApiOperation::begin() {
     }
     cleanup->handler = [](void *self) noexcept { static_cast<ApiOperation *>(self)->abandon(); };
     cleanup->data = this;
-    resume_.data = this;
-    resume_.log = r->connection->log;
-    resume_.handler = [](ngx_event_t *event) noexcept {
-        static_cast<ApiOperation *>(event->data)->resume();
-    };
+    resume_.set_up<&ApiOperation::resume>(*this, r->connection->log);
     if (const auto result = proceed().result()) {
         return *result;
     }
@@ -89,8 +85,7 @@ std::optional<ApiError> ApiOperation::error_if_not_followed(std::string_view don
 
 void ApiOperation::on_end_of_command() {
     if (--running_ == 0) {
-        ngx_event_t *event = &resume_;
-        ngx_post_event(event, &ngx_posted_events);
+        resume_.post();
     }
 }
 
@@ -108,13 +103,10 @@ void ApiOperation::resume() {
 }
 
 void ApiOperation::abandon() {
-    ngx_event_t *event = &resume_;
-    if (running_ == 0 && !event->posted) {
+    if (running_ == 0 && !resume_.is_posted()) {
         return;
     }
-    if (event->posted) {
-        ngx_delete_posted_event(event);
-    }
+    resume_.cancel();
     for (ApiCommand *command = commands_; command != nullptr; command = command->next_) {
         if (command->is_under_way_) {
             request_.limits.worker->backends.of(request_.backend()).cancel(*command);

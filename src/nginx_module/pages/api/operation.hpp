@@ -5,6 +5,7 @@
 
 #include "nginx_module/pages/api/answer.hpp"
 #include "nginx_module/pages/api/request.hpp"
+#include "nginx_module/resume_event.hpp"
 #include "redis_client/control/control_session.hpp"
 
 #include <new>
@@ -102,7 +103,7 @@ class ApiOperation {
     void resume();
     void abandon();
 
-    ngx_event_t resume_{}; // so that the request does not end while a command is told its reply
+    ResumeEvent resume_; // so that the request does not end while a command is told its reply
     ApiCommand *commands_ = nullptr;
     size_t running_ = 0;
 };
