@@ -17,52 +17,22 @@ if [ -n "$redis_rate_limit_cctz" ]; then
     redis_rate_limit_defines=-DREDIS_RATE_LIMIT_HAS_CCTZ
 fi
 
-# nginx names an object after its source file and the folder that the file is in. If two add-ons have
-# sources with the same folder and file name, one of them gets the object of the other.
-redis_rate_limit_names_of_objects() {
-    printf '%s\n' "$@" | sed -e 's|.*/\([^/]*/[^/]*\)\.[^./]*$|\1|'
+# The objects of the units, each of which changes with its sources and with what they embed.
+redis_rate_limit_embedded() {
+    case $1 in
+        rate_limit) echo "$ngx_addon_dir/VERSION" "$ngx_addon_dir"/lua/*.lua ;;
+        redis_client) echo "$ngx_addon_dir"/lua/*.lua ;;
+        http) echo "$ngx_addon_dir"/dashboard/* ;;
+    esac
 }
-
-# The lists of sources have spaces between the names.
-# shellcheck disable=SC2086
-redis_rate_limit_names=$(redis_rate_limit_names_of_objects $redis_rate_limit_sources | sort -u)
-# shellcheck disable=SC2086
-redis_rate_limit_doubled=$(redis_rate_limit_names_of_objects $NGX_ADDON_SRCS $DYNAMIC_MODULES_SRCS |
-    sort | uniq -d | grep -xF -e "$redis_rate_limit_names" || true)
-
-if [ -n "$redis_rate_limit_doubled" ]; then
-    for redis_rate_limit_name in $redis_rate_limit_doubled; do
-        cat << END
-
-$0: error: redis_rate_limit and another add-on both have an object addon/$redis_rate_limit_name.
-Configure a build of its own for one of them, as a dynamic module.
-
-END
-    done
-    exit 1
-fi
-
-for redis_rate_limit_name in $redis_rate_limit_names; do
+for redis_rate_limit_source in "$redis_rate_limit_units"/*.cpp; do
+    redis_rate_limit_name=$(basename "$redis_rate_limit_source" .cpp)
+    redis_rate_limit_parts=$(sed -e "s|#include \"\(.*\)\"|$ngx_addon_dir/src/\1|" "$redis_rate_limit_source" | tr '\n' ' ')
+    redis_rate_limit_object=$NGX_OBJS/addon/redis_rate_limit/$redis_rate_limit_name.$ngx_objext
     cat << END >> "$NGX_MAKEFILE"
 
-$NGX_OBJS/addon/$redis_rate_limit_name.$ngx_objext: CFLAGS := \$(filter-out $redis_rate_limit_flags_of_c,\$(CFLAGS)) -std=c++20 -fno-exceptions -fno-rtti -fvisibility=hidden -fno-lto $redis_rate_limit_warnings -I$ngx_addon_dir/src -DRATE_LIMIT_DIR='"$ngx_addon_dir"' $redis_rate_limit_defines \$(REDIS_RATE_LIMIT_CFLAGS)
+$redis_rate_limit_object: CFLAGS := \$(filter-out $redis_rate_limit_flags_of_c,\$(CFLAGS)) -std=c++20 -fno-exceptions -fno-rtti -fvisibility=hidden -fno-lto $redis_rate_limit_warnings -I$ngx_addon_dir/src -DRATE_LIMIT_DIR='"$ngx_addon_dir"' $redis_rate_limit_defines \$(REDIS_RATE_LIMIT_CFLAGS)
+
+$redis_rate_limit_object: $redis_rate_limit_parts $(redis_rate_limit_embedded "$redis_rate_limit_name")
 END
 done
-
-# The object $1 depends on the files $2, which are embedded in it.
-redis_rate_limit_embeds() {
-    cat << END >> "$NGX_MAKEFILE"
-
-$NGX_OBJS/addon/$1.$ngx_objext: $2
-END
-}
-for redis_rate_limit_script in "$ngx_addon_dir"/lua/*.lua; do
-    redis_rate_limit_name=$(basename "$redis_rate_limit_script" .lua)
-    if [ -f "$ngx_addon_dir/src/rate_limit/algorithms/$redis_rate_limit_name.cpp" ]; then
-        redis_rate_limit_embeds "algorithms/$redis_rate_limit_name" "$redis_rate_limit_script"
-    else
-        redis_rate_limit_embeds script/lua_source "$redis_rate_limit_script"
-    fi
-done
-redis_rate_limit_embeds dashboard/dashboard_page "$(echo "$ngx_addon_dir"/dashboard/*)"
-redis_rate_limit_embeds metrics/metrics_json "$ngx_addon_dir/VERSION"

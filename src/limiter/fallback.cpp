@@ -16,7 +16,7 @@ bool is_local(const AppliedRule &applied) {
 }
 
 /// Returns a hash of the rule's counter, whatever its limit is. This host does not use shards.
-rate_limit::Hash hash_of(const AppliedRule &applied) {
+rate_limit::Hash hash_of_counter(const AppliedRule &applied) {
     rate_limit::RedisKeyBuffer buffer;
     const Rule &rule = *applied.rule;
     return rate_limit::hash_of(rule.zone->memory.seed(),
@@ -44,7 +44,7 @@ std::optional<Record> find_local(const AppliedRule &applied, const rate_limit::H
 class ZoneLock {
   public:
     explicit ZoneLock(const AppliedRule &applied)
-        : applied_(applied), memory_(applied.rule->zone->memory), hash_(hash_of(applied)) {
+        : applied_(applied), memory_(applied.rule->zone->memory), hash_(hash_of_counter(applied)) {
         memory_.lock();
     }
     ~ZoneLock() { memory_.unlock(); }
@@ -109,7 +109,8 @@ rate_limit::Now time_now(const redis_client::World &world) {
 LocalRule decide(AppliedRule &applied, const rate_limit::Now &now) {
     const Rule &rule = *applied.rule;
     redis_client::Charge &charge = *applied.charge;
-    LocalRule local{.applied = &applied, .hash = hash_of(applied), .known = {}, .after = {}};
+    LocalRule local{
+        .applied = &applied, .hash = hash_of_counter(applied), .known = {}, .after = {}};
     local.known = find_local(applied, local.hash, now.monotonic);
     charge.quota = rate_limit::scaled(applied.quota, rule.zone->local_limit_percent);
     charge.quota.set_window_at(now.unix_time);

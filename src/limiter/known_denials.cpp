@@ -36,7 +36,7 @@ rate_limit::Verdict certain_part(const AppliedRule &applied) {
 }
 
 /// Returns a hash of all that a denial depends on.
-rate_limit::Hash hash_of(const AppliedRule &applied) {
+rate_limit::Hash hash_of_denial(const AppliedRule &applied) {
     return identity_of(applied, applied.charge->quota.cost);
 }
 
@@ -60,7 +60,7 @@ std::optional<rate_limit::Verdict> known_denial(const AppliedRule &applied,
     if (!cache.may_hold(now) || !may_be_known || !may_cache(applied)) {
         return std::nullopt;
     }
-    const rate_limit::Hash hash = hash_of(applied);
+    const rate_limit::Hash hash = hash_of_denial(applied);
     const std::chrono::microseconds longest = longest_denial(applied);
     const auto denied = cache.find(hash, now, longest);
     if (!denied) {
@@ -107,7 +107,7 @@ void remember_denial(const AppliedRule &applied, const rate_limit::DenyCache::Ch
         return;
     }
     const Zone &zone = *applied.rule->zone;
-    if (!zone.memory.deny_cache().add(hash_of(applied), certain_part(applied), times)) {
+    if (!zone.memory.deny_cache().add(hash_of_denial(applied), certain_part(applied), times)) {
         zone.memory.count_eviction();
     }
 }

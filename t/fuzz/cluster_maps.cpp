@@ -79,7 +79,7 @@ struct MapCommand final : redis_client::ControlCommand {
     std::string said;
 };
 
-std::string heard(std::string_view bytes, std::string_view piece_sizes, bool has_password) {
+std::string heard_of_map(std::string_view bytes, std::string_view piece_sizes, bool has_password) {
     redis_client::SessionSettings settings;
     settings.password = has_password ? "secret" : "";
     redis_client::ControlSession session(settings, nullptr, size_t{16} << 20);
@@ -107,7 +107,7 @@ void cluster_maps(Input input) {
     bytes += input.flag() ? take_map(input) : std::string();
     bytes += input.rest();
     require_same_in_pieces({piece_sizes, single_bytes}, [&](std::string_view sizes) {
-        return heard(bytes, sizes, has_password);
+        return heard_of_map(bytes, sizes, has_password);
     });
 }
 

@@ -97,7 +97,8 @@ std::string take_words(Input &input) {
 }
 
 /// All that could be seen from outside.
-std::string heard(std::string_view bytes, std::string_view piece_sizes, bool has_password) {
+std::string heard_of_master(std::string_view bytes, std::string_view piece_sizes,
+                            bool has_password) {
     Sentinel sentinel(
         {.master_name = "m", .username = "", .password = has_password ? "secret" : ""});
     sentinel.connected();
@@ -128,7 +129,7 @@ void sentinels(Input input) {
     require_same_in_pieces({piece_sizes, single_bytes},
                            [&](std::string_view sizes) { return trees_in(bytes, sizes); });
     require_same_in_pieces({piece_sizes, single_bytes}, [&](std::string_view sizes) {
-        return heard(bytes, sizes, has_password);
+        return heard_of_master(bytes, sizes, has_password);
     });
 }
 

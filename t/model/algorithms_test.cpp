@@ -152,10 +152,7 @@ TEST_P(AlgorithmTest, IsGrantedAfterRetryAfterAndNotAMicrosecondEarlier) {
     EXPECT_GT(waited, 300);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, AlgorithmTest, testing::ValuesIn(all_algorithms),
-                         [](const auto &info) {
-                             return std::string(rate_limit::to_string(info.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Each, AlgorithmTest, testing::ValuesIn(all_algorithms), algorithm_name);
 
 } // namespace
 } // namespace model

@@ -7,7 +7,7 @@
 namespace model {
 namespace {
 
-struct TestRule {
+struct BatchedRule {
     Quota quota;
     bool aligned;
     bool dry_run;
@@ -25,9 +25,9 @@ struct Expected {
 
 class BatchesTest : public testing::Test {
   protected:
-    std::vector<TestRule> random_rules() {
-        std::vector<TestRule> rules(static_cast<size_t>(traffic_.between(1, 4)));
-        for (TestRule &rule : rules) {
+    std::vector<BatchedRule> random_rules() {
+        std::vector<BatchedRule> rules(static_cast<size_t>(traffic_.between(1, 4)));
+        for (BatchedRule &rule : rules) {
             rule.quota = traffic_.small_quota(all_but_concurrency[traffic_.between(0, 5)]);
             rule.quota.delay = static_cast<uint64_t>(traffic_.between(0, 3));
             rule.quota.cost = static_cast<uint64_t>(traffic_.one_of({0, 1, 1, 1, 2}));
@@ -44,9 +44,9 @@ class BatchesTest : public testing::Test {
         return rules;
     }
 
-    std::vector<Charge> random_check(std::vector<TestRule> &rules) {
+    std::vector<Charge> random_check(std::vector<BatchedRule> &rules) {
         std::vector<Charge> charges;
-        for (TestRule &rule : rules) {
+        for (BatchedRule &rule : rules) {
             auto key = rule.models.begin(); // the texts stay where they are
             std::advance(key, traffic_.one_in(20) ? 3 : traffic_.between(0, 2));
             charges.push_back(charge_of(rule.quota, rule.aligned, key->first));
@@ -56,7 +56,7 @@ class BatchesTest : public testing::Test {
     }
 
     /// Takes what is granted, so that the next check finds it taken.
-    static Expected decide(std::vector<TestRule> &rules, std::span<const Charge> charges,
+    static Expected decide(std::vector<BatchedRule> &rules, std::span<const Charge> charges,
                            int64_t now) {
         std::vector<Model *> models;
         for (size_t i = 0; i < rules.size(); ++i) {
@@ -95,10 +95,10 @@ TEST_F(BatchesTest, DecideEachCheckAsIfItWereAlone) {
     int denials = 0;
     int grants = 0;
     for (int scenario = 0; scenario < 100; ++scenario) {
-        std::vector<TestRule> rules = random_rules();
+        std::vector<BatchedRule> rules = random_rules();
         clock_.move(1'000'000'000);
         for (int turn = 0; turn < 20; ++turn) {
-            const TestRule &pace = rules[0];
+            const BatchedRule &pace = rules[0];
             clock_.move(std::max(traffic_.step(pace.quota, pace.last), int64_t{0}));
             std::vector<std::vector<Charge>> checks;
             std::vector<Expected> expected;

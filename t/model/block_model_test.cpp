@@ -41,7 +41,7 @@ struct Counter {
     Block block;
 };
 
-struct TestRule {
+struct BlockingRule {
     Quota quota;
     bool dry_run;
     milliseconds block;
@@ -68,9 +68,9 @@ class BlocksTest : public testing::TestWithParam<Asking> {
         return all_algorithms[static_cast<size_t>(traffic_.between(0, asks_in_batches() ? 5 : 6))];
     }
 
-    std::vector<TestRule> random_rules() {
-        std::vector<TestRule> rules(static_cast<size_t>(traffic_.between(1, 4)));
-        for (TestRule &rule : rules) {
+    std::vector<BlockingRule> random_rules() {
+        std::vector<BlockingRule> rules(static_cast<size_t>(traffic_.between(1, 4)));
+        for (BlockingRule &rule : rules) {
             rule.quota = traffic_.small_quota(random_algorithm());
             rule.dry_run = traffic_.one_in(5);
             const bool blocks = !rule.dry_run && !traffic_.one_in(4);
@@ -86,9 +86,9 @@ class BlocksTest : public testing::TestWithParam<Asking> {
     }
 
     /// Charges for rules whose quotas have their costs. The texts of the keys stay where they are.
-    std::vector<Charge> random_check(std::vector<TestRule> &rules) {
+    std::vector<Charge> random_check(std::vector<BlockingRule> &rules) {
         std::vector<Charge> charges;
-        for (TestRule &rule : rules) {
+        for (BlockingRule &rule : rules) {
             const auto counter = std::next(rule.counters.begin(), traffic_.between(0, 1));
             Permit *permit = rule.quota.algorithm == Algorithm::concurrency
                                  ? permits_.make(counter->first, rule.quota.cost, rule.quota.window)
@@ -113,7 +113,7 @@ class BlocksTest : public testing::TestWithParam<Asking> {
     }
 
     /// What the models say of a check, which then have it charged.
-    void expect_of_models(std::vector<TestRule> &rules, std::span<const Charge> charges) {
+    void expect_of_models(std::vector<BlockingRule> &rules, std::span<const Charge> charges) {
         struct Part {
             Counter *counter;
             bool fits;
@@ -190,7 +190,7 @@ class BlocksTest : public testing::TestWithParam<Asking> {
 
     /// To a time at which something changes, or not so far back that Redis could have forgotten
     /// what would count again.
-    void move(const TestRule &rule) {
+    void move(const BlockingRule &rule) {
         int64_t step = traffic_.step(rule.quota, rule.last.verdict);
         if (rule.last.blocked_for > 0us && traffic_.one_in(3)) {
             step = rule.last.blocked_for.count() - traffic_.one_of({0, 1});
@@ -214,13 +214,13 @@ class BlocksTest : public testing::TestWithParam<Asking> {
 
 TEST_P(BlocksTest, HoldAsTheModelSaysBesideOtherRules) {
     for (int scenario = 0; scenario < 80; ++scenario) {
-        std::vector<TestRule> rules = random_rules();
-        has_permits_ = std::ranges::any_of(rules, [](const TestRule &rule) {
+        std::vector<BlockingRule> rules = random_rules();
+        has_permits_ = std::ranges::any_of(rules, [](const BlockingRule &rule) {
             return rule.quota.algorithm == Algorithm::concurrency;
         });
         clock_.move(1'000'000'000);
         for (int request = 0; request < 60; ++request) {
-            for (TestRule &rule : rules) {
+            for (BlockingRule &rule : rules) {
                 rule.quota.cost = traffic_.cost(rule.quota, rule.last.verdict);
             }
             move(rules[static_cast<size_t>(
@@ -253,8 +253,8 @@ TEST_P(BlocksTest, AreOfAsManyRulesAsOneCheckMayHold) {
             continue;
         }
         SCOPED_TRACE(to_string(algorithm));
-        std::vector<TestRule> rules(most);
-        for (TestRule &rule : rules) {
+        std::vector<BlockingRule> rules(most);
+        for (BlockingRule &rule : rules) {
             rule.quota = {.algorithm = algorithm, .window = 1000s, .limit = 1};
             rule.block = 2000s;
             rule.name = std::to_string(++rules_made_);

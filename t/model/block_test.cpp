@@ -151,8 +151,7 @@ TEST_P(BlockTest, CountsWhatOthersWroteAsNone) {
     EXPECT_NE(redis_.check({&charge, 1}).find("WRONGTYPE"), std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, BlockTest, testing::ValuesIn(all_algorithms),
-                         [](const auto &info) { return std::string(to_string(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Each, BlockTest, testing::ValuesIn(all_algorithms), algorithm_name);
 
 } // namespace
 } // namespace model

@@ -15,8 +15,6 @@ namespace {
 using rate_limit::Calendar;
 using rate_limit::CalendarUnit;
 
-constexpr int64_t minute = 60'000'000;
-
 std::unique_ptr<Calendar> calendar_of(CalendarUnit unit, uint64_t starts, const std::string &zone) {
     const std::string known = rate_limit::has_time_zones() ? zone : "UTC";
     return std::make_unique<Calendar>(

@@ -86,9 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Each, ChargedTest,
                          testing::Values(Algorithm::fixed_window, Algorithm::sliding_log,
                                          Algorithm::sliding_window, Algorithm::token_bucket,
                                          Algorithm::gcra, Algorithm::leaky_bucket),
-                         [](const auto &info) {
-                             return std::string(rate_limit::to_string(info.param));
-                         });
+                         algorithm_name);
 
 } // namespace
 } // namespace model

@@ -109,9 +109,7 @@ INSTANTIATE_TEST_SUITE_P(Each, DamageTest,
                          testing::Values(Algorithm::fixed_window, Algorithm::sliding_log,
                                          Algorithm::sliding_window, Algorithm::gcra,
                                          Algorithm::concurrency),
-                         [](const auto &info) {
-                             return std::string(rate_limit::to_string(info.param));
-                         });
+                         algorithm_name);
 
 } // namespace
 } // namespace model

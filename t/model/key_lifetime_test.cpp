@@ -159,10 +159,7 @@ TEST_P(LivesTest, NothingThatCountsExpires) {
     EXPECT_GT(looks_, 20 * schedules());
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, LivesTest, testing::ValuesIn(all_but_concurrency),
-                         [](const auto &info) {
-                             return std::string(rate_limit::to_string(info.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Each, LivesTest, testing::ValuesIn(all_but_concurrency), algorithm_name);
 
 /// A permit counts for a window from when it was taken or renewed. The host of a request in flight
 /// measures that by a clock that does not step, so this is the time that counts here. By the clock

@@ -295,9 +295,6 @@ TEST_P(BucketLeasesTest, MarkTheStateForGood) {
     EXPECT_EQ(size(), 48);
 }
 
-const auto algorithm_name = [](const auto &info) {
-    return std::string(rate_limit::to_string(info.param));
-};
 INSTANTIATE_TEST_SUITE_P(Each, LeasesTest, testing::ValuesIn(all_but_concurrency), algorithm_name);
 INSTANTIATE_TEST_SUITE_P(Each, BucketLeasesTest,
                          testing::Values(Algorithm::token_bucket, Algorithm::gcra,

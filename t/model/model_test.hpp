@@ -22,4 +22,11 @@ using redis_client::SettlementKind;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
+inline constexpr int64_t minute = 60'000'000; // microseconds
+
+/// Names the instances of a test that has an algorithm as its parameter.
+inline const auto algorithm_name = [](const auto &info) {
+    return std::string(rate_limit::to_string(info.param));
+};
+
 } // namespace model

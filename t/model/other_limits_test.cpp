@@ -13,10 +13,8 @@ using rate_limit::OtherLimit;
 
 __extension__ using Wide = __int128;
 
-constexpr int64_t minute = 60'000'000;
-
 /// Units that are missing, in window-ths, of which `limit` come back in a microsecond.
-class Bucket {
+class MissingUnits {
   public:
     /// A check asks by these numbers: until now units came back by the last ones.
     void look(const Quota &quota, int64_t now) {
@@ -113,7 +111,7 @@ TEST_P(OtherLimitsTest, ConvertToAndFroWithoutLoss) {
     for (int round = 0; round < 60; ++round) {
         const std::string key = "k" + std::to_string(round);
         std::vector<Quota> hosts = {any_limit(), any_limit(), any_limit()};
-        Bucket model;
+        MissingUnits model;
         clock_.set(1'700'000'000'000'000 + traffic_.between(0, 1'000'000'000'000));
         for (int step = 0; step < 100; ++step) {
             Quota quota = hosts[static_cast<size_t>(traffic_.between(0, 2))];
@@ -206,7 +204,7 @@ TEST_P(OtherLimitsTest, NeverGiveMoreBackThanWasTaken) {
                 limit_of(static_cast<uint64_t>(traffic_.one_of({4, 60, 400, 4'001})), capacity));
         }
         clock_.set(1'700'000'000'000'000 + traffic_.between(0, 1'000'000'000'000));
-        Bucket kept; // of what is never given back
+        MissingUnits kept; // of what is never given back
         std::vector<Charge> to_refund;
         struct Lease {
             Charge charge;
@@ -290,9 +288,7 @@ TEST_P(OtherLimitsTest, AreNotKnownOfAStateOfAnEarlierVersion) {
 INSTANTIATE_TEST_SUITE_P(Each, OtherLimitsTest,
                          testing::Values(Algorithm::token_bucket, Algorithm::gcra,
                                          Algorithm::leaky_bucket),
-                         [](const auto &info) {
-                             return std::string(rate_limit::to_string(info.param));
-                         });
+                         algorithm_name);
 
 } // namespace
 } // namespace model

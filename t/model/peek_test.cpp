@@ -62,8 +62,7 @@ TEST_P(PeekTest, TellsWhatACheckFindsAndChangesNothing) {
     EXPECT_GE(std::min({decided[0], decided[1], decided[2]}), 50);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, PeekTest, testing::ValuesIn(all_algorithms),
-                         [](const auto &info) { return std::string(to_string(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Each, PeekTest, testing::ValuesIn(all_algorithms), algorithm_name);
 
 } // namespace
 } // namespace model

@@ -276,10 +276,7 @@ TEST_P(RefundTest, OfAKeyThatHasGoneMeanwhileChangesNothing) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, RefundTest, testing::ValuesIn(all_but_concurrency),
-                         [](const auto &info) {
-                             return std::string(rate_limit::to_string(info.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Each, RefundTest, testing::ValuesIn(all_but_concurrency), algorithm_name);
 
 } // namespace
 } // namespace model

@@ -163,9 +163,6 @@ TEST_P(WindowResetsTest, WriteWhatTheVersionBeforeCanRead) {
     }
 }
 
-const auto algorithm_name = [](const auto &info) {
-    return std::string(rate_limit::to_string(info.param));
-};
 INSTANTIATE_TEST_SUITE_P(Each, ResetsTest, testing::ValuesIn(all_but_concurrency), algorithm_name);
 INSTANTIATE_TEST_SUITE_P(Each, WindowResetsTest,
                          testing::Values(Algorithm::fixed_window, Algorithm::sliding_window),

@@ -9,7 +9,7 @@ namespace model {
 namespace {
 
 /// A rule, of which each request takes one of its keys.
-struct TestRule {
+struct KeyedRule {
     Quota quota;
     bool aligned;
     bool dry_run;
@@ -21,7 +21,7 @@ struct TestRule {
 
 /// One rule's part of a request.
 struct Part {
-    TestRule *rule;
+    KeyedRule *rule;
     Model *model;
     bool fits;
     bool charged;
@@ -38,9 +38,9 @@ class RulesTest : public testing::TestWithParam<Scripts> {
         }
     }
 
-    std::vector<TestRule> random_rules() {
-        std::vector<TestRule> rules(static_cast<size_t>(traffic_.between(1, 5)));
-        for (TestRule &rule : rules) {
+    std::vector<KeyedRule> random_rules() {
+        std::vector<KeyedRule> rules(static_cast<size_t>(traffic_.between(1, 5)));
+        for (KeyedRule &rule : rules) {
             rule.quota = traffic_.small_quota(all_algorithms[traffic_.between(0, 6)]);
             rule.quota.delay = static_cast<uint64_t>(traffic_.between(0, 3));
             rule.aligned = traffic_.one_in(2);
@@ -52,7 +52,7 @@ class RulesTest : public testing::TestWithParam<Scripts> {
     }
 
     /// Now the rules share a key with other requests, now they do not.
-    std::string random_key(const TestRule &rule) {
+    std::string random_key(const KeyedRule &rule) {
         return rule.name + ":" + std::to_string(traffic_.between(1, 2));
     }
 
@@ -78,7 +78,7 @@ class RulesTest : public testing::TestWithParam<Scripts> {
     }
 
     /// Not so far back that Redis could have forgotten what would count again.
-    int64_t step(const TestRule &rule) {
+    int64_t step(const KeyedRule &rule) {
         constexpr int64_t most = 2'000'000;
         newest_ = std::max(newest_, clock_.now());
         const int64_t step = traffic_.step(rule.quota, rule.last);
@@ -86,7 +86,7 @@ class RulesTest : public testing::TestWithParam<Scripts> {
         return std::max(step, has_permits ? 0 : newest_ - most - clock_.now());
     }
 
-    void release_some(TestRule &rule) {
+    void release_some(KeyedRule &rule) {
         while (!rule.held.empty() && traffic_.one_in(2)) {
             ASSERT_EQ(redis_.release(*rule.held.back()), "");
             for (const auto &[key, model] : rule.models) {
@@ -109,19 +109,19 @@ TEST_P(RulesTest, AreChargedAllOrNothingAndThoseOnTrialAfterAllOthers) {
     int uncharged = 0;
     int denied_on_trial = 0;
     for (int scenario = 0; scenario < 100; ++scenario) {
-        std::vector<TestRule> rules = random_rules();
+        std::vector<KeyedRule> rules = random_rules();
         clock_.move(1'000'000'000);
         for (int request = 0; request < 100; ++request) {
             clock_.move(step(rules[static_cast<size_t>(
                 traffic_.between(0, static_cast<int64_t>(rules.size()) - 1))]));
             std::vector<std::string> keys;
-            for (const TestRule &rule : rules) {
+            for (const KeyedRule &rule : rules) {
                 keys.push_back(random_key(rule));
             }
             std::vector<Charge> charges;
             std::vector<Part> parts;
             for (size_t i = 0; i < rules.size(); ++i) {
-                TestRule &rule = rules[i];
+                KeyedRule &rule = rules[i];
                 release_some(rule);
                 Quota quota = rule.quota;
                 quota.cost = traffic_.cost(quota, rule.last);

@@ -16,9 +16,10 @@ __extension__ using Wide = __int128;
 
 constexpr int64_t furthest = microseconds(rate_limit::longest_debt).count();
 
-class FixedWindow final : public SettledCounter {
+class SettledFixedWindow final : public SettledCounter {
   public:
-    FixedWindow(const Quota &quota, bool aligned) : SettledCounter(quota), aligned_(aligned) {}
+    SettledFixedWindow(const Quota &quota, bool aligned)
+        : SettledCounter(quota), aligned_(aligned) {}
     bool fits(int64_t now, int64_t units) override {
         return (now < end_ ? taken_ : 0) + units <= limit;
     }
@@ -41,7 +42,7 @@ class FixedWindow final : public SettledCounter {
     int64_t end_ = 0, taken_ = 0;
 };
 
-class SlidingWindow final : public SettledCounter {
+class SettledSlidingWindow final : public SettledCounter {
   public:
     using SettledCounter::SettledCounter;
     bool fits(int64_t now, int64_t units) override {
@@ -62,7 +63,7 @@ class SlidingWindow final : public SettledCounter {
     std::map<int64_t, int64_t> taken_;
 };
 
-class SlidingLog final : public SettledCounter {
+class SettledSlidingLog final : public SettledCounter {
   public:
     using SettledCounter::SettledCounter;
     bool fits(int64_t now, int64_t units) override { return counting(now) + units <= limit; }
@@ -104,9 +105,9 @@ class SlidingLog final : public SettledCounter {
     std::deque<int64_t> entries_;
 };
 
-class Bucket final : public SettledCounter {
+class SettledBucket final : public SettledCounter {
   public:
-    explicit Bucket(const Quota &quota) : SettledCounter(quota), interval_(window / limit) {}
+    explicit SettledBucket(const Quota &quota) : SettledCounter(quota), interval_(window / limit) {}
     bool fits(int64_t now, int64_t units) override {
         return std::max(full_, now) + units * interval_ <= now + capacity * interval_;
     }
@@ -134,13 +135,13 @@ class Bucket final : public SettledCounter {
 std::unique_ptr<SettledCounter> settled_counter_of(const Quota &quota, bool aligned) {
     switch (quota.algorithm) {
     case Algorithm::fixed_window:
-        return std::make_unique<FixedWindow>(quota, aligned);
+        return std::make_unique<SettledFixedWindow>(quota, aligned);
     case Algorithm::sliding_window:
-        return std::make_unique<SlidingWindow>(quota);
+        return std::make_unique<SettledSlidingWindow>(quota);
     case Algorithm::sliding_log:
-        return std::make_unique<SlidingLog>(quota);
+        return std::make_unique<SettledSlidingLog>(quota);
     default:
-        return std::make_unique<Bucket>(quota);
+        return std::make_unique<SettledBucket>(quota);
     }
 }
 

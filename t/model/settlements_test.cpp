@@ -26,7 +26,7 @@ class SettlementsTest : public ChargingTest {
 };
 
 /// Requests in flight, each with what it has reserved.
-struct InFlight {
+struct Reserved {
     Charge charge;
     int64_t reserved;
     int64_t charged; // what the model's return refers to
@@ -46,14 +46,14 @@ TEST_P(SettlementsTest, AreThoseOfTheModel) {
         const auto model = settled_counter_of(base, aligned_);
         const std::string key = "k" + std::to_string(round);
         const int64_t window = microseconds(base.window).count();
-        std::vector<InFlight> in_flight;
+        std::vector<Reserved> in_flight;
         for (int step = 0; step < 120; ++step) {
             clock_.move(traffic_.one_in(8) ? traffic_.between(0, 3 * window)
                                            : traffic_.between(0, window / 5));
             if (!in_flight.empty() && traffic_.one_in(2)) {
                 const auto which = static_cast<size_t>(
                     traffic_.between(0, static_cast<int64_t>(in_flight.size()) - 1));
-                const InFlight ended = in_flight[which];
+                const Reserved ended = in_flight[which];
                 in_flight.erase(in_flight.begin() + static_cast<ptrdiff_t>(which));
                 const int64_t final_cost = traffic_.one_in(6)
                                                ? traffic_.between(0, 4 * ended.reserved + 30)
@@ -151,9 +151,7 @@ TEST_P(SettlementsTest, NoDebtIsLongerThanTenYears) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, SettlementsTest, testing::ValuesIn(all_but_concurrency),
-                         [](const auto &info) {
-                             return std::string(rate_limit::to_string(info.param));
-                         });
+                         algorithm_name);
 
 } // namespace
 } // namespace model

@@ -8,12 +8,6 @@
 
 namespace simulation {
 
-namespace {
-
-constexpr int64_t longest_lease_us = 10'000'000;
-
-} // namespace
-
 void Auditor::count(const std::string &rule, const Counted &counted) {
     if (counted.counted > counted.most || counted.counted < counted.least) {
         complain("rule " + rule + " has counted " + std::to_string(counted.counted) +

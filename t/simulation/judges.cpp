@@ -11,7 +11,6 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-constexpr int64_t longest_lease_us = 10'000'000;
 /// For so long hosts may have different numbers for a rule, around a change.
 constexpr int64_t of_two_minds_us = 2'500'000;
 

@@ -9,6 +9,9 @@
 
 namespace simulation {
 
+/// SPEC section 9.
+inline constexpr int64_t longest_lease_us = 10'000'000;
+
 /// What one key had of one counter, of data that belongs together. Both lists are in the order of
 /// their times.
 struct JudgedKey {

@@ -18,8 +18,6 @@ using redis_client::ServerAddress;
 
 namespace {
 
-constexpr const char *directive = "redis_rate_limit_backend";
-
 /// Returns the server's name in the configuration, without the port.
 std::string_view name_of(const ServerAddress &server) {
     return server.is_local() ? server.addresses.front().text() : std::string_view(server.host);
@@ -28,12 +26,13 @@ std::string_view name_of(const ServerAddress &server) {
 char *check_hash_slots(ngx_conf_t *cf, const BackendConf &backend) {
     const std::string with_mode = "with mode " + std::string(backend.traits().name);
     if (backend.session.database != 0) {
-        return refuse(cf, directive, "database", std::to_string(backend.session.database),
+        return refuse(cf, backend_directive, "database", std::to_string(backend.session.database),
                       "0 " + with_mode);
     }
     const auto socket = std::ranges::find_if(backend.servers, &ServerAddress::is_local);
     if (socket != backend.servers.end()) {
-        return refuse(cf, directive, "server", name_of(*socket), "host or host:port " + with_mode);
+        return refuse(cf, backend_directive, "server", name_of(*socket),
+                      "host or host:port " + with_mode);
     }
     return NGX_CONF_OK;
 }
@@ -42,25 +41,25 @@ char *check_hash_slots(ngx_conf_t *cf, const BackendConf &backend) {
 char *check_lines(ngx_conf_t *cf, const BackendConf &backend) {
     const auto &session = backend.session;
     if (!session.username.empty() && session.password.empty()) {
-        return refuse(cf, directive, "username", session.username,
+        return refuse(cf, backend_directive, "username", session.username,
                       "a password or password_file with it");
     }
     const auto &sentinel = backend.sentinel;
     if (!sentinel.username.empty() && sentinel.password.empty()) {
-        return refuse(cf, directive, "sentinel_username", sentinel.username,
+        return refuse(cf, backend_directive, "sentinel_username", sentinel.username,
                       "a sentinel_password or sentinel_password_file with it");
     }
     const bool has_sentinels = backend.traits().asks_for_master;
     if (has_sentinels != !sentinel.master_name.empty()) {
-        return refuse(cf, directive, "sentinel_master", sentinel.master_name,
+        return refuse(cf, backend_directive, "sentinel_master", sentinel.master_name,
                       "the master's name with mode sentinel, and none without");
     }
     if (!has_sentinels && !sentinel.password.empty()) {
-        return refuse(cf, directive, "sentinel_password", "***", "mode sentinel with it");
+        return refuse(cf, backend_directive, "sentinel_password", "***", "mode sentinel with it");
     }
     if (backend.traits().has_one_server && backend.servers.size() > 1) {
         const auto has_more = [](const ModeTraits &traits) { return !traits.has_one_server; };
-        return refuse(cf, directive, "server", name_of(backend.servers[1]),
+        return refuse(cf, backend_directive, "server", name_of(backend.servers[1]),
                       "one server without mode " +
                           rate_limit::names_of_rows(redis_client::mode_table, has_more));
     }
@@ -89,18 +88,18 @@ char *set_up_tls(ngx_conf_t *cf, BackendConf &backend) {
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
                            "%s: without \"ssl on\" other lines of ssl_* have no effect, and the "
                            "connections are not encrypted",
-                           directive);
+                           backend_directive);
     }
     if (!settings.is_on.value_or(false)) {
         return NGX_CONF_OK;
     }
     if (settings.certificate.empty() != settings.certificate_key.empty()) {
-        return refuse(cf, directive, "ssl_certificate", settings.certificate,
+        return refuse(cf, backend_directive, "ssl_certificate", settings.certificate,
                       "an ssl_certificate and an ssl_certificate_key, or neither");
     }
     const bool has_socket = std::ranges::any_of(backend.servers, &ServerAddress::is_local);
     if (has_socket && settings.name.empty()) {
-        return refuse(cf, directive, "ssl", "on",
+        return refuse(cf, backend_directive, "ssl", "on",
                       "an ssl_name with it, for a unix socket has no name");
     }
     backend.tls = TlsContext::make(cf, settings);
@@ -119,7 +118,7 @@ std::vector<Address> look_up(ngx_conf_t *cf, const BackendConf &backend,
         ngx_log_error(level, cf->log, 0,
                       "%s: invalid server \"%V\" of \"%s\" (%s), expected a host that "
                       "resolves, or %s",
-                      directive, &url.url, backend.name.c_str(),
+                      backend_directive, &url.url, backend.name.c_str(),
                       url.err != nullptr ? url.err : "no memory",
                       is_refused ? "a resolver" : "that the resolver knows later");
         return {};

@@ -18,8 +18,6 @@ using redis_client::ModeTraits;
 
 namespace {
 
-constexpr const char *directive = "redis_rate_limit_backend";
-
 /// The backend that the block's lines fill in, and which lines were given.
 struct Block {
     ngx_conf_t *cf;
@@ -59,7 +57,8 @@ const char *set_timeout(ngx_conf_t *cf, std::string_view value, std::chrono::mil
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
                            "%s: %V \"%V\" is %L ms, expected at most 10s, such as 100ms (a time "
                            "without a unit is in seconds)",
-                           directive, words, words + 1, static_cast<int64_t>(target.count()));
+                           backend_directive, words, words + 1,
+                           static_cast<int64_t>(target.count()));
     }
     return nullptr;
 }
@@ -74,13 +73,14 @@ const char *set_server(Block &block, std::string_view value) {
     url.url = to_ngx(value);
     const bool is_path = ngx_strncasecmp(url.url.data, to_ngx("unix:").data, 5) == 0;
     if (!is_path && value.find_first_of("/@?=,") != std::string_view::npos) {
-        refuse(cf, directive, "server", "***", expected_server); // a URL may hold a password
+        refuse(cf, backend_directive, "server", "***",
+               expected_server); // a URL may hold a password
         return already_logged;
     }
     url.no_resolve = 1;
     if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s: invalid server \"%V\" (%s), expected %s",
-                           directive, &url.url, url.err != nullptr ? url.err : "no memory",
+                           backend_directive, &url.url, url.err != nullptr ? url.err : "no memory",
                            expected_server);
         return already_logged;
     }
@@ -155,7 +155,7 @@ const char *take_password_file(ngx_conf_t *cf, std::string_view value, std::stri
         ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
                            "%s: invalid %V \"%V\", expected a readable file whose "
                            "first line is the password",
-                           directive, words_of(cf).data(), &path);
+                           backend_directive, words_of(cf).data(), &path);
         return already_logged;
     }
     return take_password(*password, target);
@@ -207,7 +207,7 @@ const char *set_tls_versions(Block &block, std::string_view /*first*/) {
         const auto *known =
             std::ranges::find(versions, view(word), [](auto &v) { return v.first; });
         if (known == std::end(versions)) {
-            refuse(cf, directive, "ssl_protocols", view(word),
+            refuse(cf, backend_directive, "ssl_protocols", view(word),
                    "some of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3");
             return already_logged;
         }
@@ -325,20 +325,20 @@ char *set_block_line(ngx_conf_t *cf, ngx_command_t *command, void *conf) {
     const Parameter<Block> *parameter = rate_limit::find_parameter<Block>(parameters, name);
     const bool is_include = name == "include";
     if (parameter == nullptr && !is_include) {
-        return result_of(cf, directive,
+        return result_of(cf, backend_directive,
                          rate_limit::refused_unknown<Block>(
                              parameters, name.substr(0, name.find_first_of("=:"))));
     }
     const bool takes_several =
         std::ranges::find(lines_of_several_values, name) != std::end(lines_of_several_values);
     if (words.size() != 2 && (words.size() < 2 || !takes_several)) {
-        return refuse(cf, directive, "number of values of", name,
+        return refuse(cf, backend_directive, "number of values of", name,
                       takes_several ? "one or more" : "one");
     }
     if (is_include) {
         return ngx_conf_include(cf, command, conf);
     }
-    return result_of(cf, directive,
+    return result_of(cf, backend_directive,
                      rate_limit::set_parameter<Block>(parameters, block.given, block, *parameter,
                                                       view(words[1])));
 }
@@ -360,10 +360,10 @@ char *set_backend(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexc
     if (!rate_limit::is_name(name)) {
         const bool is_url = name.find("://") != std::string_view::npos ||
                             name.find('@') != std::string_view::npos; // perhaps with a password
-        return refuse(cf, directive, "name", is_url ? "***" : name, expected_name);
+        return refuse(cf, backend_directive, "name", is_url ? "***" : name, expected_name);
     }
     if (main.backend(name) != nullptr) {
-        return refuse(cf, directive, "name", name, "each backend once");
+        return refuse(cf, backend_directive, "name", name, "each backend once");
     }
     Block block{.cf = cf, .backend = main.add_backend(name), .given = {}};
     char *result = parse_block(cf, block);

@@ -18,6 +18,11 @@ using rate_limit::expected_name;
 using rate_limit::Is;
 using rate_limit::Parameter;
 
+// The directives that have files of their own, as messages name them.
+inline constexpr const char *backend_directive = "redis_rate_limit_backend";
+inline constexpr const char *rule_directive = "redis_rate_limit";
+inline constexpr const char *zone_directive = "redis_rate_limit_zone";
+
 /// Writes the error message of nginx -t, the directive and why it is refused, unless the log has it
 /// already. Returns NGX_CONF_ERROR, or NGX_CONF_OK if it is not refused.
 inline char *result_of(ngx_conf_t *cf, const char *directive, const rate_limit::Refusal &refusal) {

@@ -12,8 +12,6 @@ namespace nginx_module {
 
 namespace {
 
-constexpr const char *directive = "redis_rate_limit";
-
 /// Compiles the texts that have variables. If a text is empty, there is nothing to compile.
 char *compile_texts(ngx_conf_t *cf, const Context &context, RuleConf &rule) {
     const auto compile = [&](std::string_view text, const void *&compiled) {
@@ -32,18 +30,18 @@ char *read_rule(ngx_conf_t *cf, const Context &context, const RuleList &level, R
     rate_limit::Refusal refusal = rate_limit::read_rule(values_of(cf), rule, warnings);
     for (const std::string &warning : warnings) {
         ngx_str_t text = to_ngx(warning);
-        ngx_conf_log_error(NGX_LOG_WARN, cf, 0, "%s: %V", directive, &text);
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0, "%s: %V", rule_directive, &text);
     }
     const rate_limit::Algorithm algorithm = rule.rule.quota.algorithm;
     if (!refusal && !redis_client::has_script(algorithm)) {
-        return refuse(cf, directive, "algorithm", to_string(algorithm),
+        return refuse(cf, rule_directive, "algorithm", to_string(algorithm),
                       "a module that has its script; in this one it is empty, the compiler has "
                       "not embedded it");
     }
     if (!refusal) {
         refusal = rate_limit::refuse_beside(level, rule);
     }
-    return refusal ? result_of(cf, directive, refusal) : compile_texts(cf, context, rule);
+    return refusal ? result_of(cf, rule_directive, refusal) : compile_texts(cf, context, rule);
 }
 
 } // namespace
@@ -54,7 +52,7 @@ char *add_rule(ngx_conf_t *cf, MainConf &main, LevelConf &level) {
     const bool is_alone = words.size() == 2 && level.rules == nullptr;
     const bool was_off = level.rules != nullptr && level.rules->empty();
     if (was_off || (is_off && !is_alone)) {
-        return refuse(cf, directive, "parameter", view(words[1]), "off alone on a level");
+        return refuse(cf, rule_directive, "parameter", view(words[1]), "off alone on a level");
     }
     if (level.rules == nullptr) {
         main.rule_lists.push_back(std::make_unique<RuleList>());

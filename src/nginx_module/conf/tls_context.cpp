@@ -5,12 +5,6 @@
 
 namespace nginx_module {
 
-namespace {
-
-constexpr const char *directive = "redis_rate_limit_backend";
-
-} // namespace
-
 #if (NGX_SSL)
 
 TlsContext::~TlsContext() {
@@ -43,12 +37,12 @@ bool TlsContext::set_trust(ngx_conf_t *cf) {
     ngx_str_t file = to_ngx(settings_.trusted_certificate);
     const auto depth = static_cast<ngx_int_t>(settings_.verify_depth);
     if (ngx_ssl_trusted_certificate(cf, &ssl_, &file, depth) != NGX_OK) {
-        refuse(cf, directive, "ssl_trusted_certificate", settings_.trusted_certificate,
+        refuse(cf, backend_directive, "ssl_trusted_certificate", settings_.trusted_certificate,
                "a file of certificates in PEM format");
         return false;
     }
     if (settings_.trusted_certificate.empty() && SSL_CTX_set_default_verify_paths(ssl_.ctx) != 1) {
-        refuse(cf, directive, "ssl_trusted_certificate", "",
+        refuse(cf, backend_directive, "ssl_trusted_certificate", "",
                "one, for the system's authorities cannot be read");
         return false;
     }
@@ -62,7 +56,7 @@ bool TlsContext::set_certificate(ngx_conf_t *cf) {
     ngx_str_t certificate = to_ngx(settings_.certificate);
     ngx_str_t key = to_ngx(settings_.certificate_key);
     if (ngx_ssl_certificate(cf, &ssl_, &certificate, &key, nullptr) != NGX_OK) {
-        refuse(cf, directive, "ssl_certificate", settings_.certificate,
+        refuse(cf, backend_directive, "ssl_certificate", settings_.certificate,
                "a file of a certificate in PEM format, and its key in ssl_certificate_key");
         return false;
     }
@@ -76,7 +70,8 @@ bool TlsContext::set_up(ngx_conf_t *cf) {
     }
     ngx_str_t ciphers = to_ngx(settings_.ciphers);
     if (ngx_ssl_ciphers(cf, &ssl_, &ciphers, 0) != NGX_OK) {
-        refuse(cf, directive, "ssl_ciphers", settings_.ciphers, "a list of ciphers for OpenSSL");
+        refuse(cf, backend_directive, "ssl_ciphers", settings_.ciphers,
+               "a list of ciphers for OpenSSL");
         return false;
     }
     return set_trust(cf) && set_certificate(cf);
@@ -87,7 +82,7 @@ bool TlsContext::set_up(ngx_conf_t *cf) {
 TlsContext::~TlsContext() = default;
 
 std::unique_ptr<TlsContext> TlsContext::make(ngx_conf_t *cf, TlsSettings /*settings*/) {
-    refuse(cf, directive, "ssl", "on",
+    refuse(cf, backend_directive, "ssl", "on",
            "off, for this module was built without TLS; configure the build as its nginx, with "
            "--with-http_ssl_module");
     return nullptr;

@@ -18,8 +18,6 @@ namespace nginx_module {
 
 namespace {
 
-constexpr const char *directive = "redis_rate_limit_zone";
-
 bool compile_key(ngx_conf_t *cf, const Context &context, ZoneConf &zone, const ngx_str_t &text) {
     const std::string_view variable = rate_limit::variable_in(view(text));
     zone.key_is_binary_address = variable == "binary_remote_addr";
@@ -34,7 +32,7 @@ bool compile_key(ngx_conf_t *cf, const Context &context, ZoneConf &zone, const n
             NGX_LOG_WARN, cf, 0,
             "%s: key \"\" is always empty, so that no request is counted, expected a "
             "key such as $remote_addr",
-            directive);
+            zone_directive);
     }
     return true;
 }
@@ -45,7 +43,7 @@ char *refuse_small(ngx_conf_t *cf, std::span<const std::string_view> values) {
         values, [](std::string_view value) { return value.starts_with(parameter); });
     const std::string expected =
         "a size of at least " + std::to_string(8 * ngx_pagesize / 1024) + "k";
-    return refuse(cf, directive, "zone", zone->substr(parameter.size()), expected);
+    return refuse(cf, zone_directive, "zone", zone->substr(parameter.size()), expected);
 }
 
 /// Gives the zone's rules their counters, once there is shared memory. The counters of the running
@@ -77,7 +75,7 @@ void warn_of_another_key(const ZoneConf &zone, const ZoneConf &running, ngx_log_
             "%s: the key \"%V\" of the zone \"%*s\" was \"%V\" before this reload: "
             "counters, denials and overrides of the old one hold for clients whose key has "
             "the same text now, expected another name for a zone with another key",
-            directive, &key, zone.name.size(), zone.name.data(), &old_key);
+            zone_directive, &key, zone.name.size(), zone.name.data(), &old_key);
     }
 }
 
@@ -135,13 +133,13 @@ char *set_zone(ngx_conf_t *cf, ngx_command_t * /*command*/, void *conf) noexcept
     const auto values = values_of(cf);
     auto zone = std::make_unique<ZoneConf>(cf);
     if (const auto refusal = rate_limit::read_zone(values, *zone)) {
-        return result_of(cf, directive, refusal);
+        return result_of(cf, zone_directive, refusal);
     }
     if (zone->size < 8 * ngx_pagesize) {
         return refuse_small(cf, values);
     }
     if (main.zone(zone->name) != nullptr) {
-        return refuse(cf, directive, "zone", zone->name, "each zone once");
+        return refuse(cf, zone_directive, "zone", zone->name, "each zone once");
     }
     if (!compile_key(cf, main.context, *zone, words_of(cf)[1]) ||
         !add_memory(cf, main.context, *zone)) {

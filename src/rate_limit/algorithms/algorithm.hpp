@@ -39,11 +39,21 @@ enum class Burst : uint8_t {
 
 /// What the algorithms of one script have in common: see algorithm_family.hpp.
 struct AlgorithmFamily;
-extern const AlgorithmFamily fixed_window_family;
-extern const AlgorithmFamily sliding_log_family;
-extern const AlgorithmFamily sliding_window_family;
-extern const AlgorithmFamily gcra_family;
-extern const AlgorithmFamily concurrency_family;
+namespace fixed_window {
+extern const AlgorithmFamily family;
+}
+namespace sliding_log {
+extern const AlgorithmFamily family;
+}
+namespace sliding_window {
+extern const AlgorithmFamily family;
+}
+namespace gcra {
+extern const AlgorithmFamily family;
+}
+namespace concurrency {
+extern const AlgorithmFamily family;
+}
 
 struct AlgorithmTraits {
     Algorithm algorithm;
@@ -68,12 +78,12 @@ struct AlgorithmTraits {
 inline constexpr std::array algorithm_table = {
     AlgorithmTraits{.algorithm = Algorithm::fixed_window,
                     .name = "fixed_window",
-                    .family = fixed_window_family,
+                    .family = fixed_window::family,
                     .reply_length = 2,
                     .takes_aligned = true},
     AlgorithmTraits{.algorithm = Algorithm::sliding_log,
                     .name = "sliding_log",
-                    .family = sliding_log_family,
+                    .family = sliding_log::family,
                     .reply_length = 4,
                     .keeps_each_unit = true,
                     .lease_divisor = 64, // a leased unit comes back up to a lease's time later
@@ -81,30 +91,30 @@ inline constexpr std::array algorithm_table = {
                     .largest_cost = 1'000},
     AlgorithmTraits{.algorithm = Algorithm::sliding_window,
                     .name = "sliding_window",
-                    .family = sliding_window_family,
+                    .family = sliding_window::family,
                     .reply_length = 3},
     AlgorithmTraits{.algorithm = Algorithm::token_bucket,
                     .name = "token_bucket",
-                    .family = gcra_family,
+                    .family = gcra::family,
                     .reply_length = 3,
                     .burst = Burst::is_capacity,
                     .lease_divisor = 16},
     AlgorithmTraits{.algorithm = Algorithm::gcra,
                     .name = "gcra",
-                    .family = gcra_family,
+                    .family = gcra::family,
                     .reply_length = 3,
                     .burst = Burst::above_one,
                     .lease_divisor = 16},
     AlgorithmTraits{.algorithm = Algorithm::leaky_bucket,
                     .name = "leaky_bucket",
-                    .family = gcra_family,
+                    .family = gcra::family,
                     .reply_length = 3,
                     .burst = Burst::above_one,
                     .takes_delay = true,
                     .lease_divisor = 16},
     AlgorithmTraits{.algorithm = Algorithm::concurrency,
                     .name = "concurrency",
-                    .family = concurrency_family,
+                    .family = concurrency::family,
                     .reply_length = 1,
                     .needs_window = false,
                     .holds_permits = true,

@@ -2,15 +2,13 @@
 #pragma once
 
 #include "rate_limit/algorithms/algorithm_family.hpp"
+#include "rate_limit/wide.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 
 namespace rate_limit {
-
-/// Limits times windows take 75 bits.
-__extension__ using Wide = __int128;
 
 using Values = decltype(Record::values);
 

@@ -12,7 +12,7 @@
 
 EMBED(redis_rate_limit_lua_concurrency, "lua/concurrency.lua");
 
-namespace rate_limit {
+namespace rate_limit::concurrency {
 
 namespace {
 
@@ -87,7 +87,7 @@ std::optional<Record> release(const std::optional<Record> &known, const Quota &q
 
 } // namespace
 
-constinit const AlgorithmFamily concurrency_family = {
+constinit const AlgorithmFamily family = {
     .script =
         [] {
             return embedded(redis_rate_limit_lua_concurrency, redis_rate_limit_lua_concurrency_end);
@@ -107,4 +107,4 @@ constinit const AlgorithmFamily concurrency_family = {
     .release_permits = release,
 };
 
-} // namespace rate_limit
+} // namespace rate_limit::concurrency

@@ -8,7 +8,7 @@
 
 EMBED(redis_rate_limit_lua_fixed_window, "lua/fixed_window.lua");
 
-namespace rate_limit {
+namespace rate_limit::fixed_window {
 
 namespace {
 
@@ -113,7 +113,7 @@ std::optional<Record> record(const std::optional<Record> &known, const RedisVerd
 
 } // namespace
 
-constinit const AlgorithmFamily fixed_window_family = {
+constinit const AlgorithmFamily family = {
     .script =
         [] {
             return embedded(redis_rate_limit_lua_fixed_window,
@@ -135,4 +135,4 @@ constinit const AlgorithmFamily fixed_window_family = {
     .settle_locally = settle,
 };
 
-} // namespace rate_limit
+} // namespace rate_limit::fixed_window

@@ -12,7 +12,7 @@
 
 EMBED(redis_rate_limit_lua_gcra, "lua/gcra.lua");
 
-namespace rate_limit {
+namespace rate_limit::gcra {
 
 namespace {
 
@@ -241,7 +241,7 @@ ScriptArguments refund_arguments(const Quota &quota) {
 
 } // namespace
 
-constinit const AlgorithmFamily gcra_family = {
+constinit const AlgorithmFamily family = {
     .script = [] { return embedded(redis_rate_limit_lua_gcra, redis_rate_limit_lua_gcra_end); },
     .letter = 'g',
     .check_arguments = check_arguments,
@@ -262,4 +262,4 @@ constinit const AlgorithmFamily gcra_family = {
     .settle_locally = settle,
 };
 
-} // namespace rate_limit
+} // namespace rate_limit::gcra

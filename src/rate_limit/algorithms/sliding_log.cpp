@@ -16,7 +16,7 @@
 
 EMBED(redis_rate_limit_lua_sliding_log, "lua/sliding_log.lua");
 
-namespace rate_limit {
+namespace rate_limit::sliding_log {
 
 namespace {
 
@@ -210,7 +210,7 @@ std::optional<Record> record(const std::optional<Record> &known, const RedisVerd
 
 } // namespace
 
-constinit const AlgorithmFamily sliding_log_family = {
+constinit const AlgorithmFamily family = {
     .script =
         [] {
             return embedded(redis_rate_limit_lua_sliding_log, redis_rate_limit_lua_sliding_log_end);
@@ -234,4 +234,4 @@ constinit const AlgorithmFamily sliding_log_family = {
     .settle_locally = settle,
 };
 
-} // namespace rate_limit
+} // namespace rate_limit::sliding_log

@@ -11,7 +11,7 @@
 
 EMBED(redis_rate_limit_lua_sliding_window, "lua/sliding_window.lua");
 
-namespace rate_limit {
+namespace rate_limit::sliding_window {
 
 namespace {
 
@@ -206,7 +206,7 @@ std::optional<Record> record(const std::optional<Record> &known, const RedisVerd
 
 } // namespace
 
-constinit const AlgorithmFamily sliding_window_family = {
+constinit const AlgorithmFamily family = {
     .script =
         [] {
             return embedded(redis_rate_limit_lua_sliding_window,
@@ -231,4 +231,4 @@ constinit const AlgorithmFamily sliding_window_family = {
     .settle_locally = settle,
 };
 
-} // namespace rate_limit
+} // namespace rate_limit::sliding_window

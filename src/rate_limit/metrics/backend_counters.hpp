@@ -3,6 +3,7 @@
 #pragma once
 
 #include "rate_limit/enum_table.hpp"
+#include "rate_limit/memory_order.hpp"
 #include "rate_limit/metrics/latency.hpp"
 #include "rate_limit/rule/verdict.hpp"
 #include "rate_limit/tables/machine.hpp"
@@ -39,7 +40,6 @@ class alignas(64) WorkerGauges {
 
   private:
     friend class BackendCounters;
-    static constexpr auto relaxed = std::memory_order_relaxed;
     using Gauge = std::atomic<uint64_t>;
     static void add(Gauge &gauge, int64_t difference) {
         gauge.store(gauge.load(relaxed) + static_cast<uint64_t>(difference), relaxed);
@@ -107,7 +107,6 @@ class BackendCounters {
 
   private:
     using Counter = std::atomic<uint64_t>;
-    static constexpr auto relaxed = std::memory_order_relaxed;
     static void add_one(Counter &counter) { counter.fetch_add(1, relaxed); }
 
     Counter checks_;

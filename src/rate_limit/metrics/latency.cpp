@@ -1,5 +1,7 @@
 #include "rate_limit/metrics/latency.hpp"
 
+#include "rate_limit/memory_order.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <functional>
@@ -10,8 +12,6 @@ namespace rate_limit {
 namespace {
 
 using std::chrono::microseconds;
-
-constexpr auto relaxed = std::memory_order_relaxed;
 
 // Each power of two is divided into eight buckets. Below 16 microseconds these would be narrower
 // than a microsecond: there are sixteen of a microsecond each instead.

@@ -1,14 +1,10 @@
 #include "rate_limit/metrics/rule_counters.hpp"
 
+#include "rate_limit/memory_order.hpp"
+
 #include <algorithm>
 
 namespace rate_limit {
-
-namespace {
-
-constexpr auto relaxed = std::memory_order_relaxed;
-
-} // namespace
 
 RuleCounts RuleCounters::read() const {
     const auto load = [](const Counter &counter) { return counter.load(relaxed); };

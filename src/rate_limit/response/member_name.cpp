@@ -1,5 +1,7 @@
 #include "rate_limit/response/member_name.hpp"
 
+#include "rate_limit/text/url_text.hpp"
+
 #include <bit>
 #include <optional>
 #include <string_view>
@@ -24,17 +26,6 @@ char unescaped(char c) {
     default:
         return c;
     }
-}
-
-std::optional<uint32_t> hex_digit(char c) {
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    const char lower = static_cast<char>(c | 0x20);
-    if (lower >= 'a' && lower <= 'f') {
-        return 10 + (lower - 'a');
-    }
-    return std::nullopt;
 }
 
 } // namespace

@@ -1,15 +1,15 @@
 #include "rate_limit/rule/rule.hpp"
 
+#include "rate_limit/wide.hpp"
+
 #include <algorithm>
 
 namespace rate_limit {
 
 namespace {
 
-__extension__ using Wide = unsigned __int128;
-
 /// The longest time there is, in whole microseconds: what is longer counts as that.
-constexpr Wide longest_time = std::chrono::microseconds::max().count();
+constexpr UnsignedWide longest_time = std::chrono::microseconds::max().count();
 
 } // namespace
 
@@ -63,16 +63,17 @@ std::chrono::microseconds Quota::refill() const {
     if (!is_bucket(algorithm) || limit == 0) {
         return whole_window;
     }
-    const Wide product = Wide{capacity()} * static_cast<uint64_t>(whole_window.count());
+    const UnsignedWide product =
+        UnsignedWide{capacity()} * static_cast<uint64_t>(whole_window.count());
     return std::chrono::microseconds(
-        static_cast<int64_t>(std::min<Wide>((product + limit - 1) / limit, longest_time)));
+        static_cast<int64_t>(std::min<UnsignedWide>((product + limit - 1) / limit, longest_time)));
 }
 
 uint64_t Quota::largest_capacity() const {
     const auto us = [](std::chrono::microseconds time) {
         return static_cast<uint64_t>(time.count());
     };
-    return static_cast<uint64_t>(Wide{us(longest_refill)} * limit / us(window));
+    return static_cast<uint64_t>(UnsignedWide{us(longest_refill)} * limit / us(window));
 }
 
 uint64_t Quota::to_charge() const {
@@ -114,7 +115,7 @@ Interval::Interval(const Quota &quota)
       parts(std::max<uint64_t>(quota.limit, 1)) {}
 
 BucketTime time_of_units(const Interval &interval, uint64_t units) {
-    const Wide time = Wide{interval.length} * units;
+    const UnsignedWide time = UnsignedWide{interval.length} * units;
     if (time / interval.parts > longest_time) {
         return {static_cast<uint64_t>(longest_time), 0};
     }
@@ -142,7 +143,7 @@ uint64_t units_to_charge(const Quota &quota) {
     }
     const Interval interval(quota);
     const BucketTime time = time_to_charge(quota);
-    return static_cast<uint64_t>((Wide{time.us} * interval.parts + time.fraction) /
+    return static_cast<uint64_t>((UnsignedWide{time.us} * interval.parts + time.fraction) /
                                  interval.length);
 }
 

@@ -1,6 +1,7 @@
 #include "rate_limit/settings/override_json.hpp"
 
 #include "rate_limit/algorithms/algorithm.hpp"
+#include "rate_limit/text/parameters.hpp"
 #include "rate_limit/text/url_text.hpp"
 
 #include <rapidjson/reader.h>
@@ -17,7 +18,6 @@ enum Member : size_t { limit, burst, ban, exempt, expires_in, note };
 constexpr std::array<std::string_view, 6> names = {"limit",  "burst",      "ban",
                                                    "exempt", "expires_in", "note"};
 
-constexpr std::string_view expected_number = "a whole number from 0 to 1000000000";
 constexpr std::string_view expected_time = "a whole number of seconds from 1 to 31622400";
 constexpr std::string_view expected_note = "at most 128 bytes of text";
 constexpr std::string_view expected_text = "a JSON object in UTF-8";

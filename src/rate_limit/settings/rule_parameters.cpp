@@ -24,8 +24,6 @@ constexpr milliseconds shortest_window_of_permits{10};
 /// how many it denies too early.
 constexpr uint64_t enough_requests_of_a_shard = 16;
 
-constexpr const char *expected_number = "a whole number from 0 to 1000000000";
-
 bool has_variable(std::string_view text) {
     return text.find('$') != std::string_view::npos;
 }
@@ -67,7 +65,7 @@ const char *expected_phase(Place place) {
     return place == Place::http ? "access or precontent" : "access or preread";
 }
 
-constexpr Parameter<RuleParameters> parameters[] = {
+constexpr Parameter<RuleParameters> rule_parameters[] = {
     {"zone",
      [](RuleParameters &rule, std::string_view value) -> const char * {
          return set_name(value, rule.rule.zone);
@@ -475,7 +473,7 @@ Refusal check_rule(RuleParameters &rule, std::vector<std::string> &warnings) {
 
 Refusal read_rule(std::span<const std::string_view> words, RuleParameters &rule,
                   std::vector<std::string> &warnings) {
-    Refusal refusal = set_parameters<RuleParameters>(parameters, words, rule);
+    Refusal refusal = set_parameters<RuleParameters>(rule_parameters, words, rule);
     return refusal ? refusal : check_rule(rule, warnings);
 }
 

@@ -21,7 +21,7 @@ const char *set_name_and_size(ZoneParameters &zone, std::string_view value) {
     return size ? nullptr : "a size such as 10m";
 }
 
-constexpr Parameter<ZoneParameters> parameters[] = {
+constexpr Parameter<ZoneParameters> zone_parameters[] = {
     {"zone", set_name_and_size, Is::required},
     {"backend",
      [](ZoneParameters &zone, std::string_view value) -> const char * {
@@ -75,7 +75,7 @@ Refusal read_zone(std::span<const std::string_view> words, ZoneParameters &zone)
     if (is_zone(words[0]) && std::ranges::count_if(words, is_zone) == 1) {
         return refused("key", words[0], "a key such as $remote_addr before the parameters");
     }
-    return set_parameters<ZoneParameters>(parameters, words.subspan(1), zone);
+    return set_parameters<ZoneParameters>(zone_parameters, words.subspan(1), zone);
 }
 
 std::string_view variable_in(std::string_view text) {

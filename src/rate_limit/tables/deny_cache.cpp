@@ -1,5 +1,7 @@
 #include "rate_limit/tables/deny_cache.hpp"
 
+#include "rate_limit/memory_order.hpp"
+
 #include <algorithm>
 
 namespace rate_limit {
@@ -8,10 +10,10 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr auto relaxed = std::memory_order_relaxed;
-
-/// A record's values. Times are microseconds from when the check was sent.
-enum Value : size_t { retry_after, next_unit, reset, remaining };
+/// Where a record's values are. Times are microseconds from when the check was sent.
+struct Denial {
+    enum Value : size_t { retry_after, next_unit, reset, remaining };
+};
 
 uint64_t count(microseconds time) {
     return static_cast<uint64_t>(time.count());
@@ -28,12 +30,6 @@ microseconds left_of(uint64_t time, microseconds passed) {
     return std::max(microseconds(static_cast<int64_t>(time)) - surely_passed, microseconds::zero());
 }
 
-void raise(std::atomic<uint64_t> &largest, uint64_t value) {
-    uint64_t known = largest.load(relaxed);
-    while (known < value && !largest.compare_exchange_weak(known, value, relaxed)) {
-    }
-}
-
 } // namespace
 
 DenyCache::DenyCache(std::span<std::byte> memory)
@@ -46,10 +42,10 @@ bool DenyCache::add(const Hash &hash, const Verdict &denied, const CheckTimes &t
     }
     const microseconds under_way = times.answered - times.asked;
     Record record{.time = times.asked, .holds_for = holds_for, .values = {}};
-    record.values[retry_after] = count(denied.retry_after + under_way);
-    record.values[next_unit] = count(denied.next_unit + under_way);
-    record.values[reset] = count(denied.reset + under_way);
-    record.values[remaining] = denied.remaining;
+    record.values[Denial::retry_after] = count(denied.retry_after + under_way);
+    record.values[Denial::next_unit] = count(denied.next_unit + under_way);
+    record.values[Denial::reset] = count(denied.reset + under_way);
+    record.values[Denial::remaining] = denied.remaining;
     // This comes first: may_hold() must not say no while there is something to find.
     raise(header_->last_end, count(times.asked + holds_for));
     return table_.store(hash, record);
@@ -68,10 +64,10 @@ std::optional<Verdict> DenyCache::find(const Hash &hash, microseconds now,
     constexpr microseconds soon{1}; // 0 would mean that no unit is missing
     const microseconds passed = now - record->time;
     return Verdict{.decision = Decision::denied,
-                   .remaining = record->values[remaining],
-                   .retry_after = left_of(record->values[retry_after], passed),
-                   .next_unit = std::max(left_of(record->values[next_unit], passed), soon),
-                   .reset = left_of(record->values[reset], passed)};
+                   .remaining = record->values[Denial::remaining],
+                   .retry_after = left_of(record->values[Denial::retry_after], passed),
+                   .next_unit = std::max(left_of(record->values[Denial::next_unit], passed), soon),
+                   .reset = left_of(record->values[Denial::reset], passed)};
 }
 
 } // namespace rate_limit

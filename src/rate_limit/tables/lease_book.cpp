@@ -17,6 +17,7 @@
 // because the process was stopped meanwhile, the unit is lost.
 #include "rate_limit/tables/lease_book.hpp"
 
+#include "rate_limit/memory_order.hpp"
 #include "rate_limit/tables/bucket_estimate.hpp"
 
 #include <algorithm>
@@ -26,10 +27,6 @@ namespace rate_limit {
 namespace {
 
 using std::chrono::microseconds;
-
-constexpr auto relaxed = std::memory_order_relaxed;
-constexpr auto acquire = std::memory_order_acquire;
-constexpr auto acquire_release = std::memory_order_acq_rel;
 
 // A slot's word, from the highest bit on: whether the lease is still being written; its name, which
 // is its end in ticks and a number that tells it from others of that end; and the units left.
@@ -60,7 +57,7 @@ uint64_t units_of(uint64_t word) {
     return word & LeaseBook::most_units;
 }
 
-uint64_t end_of(uint64_t word) {
+uint64_t end_tick_of(uint64_t word) {
     return name_of(word) >> number_bits;
 }
 
@@ -69,7 +66,7 @@ uint64_t word_of(uint64_t name, uint64_t units) {
 }
 
 bool has_ended(uint64_t word, microseconds now) {
-    return end_of(word) <= ticks_of(now);
+    return end_tick_of(word) <= ticks_of(now);
 }
 
 bool is_usable(uint64_t word, uint64_t units, microseconds now) {
@@ -327,7 +324,7 @@ LeaseBook::Account::Holding LeaseBook::Account::holding(microseconds now) const 
         if (name_of(word) > last_name) {
             const Entry::Details &details = entry_->details[slot];
             last_name = name_of(word);
-            holding.end = tick * end_of(word);
+            holding.end = tick * end_tick_of(word);
             holding.remaining = details.remaining.load(relaxed);
             holding.next_unit = to_time(details.next_unit.load(relaxed));
             holding.reset = to_time(details.reset.load(relaxed));

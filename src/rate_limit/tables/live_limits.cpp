@@ -8,8 +8,10 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// The values of an override's record.
-enum Value : size_t { action, limit, burst, expires_at };
+/// Where the values of an override's record are.
+struct OverrideRecord {
+    enum Value : size_t { action, limit, burst, expires_at };
+};
 
 /// Stands for a number that an override does not have. No limit or burst is so large.
 constexpr uint64_t none = UINT64_MAX;
@@ -71,18 +73,18 @@ std::array<Hash, 3> LiveLimits::identities_of(std::string_view encoded_key,
 
 Record LiveLimits::to_record(const Override &what, uint64_t generation) {
     Record record{.time = to_time(generation), .holds_for = microseconds{1}, .values = {}};
-    record.values[action] = static_cast<uint64_t>(what.action);
-    record.values[limit] = what.limit.value_or(none);
-    record.values[burst] = what.burst.value_or(none);
-    record.values[expires_at] = static_cast<uint64_t>(what.expires_at.count());
+    record.values[OverrideRecord::action] = static_cast<uint64_t>(what.action);
+    record.values[OverrideRecord::limit] = what.limit.value_or(none);
+    record.values[OverrideRecord::burst] = what.burst.value_or(none);
+    record.values[OverrideRecord::expires_at] = static_cast<uint64_t>(what.expires_at.count());
     return record;
 }
 
 Override LiveLimits::to_override(const Record &record) {
-    return {.action = static_cast<Override::Action>(record.values[action]),
-            .limit = to_number(record.values[limit]),
-            .burst = to_number(record.values[burst]),
-            .expires_at = to_time(record.values[expires_at])};
+    return {.action = static_cast<Override::Action>(record.values[OverrideRecord::action]),
+            .limit = to_number(record.values[OverrideRecord::limit]),
+            .burst = to_number(record.values[OverrideRecord::burst]),
+            .expires_at = to_time(record.values[OverrideRecord::expires_at])};
 }
 
 std::optional<Override> LiveLimits::find(const Hash &identity) const {

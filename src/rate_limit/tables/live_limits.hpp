@@ -6,6 +6,7 @@
 // Redis's clock, unless another one is named.
 #pragma once
 
+#include "rate_limit/memory_order.hpp"
 #include "rate_limit/rule/rule.hpp"
 #include "rate_limit/tables/shared_table.hpp"
 #include "rate_limit/text/hash.hpp"
@@ -97,7 +98,6 @@ class LiveLimits {
 
   private:
     friend class LiveLimitsWriter;
-    static constexpr auto relaxed = std::memory_order_relaxed;
 
     /// Who sees a generation sees all that was set before it became valid.
     std::chrono::microseconds valid_generation() const {

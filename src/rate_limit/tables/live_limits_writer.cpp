@@ -8,19 +8,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr auto relaxed = std::memory_order_relaxed;
-constexpr auto acquire_release = std::memory_order_acq_rel;
-
-/// Who sees the value with acquire sees all that this process has written before.
-void raise(std::atomic<uint64_t> &largest, uint64_t value) {
-    uint64_t known = largest.load(relaxed);
-    while (known < value &&
-           !largest.compare_exchange_weak(known, value, std::memory_order_release, relaxed)) {
-    }
-}
-
-void raise(std::atomic<uint64_t> &latest, microseconds time) {
-    raise(latest, static_cast<uint64_t>(time.count()));
+void raise_time(std::atomic<uint64_t> &latest, microseconds time) {
+    raise(latest, static_cast<uint64_t>(time.count()), release);
 }
 
 } // namespace
@@ -34,7 +23,7 @@ void LiveLimitsWriter::end_generation() {
     if (is_superseded()) {
         return;
     }
-    raise(header().valid_generation, generation_);
+    raise(header().valid_generation, generation_, release);
     publish_count();
     look_for_damage();
 }
@@ -79,7 +68,7 @@ void LiveLimitsWriter::reset(std::string_view encoded_key, uint64_t version, mic
     }
     // This comes first: if this process is killed between the two, the reset is not known yet, and
     // will be done by the next one.
-    raise(header().last_reset, now);
+    raise_time(header().last_reset, now);
     // Resets that are older than one of all clients say no more than that.
     const microseconds after_all = LiveLimits::to_time(header().all_reset.load(relaxed) + 1);
     if (!resets.store_if_free(identity, record, after_all)) {
@@ -91,8 +80,8 @@ void LiveLimitsWriter::reset(std::string_view encoded_key, uint64_t version, mic
 
 void LiveLimitsWriter::reset_all(microseconds now) {
     if (!is_superseded()) {
-        raise(header().last_reset, now);
-        raise(header().all_reset, now);
+        raise_time(header().last_reset, now);
+        raise_time(header().all_reset, now);
     }
 }
 
@@ -171,7 +160,7 @@ void LiveLimitsWriter::publish_count() {
 void LiveLimitsWriter::look_for_damage() const {
     const uint64_t last = header().last_generation.fetch_add(0, acquire_release);
     if (last != generation_) {
-        raise(header().damaged_generation, last);
+        raise(header().damaged_generation, last, release);
     }
 }
 

@@ -3,6 +3,7 @@
 // ended, and also if it is stopped.
 #pragma once
 
+#include "rate_limit/memory_order.hpp"
 #include "rate_limit/tables/machine.hpp"
 
 #include <sys/types.h>
@@ -32,8 +33,6 @@ class ProcessClaim {
     void release(pid_t process);
 
   private:
-    static constexpr auto relaxed = std::memory_order_relaxed;
-
     std::atomic<uint64_t> word_; // the process, and when its claim ends; 0: nobody has it
 };
 

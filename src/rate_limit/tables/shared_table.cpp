@@ -1,5 +1,6 @@
 #include "rate_limit/tables/shared_table.hpp"
 
+#include "rate_limit/memory_order.hpp"
 #include "rate_limit/tables/bucket_estimate.hpp"
 
 #include <algorithm>
@@ -21,8 +22,6 @@ enum Word : size_t {
 };
 using Words = std::array<uint64_t, word_count>;
 static_assert(sizeof(Words) == sizeof(SharedTable::Entry));
-
-constexpr auto relaxed = std::memory_order_relaxed;
 
 /// Any change of a word changes the sum. It needs no secret, for all who can write are trusted.
 uint64_t sum_of(const Words &words) {
@@ -62,7 +61,7 @@ bool holds(const SharedTable::Entry &entry, microseconds now) {
     return since + entry.words[holds_for].load(relaxed) > word_of(now);
 }
 
-Words load(const SharedTable::Entry &entry) {
+Words load_words(const SharedTable::Entry &entry) {
     Words words;
     for (size_t i = 0; i < word_count; ++i) {
         words[i] = entry.words[i].load(relaxed);
@@ -90,7 +89,7 @@ Record record_of(const Words &words) {
 
 /// Returns the entry's record if it is of this hash, is wholly written, and holds at `now`.
 std::optional<Record> read(const SharedTable::Entry &entry, const Hash &hash, microseconds now) {
-    const Words words = load(entry);
+    const Words words = load_words(entry);
     if (words[hash_high] != hash.high || sealed_hash(words).low != hash.low ||
         word_of(now) >= words[time_stored] + words[holds_for]) {
         return std::nullopt;
@@ -165,7 +164,7 @@ void SharedTable::erase(const Hash &hash) {
     const size_t bucket = index_of(hash, tags_.size());
     for (size_t i = 0; i < entries_of_bucket; ++i) {
         if (entries_[bucket][i].words[hash_high].load(relaxed) == hash.high &&
-            sealed_hash(load(entries_[bucket][i])) == hash) {
+            sealed_hash(load_words(entries_[bucket][i])) == hash) {
             clear(bucket, i);
         }
     }
@@ -187,7 +186,7 @@ std::optional<Record> SharedTable::record_at(size_t bucket, size_t index) const 
     if (tag == 0) {
         return std::nullopt; // mostly never used; its entry is not even mapped, and is not to be
     }
-    const Words words = load(entries_[bucket][index]);
+    const Words words = load_words(entries_[bucket][index]);
     const Hash hash = sealed_hash(words);
     const bool is_whole = tag_of(hash) == tag && index_of(hash, tags_.size()) == bucket;
     return is_whole ? std::optional(record_of(words)) : std::nullopt;

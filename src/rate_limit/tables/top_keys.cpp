@@ -1,13 +1,13 @@
 #include "rate_limit/tables/top_keys.hpp"
 
+#include "rate_limit/memory_order.hpp"
+
 #include <algorithm>
 #include <cstring>
 
 namespace rate_limit {
 
 namespace {
-
-constexpr auto relaxed = std::memory_order_relaxed;
 
 uint64_t load(const std::atomic<uint64_t> &word) {
     return word.load(relaxed);

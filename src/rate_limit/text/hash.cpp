@@ -1,5 +1,7 @@
 #include "rate_limit/text/hash.hpp"
 
+#include "rate_limit/wide.hpp"
+
 #include <endian.h>
 
 #include <algorithm>
@@ -10,8 +12,6 @@
 namespace rate_limit {
 
 namespace {
-
-__extension__ using Wide = unsigned __int128;
 
 class SipState {
   public:
@@ -81,7 +81,7 @@ Hash hash_of(const HashSeed &seed, std::string_view bytes) {
 }
 
 size_t index_of(const Hash &hash, size_t size) {
-    const Wide product = Wide{hash.high} * size;
+    const UnsignedWide product = UnsignedWide{hash.high} * size;
     return static_cast<size_t>(product >> 64);
 }
 

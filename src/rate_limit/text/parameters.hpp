@@ -26,6 +26,7 @@ using ParameterSetter = const char *(*)(Draft &draft, std::string_view value);
 /// The mark is known by its address: an array of its own shares that with no other empty text.
 inline constexpr char already_logged[] = "";
 inline constexpr const char *expected_name = "1 to 64 of A-Za-z0-9._/-";
+inline constexpr const char *expected_number = "a whole number from 0 to 1000000000";
 
 enum class Is {
     optional,

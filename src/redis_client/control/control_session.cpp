@@ -9,8 +9,6 @@ namespace redis_client {
 
 namespace {
 
-constexpr int most_redirects = 5;
-
 uint64_t next_connection() {
     static uint64_t last = 0;
     return ++last;

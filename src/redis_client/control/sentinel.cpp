@@ -11,7 +11,7 @@ namespace redis_client {
 namespace {
 
 constexpr std::string_view channel = "+switch-master";
-constexpr size_t longest_reply = 16'384;
+constexpr size_t longest_sentinel_reply = 16'384;
 
 std::string_view text_of(ReplyView reply) {
     return reply.text().value_or(std::string_view());
@@ -20,7 +20,7 @@ std::string_view text_of(ReplyView reply) {
 } // namespace
 
 Sentinel::Sentinel(SentinelSettings settings)
-    : settings_(std::move(settings)), reader_(longest_reply) {}
+    : settings_(std::move(settings)), reader_(longest_sentinel_reply) {}
 
 /// Asks all at once, so that no change falls between the answer and the subscription.
 void Sentinel::connected() {

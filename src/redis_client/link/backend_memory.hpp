@@ -3,6 +3,7 @@
 // never steps back: World::precise_now().
 #pragma once
 
+#include "rate_limit/memory_order.hpp"
 #include "rate_limit/metrics/backend_counters.hpp"
 #include "rate_limit/tables/process_claim.hpp"
 #include "redis_client/control/live_follower.hpp"
@@ -38,12 +39,12 @@ class BackendMemory {
     /// Returns the time of Redis's clock, as far as this host knows it. Before the first time that
     /// Redis told it, that is 0 at some time in the past.
     std::chrono::microseconds redis_now(std::chrono::microseconds precise_now) const {
-        return precise_now + layout_->redis_clock.load(relaxed);
+        return precise_now + layout_->redis_clock.load(rate_limit::relaxed);
     }
     /// Redis told its time in answer to a question that was asked then, by precise_now().
     void set_redis_clock(std::chrono::microseconds redis_time,
                          std::chrono::microseconds asked) const {
-        layout_->redis_clock.store(redis_time - asked, relaxed);
+        layout_->redis_clock.store(redis_time - asked, rate_limit::relaxed);
     }
 
     // One worker of the host asks Redis for changes of live limits. These functions say whether it
@@ -60,16 +61,14 @@ class BackendMemory {
     void set_known(const LiveKnown &known) const;
 
     /// Whether this host follows the live limits.
-    LiveTrouble live_trouble() const { return layout_->live_trouble.load(relaxed); }
+    LiveTrouble live_trouble() const { return layout_->live_trouble.load(rate_limit::relaxed); }
     /// Returns false if it was the same before. Only the worker that has the claim sets it.
     bool set_live_trouble(LiveTrouble trouble) const {
-        return layout_->live_trouble.exchange(trouble, relaxed) != trouble;
+        return layout_->live_trouble.exchange(trouble, rate_limit::relaxed) != trouble;
     }
 
   private:
     friend class WorkerCounters;
-
-    static constexpr auto relaxed = std::memory_order_relaxed;
 
     struct Layout {
         std::chrono::microseconds began;

@@ -9,7 +9,7 @@ namespace redis_client {
 namespace {
 
 /// A range of hash slots takes some 100 bytes a node, and each hash slot may be a range of its own.
-constexpr size_t longest_reply = size_t{16} << 20;
+constexpr size_t longest_slot_map = size_t{16} << 20;
 
 } // namespace
 
@@ -23,7 +23,7 @@ SlotMapQuery::SlotMapQuery(Callbacks &callbacks, BackendContext &context)
               servers_ = servers.get();
               return servers;
           },
-          nullptr, longest_reply),
+          nullptr, longest_slot_map),
       timer_(context.world.make_timer([this] { on_timer(); })) {
     holds_worker = false;
 }

@@ -8,7 +8,6 @@ namespace redis_client {
 namespace {
 
 /// The slot map may be wrong once, and the keys of a hash slot may move while it is put right.
-constexpr int most_redirects = 5;
 
 } // namespace
 

@@ -20,6 +20,9 @@ struct Redirect {
     uint16_t port;
 };
 
+/// A command that is redirected more often goes round in circles.
+inline constexpr int most_redirects = 5;
+
 /// Returns nothing if the error is not a redirect.
 std::optional<Redirect> parse_redirect(std::string_view error);
 

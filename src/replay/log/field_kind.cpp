@@ -29,7 +29,7 @@ bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-bool is_space(char c) {
+bool is_blank(char c) {
     return c == ' ';
 }
 
@@ -60,7 +60,7 @@ bool is_of_method(char c) {
 }
 
 bool is_word(std::string_view text) {
-    return std::ranges::none_of(text, is_space);
+    return std::ranges::none_of(text, is_blank);
 }
 
 /// inet_pton() would take most of the time of a line.

@@ -1,5 +1,7 @@
 #include "replay/rules/replay.hpp"
 
+#include "rate_limit/wide.hpp"
+
 #include <algorithm>
 #include <limits>
 
@@ -13,15 +15,16 @@ using limiter::Step;
 /// Whether a leaky bucket alone would have held back a request that it grants: nothing was charged,
 /// because another rule rejects the request.
 bool would_delay(const AppliedRule &applied) {
-    __extension__ using Wide = __int128;
     const rate_limit::Quota &quota = applied.quota;
     if (applied.charge->is_charged || !traits_of(quota.algorithm).takes_delay || quota.cost == 0) {
         return false;
     }
     const rate_limit::Interval interval(quota);
-    const Wide ahead = Wide{applied.charge->verdict.reset.count()} * interval.parts;
-    const Wide units = Wide{quota.cost} + quota.to_keep_free() - 1 - quota.delay;
-    return ahead + units * static_cast<Wide>(interval.length) > 0;
+    const rate_limit::Wide ahead =
+        rate_limit::Wide{applied.charge->verdict.reset.count()} * interval.parts;
+    const rate_limit::Wide units =
+        rate_limit::Wide{quota.cost} + quota.to_keep_free() - 1 - quota.delay;
+    return ahead + units * static_cast<rate_limit::Wide>(interval.length) > 0;
 }
 
 Outcome outcome_of(const AppliedRule &applied) {

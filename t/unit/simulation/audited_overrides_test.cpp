@@ -7,8 +7,8 @@
 namespace simulation {
 namespace {
 
-constexpr int64_t second = 1'000'000;
-constexpr int64_t began = 100 * second;
+constexpr int64_t second_us = 1'000'000;
+constexpr int64_t began = 100 * second_us;
 
 Setting limit_of(uint64_t limit) {
     return {.action = Setting::Action::numbers, .limit = limit};
@@ -35,7 +35,7 @@ class AuditedOverridesTest : public testing::Test {
     }
     size_t complaints() { return overrides_.judge().size(); }
 
-    AuditedRule rule_{.name = "r", .algorithm = "sliding_log", .limit = 5, .window_us = second};
+    AuditedRule rule_{.name = "r", .algorithm = "sliding_log", .limit = 5, .window_us = second_us};
     AuditedOverrides overrides_;
 };
 
@@ -50,10 +50,10 @@ TEST_F(AuditedOverridesTest, HostsHaveTwoSeconds) {
     write("k", "", limit_of(7), began);
     decide(began - 1, 5);
     decide(began + 1, 7);
-    decide(began + 2 * second, 5);
-    decide(began + 3 * second, 7);
+    decide(began + 2 * second_us, 5);
+    decide(began + 3 * second_us, 7);
     EXPECT_EQ(complaints(), 0u);
-    decide(began + 3 * second, 5);
+    decide(began + 3 * second_us, 5);
     EXPECT_EQ(complaints(), 1u);
 }
 
@@ -65,68 +65,68 @@ TEST_F(AuditedOverridesTest, NobodyKnowsOfItBefore) {
 
 TEST_F(AuditedOverridesTest, HostsInTroubleHaveLonger) {
     write("k", "", limit_of(7), began);
-    overrides_.disturb(began + second, began + 4 * second);
-    decide(began + 6 * second - 1, 5);
+    overrides_.disturb(began + second_us, began + 4 * second_us);
+    decide(began + 6 * second_us - 1, 5);
     EXPECT_EQ(complaints(), 0u);
-    decide(began + 6 * second, 5);
+    decide(began + 6 * second_us, 5);
     EXPECT_EQ(complaints(), 1u);
 }
 
 TEST_F(AuditedOverridesTest, AnExpiredOneDoesNotComeBack) {
-    write("k", "", limit_of(7), began, true, began + 3 * second);
-    decide(began + 3 * second, 7);
-    decide(began + 3 * second, 5);
+    write("k", "", limit_of(7), began, true, began + 3 * second_us);
+    decide(began + 3 * second_us, 7);
+    decide(began + 3 * second_us, 5);
     EXPECT_EQ(complaints(), 0u);
-    decide(began + 4 * second, 7);
+    decide(began + 4 * second_us, 7);
     EXPECT_EQ(complaints(), 1u);
 }
 
 TEST_F(AuditedOverridesTest, ItHoldsUntilItExpires) {
-    write("k", "", limit_of(7), began, true, began + 9 * second);
-    decide(began + 8 * second, 5);
+    write("k", "", limit_of(7), began, true, began + 9 * second_us);
+    decide(began + 8 * second_us, 5);
     EXPECT_EQ(complaints(), 1u);
 }
 
 TEST_F(AuditedOverridesTest, OfTwoAtOnceEitherHolds) {
     write("k", "", limit_of(7), began);
     write("k", "", limit_of(8), began);
-    decide(began + 5 * second, 7);
-    decide(began + 5 * second, 8);
+    decide(began + 5 * second_us, 7);
+    decide(began + 5 * second_us, 8);
     EXPECT_EQ(complaints(), 0u);
-    decide(began + 5 * second, 5);
+    decide(began + 5 * second_us, 5);
     EXPECT_EQ(complaints(), 1u);
 }
 
 TEST_F(AuditedOverridesTest, OneWhoseAnswerWasLostMayHoldOrNot) {
     write("k", "", limit_of(7), began, false);
-    decide(began + 5 * second, 7);
-    decide(began + 5 * second, 5);
+    decide(began + 5 * second_us, 7);
+    decide(began + 5 * second_us, 5);
     EXPECT_EQ(complaints(), 0u);
-    write("k", "", limit_of(8), began + 5 * second);
-    decide(began + 8 * second, 7);
+    write("k", "", limit_of(8), began + 5 * second_us);
+    decide(began + 8 * second_us, 7);
     EXPECT_EQ(complaints(), 1u);
 }
 
 TEST_F(AuditedOverridesTest, WhatIsForgottenNeverComesBack) {
     write("k", "", limit_of(7), began);
-    overrides_.forget_all(began + 5 * second);
-    decide(began + 7 * second - 1, 7);
-    decide(began + 9 * second, 5);
+    overrides_.forget_all(began + 5 * second_us);
+    decide(began + 7 * second_us - 1, 7);
+    decide(began + 9 * second_us, 5);
     EXPECT_EQ(complaints(), 0u);
-    decide(began + 7 * second, 7);
+    decide(began + 7 * second_us, 7);
     EXPECT_EQ(complaints(), 1u);
 }
 
 TEST_F(AuditedOverridesTest, InDoubtAllMayHoldUntilItIsSetAnew) {
     write("k", "", limit_of(7), began);
-    overrides_.doubt_all(began + 5 * second);
-    decide(began + 9 * second, 5);
-    decide(began + 9 * second, 7);
+    overrides_.doubt_all(began + 5 * second_us);
+    decide(began + 9 * second_us, 5);
+    decide(began + 9 * second_us, 7);
     EXPECT_EQ(complaints(), 0u);
-    write("k", "", limit_of(8), began + 10 * second);
-    decide(began + 13 * second, 8);
+    write("k", "", limit_of(8), began + 10 * second_us);
+    decide(began + 13 * second_us, 8);
     EXPECT_EQ(complaints(), 0u);
-    decide(began + 13 * second, 7);
+    decide(began + 13 * second_us, 7);
     EXPECT_EQ(complaints(), 1u);
 }
 
@@ -134,23 +134,23 @@ TEST_F(AuditedOverridesTest, AClientAtARuleGoesFirstAndARuleLast) {
     write("", "r", limit_of(6), began);
     write("k", "", limit_of(7), began);
     write("k", "r", limit_of(8), began);
-    decide(began + 5 * second, 8);
+    decide(began + 5 * second_us, 8);
     EXPECT_EQ(complaints(), 0u);
-    write("k", "r", {}, began + 5 * second);
-    decide(began + 9 * second, 7);
+    write("k", "r", {}, began + 5 * second_us);
+    decide(began + 9 * second_us, 7);
     EXPECT_EQ(complaints(), 0u);
-    decide(began + 9 * second, 6);
+    decide(began + 9 * second_us, 6);
     EXPECT_EQ(complaints(), 1u);
 }
 
 TEST_F(AuditedOverridesTest, BansAndExemptions) {
     write("k", "", {.action = Setting::Action::ban}, began);
-    decide(began + 5 * second, Setting::Action::ban);
+    decide(began + 5 * second_us, Setting::Action::ban);
     EXPECT_EQ(complaints(), 0u);
-    write("k", "", {.action = Setting::Action::exempt}, began + 6 * second);
-    decide(began + 9 * second, Setting::Action::exempt);
+    write("k", "", {.action = Setting::Action::exempt}, began + 6 * second_us);
+    decide(began + 9 * second_us, Setting::Action::exempt);
     EXPECT_EQ(complaints(), 0u);
-    decide(began + 9 * second, Setting::Action::ban);
+    decide(began + 9 * second_us, Setting::Action::ban);
     EXPECT_EQ(complaints(), 1u);
 }
 
@@ -161,7 +161,7 @@ TEST_F(AuditedOverridesTest, ABucketsBurstIsTheConfiguredOneIfNoneIsSet) {
     const auto decide = [&](uint64_t capacity) {
         overrides_.obey({.key = "k",
                          .rule = &rule_,
-                         .time_us = began + 5 * second,
+                         .time_us = began + 5 * second_us,
                          .limit = 7,
                          .capacity = capacity});
     };

@@ -15,7 +15,7 @@ namespace nginx_module {
 
 namespace {
 
-constexpr size_t longest_shown = 256; // bytes of `key`
+constexpr size_t longest_shown_key = 256; // bytes of `key`
 
 /// An address in its bytes, as $binary_remote_addr has it.
 struct BinaryAddress {
@@ -129,9 +129,9 @@ void write_in_full(JsonWriter &json, ngx_pool_t *pool, const limiter::Zone &zone
     }
     limiter::KeyTextBuffer buffer;
     const std::string_view text = limiter::readable_key(zone, *key.bytes, buffer);
-    std::array<char, longest_shown> shown;
+    std::array<char, longest_shown_key> shown;
     rate_limit::TextWriter writer(shown);
-    writer << rate_limit::Readable{text, longest_shown};
+    writer << rate_limit::Readable{text, longest_shown_key};
     write_members(json, {shown.data(), writer.size()}, url_encoded(pool, text));
 }
 

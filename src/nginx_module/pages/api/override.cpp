@@ -26,8 +26,8 @@ redis_client::LiveName name_of(const ApiRequest &request) {
 }
 
 /// Makes the error for a member of the body with a wrong value, or for the whole body.
-std::optional<ApiError> refuse(ngx_http_request_t *r, std::string_view member,
-                               std::string_view expected) {
+std::optional<ApiError> refusal_of(ngx_http_request_t *r, std::string_view member,
+                                   std::string_view expected) {
     const rate_limit::Readable shown{member, 64};
     return ApiError{NGX_HTTP_BAD_REQUEST, "invalid_body",
                     member.empty()
@@ -41,9 +41,10 @@ std::optional<ApiError> check_for_rule(ngx_http_request_t *r, const OverrideDraf
     rate_limit::Quota quota = rule.rule.quota;
     const uint64_t largest = rate_limit::largest_limit(quota.algorithm);
     if (draft.what.limit.value_or(0) > largest) {
-        return refuse(r, "limit",
-                      describe(r->pool, "a whole number from 0 to ", largest, " with ",
-                               to_string(quota.algorithm), ", which rule \"", rule.name, "\" has"));
+        return refusal_of(r, "limit",
+                          describe(r->pool, "a whole number from 0 to ", largest, " with ",
+                                   to_string(quota.algorithm), ", which rule \"", rule.name,
+                                   "\" has"));
     }
     // A number that is too large together with one of the rule's own is clamped: see overridden().
     if (!is_bucket(quota.algorithm) || !draft.what.limit || !draft.what.burst) {
@@ -52,11 +53,11 @@ std::optional<ApiError> check_for_rule(ngx_http_request_t *r, const OverrideDraf
     quota.limit = *draft.what.limit;
     quota.burst = draft.what.burst;
     if (quota.refill() > rate_limit::longest_refill) {
-        return refuse(r, "burst",
-                      describe(r->pool,
-                               "a bucket that fills, by limit and window, within 10 "
-                               "years at rule \"",
-                               rule.name, "\""));
+        return refusal_of(r, "burst",
+                          describe(r->pool,
+                                   "a bucket that fills, by limit and window, within 10 "
+                                   "years at rule \"",
+                                   rule.name, "\""));
     }
     return std::nullopt;
 }
@@ -76,9 +77,10 @@ std::optional<ApiError> check_for_rules(const ApiRequest &request, const Overrid
         }
     }
     if (draft.what.burst && !has_bucket) {
-        return refuse(request.r, "burst",
-                      request.rule != nullptr ? "no burst, for the rule is no bucket"
-                                              : "no burst, for no rule of the zone is a bucket");
+        return refusal_of(request.r, "burst",
+                          request.rule != nullptr
+                              ? "no burst, for the rule is no bucket"
+                              : "no burst, for no rule of the zone is a bucket");
     }
     return std::nullopt;
 }
@@ -218,7 +220,7 @@ ngx_int_t put_override(ApiRequest &request) {
         rate_limit::parse_override(request.body, is_for_client ? rate_limit::OverrideOf::client
                                                                : rate_limit::OverrideOf::rule);
     if (const auto *error = std::get_if<rate_limit::OverrideError>(&parsed)) {
-        return send_error(request.r, *refuse(request.r, error->member, error->expected));
+        return send_error(request.r, *refusal_of(request.r, error->member, error->expected));
     }
     const auto &draft = *std::get_if<OverrideDraft>(&parsed);
     if (const auto error = check_for_rules(request, draft)) {

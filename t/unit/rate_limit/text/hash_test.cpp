@@ -9,7 +9,7 @@
 namespace rate_limit {
 namespace {
 
-constexpr HashSeed seed{0x0706050403020100, 0x0f0e0d0c0b0a0908}; // bytes 00, 01, ... 0f
+constexpr HashSeed counting_seed{0x0706050403020100, 0x0f0e0d0c0b0a0908}; // bytes 00, 01, ... 0f
 
 /// The hash as bytes, in the order in which the reference implementation writes them.
 std::string hex(const Hash &hash) {
@@ -41,7 +41,7 @@ TEST(Hash, IsThatOfTheReference) {
         {15, "5493E99933B0A8117E08EC0F97CFC3D9"},
     };
     for (const auto &[size, expected] : vectors) {
-        EXPECT_EQ(hex(hash_of(seed, counting(size))), expected) << size;
+        EXPECT_EQ(hex(hash_of(counting_seed, counting(size))), expected) << size;
     }
 }
 
@@ -54,13 +54,13 @@ TEST(Hash, DependsOnEveryByteItsPlaceAndTheSeed) {
     };
     for (size_t size = 0; size < 40; ++size) {
         std::string bytes(size, '\0');
-        add(seed, bytes);
-        add({seed.low ^ 1, seed.high}, bytes);
-        add({seed.low, seed.high ^ 1}, bytes);
+        add(counting_seed, bytes);
+        add({counting_seed.low ^ 1, counting_seed.high}, bytes);
+        add({counting_seed.low, counting_seed.high ^ 1}, bytes);
         for (char &byte : bytes) {
             for (const unsigned char other : {0x01, 0x80, 0xff}) {
                 byte = static_cast<char>(other);
-                add(seed, bytes);
+                add(counting_seed, bytes);
             }
             byte = '\0';
         }

@@ -25,7 +25,7 @@ std::string written(Piece piece) {
     return {out.data(), writer.size()};
 }
 
-std::string encoded(std::string_view bytes) {
+std::string percent_encoded(std::string_view bytes) {
     return written(UrlEncoded{bytes});
 }
 
@@ -61,13 +61,13 @@ TEST(DecodePercent, RefusesWhatIsCutOffOrNotHex) {
 }
 
 TEST(UrlEncoded, KeepsTheUnreservedCharactersOnly) {
-    EXPECT_EQ(encoded("AZaz09-._~"), "AZaz09-._~");
-    EXPECT_EQ(encoded("a b&c=d+e%f/g:h#"), "a%20b%26c%3Dd%2Be%25f%2Fg%3Ah%23");
-    EXPECT_EQ(encoded("\0\xff"s), "%00%FF");
+    EXPECT_EQ(percent_encoded("AZaz09-._~"), "AZaz09-._~");
+    EXPECT_EQ(percent_encoded("a b&c=d+e%f/g:h#"), "a%20b%26c%3Dd%2Be%25f%2Fg%3Ah%23");
+    EXPECT_EQ(percent_encoded("\0\xff"s), "%00%FF");
 }
 
 TEST(UrlEncoded, IsReadBack) {
-    EXPECT_EQ(decoded(encoded(all_bytes())), all_bytes());
+    EXPECT_EQ(decoded(percent_encoded(all_bytes())), all_bytes());
 }
 
 TEST(Readable, ShowsTextAsItIs) {

@@ -6,7 +6,6 @@
 #include <string>
 
 using namespace redis_client;
-using Progress = Sentinel::Progress;
 
 namespace {
 
@@ -24,6 +23,8 @@ std::string message(std::string_view text) {
     return "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n" + bulk(text);
 }
 
+} // namespace
+
 class SentinelTest : public testing::Test {
   protected:
     void connect(const SentinelSettings &settings = {.master_name = "m"}) {
@@ -31,22 +32,20 @@ class SentinelTest : public testing::Test {
         sentinel_->connected();
     }
 
-    void expect_master(Progress progress, std::string_view host, uint16_t port) {
-        EXPECT_EQ(progress, Progress::answered);
+    void expect_master(Sentinel::Progress progress, std::string_view host, uint16_t port) {
+        EXPECT_EQ(progress, Sentinel::Progress::answered);
         EXPECT_EQ(sentinel_->master(), (Endpoint{std::string(host), port}));
     }
 
     void expect_broken(std::string_view bytes, std::string_view what, std::string_view said = "") {
         connect();
-        EXPECT_EQ(sentinel_->received(bytes), Progress::broken) << bytes;
+        EXPECT_EQ(sentinel_->received(bytes), Sentinel::Progress::broken) << bytes;
         EXPECT_EQ(sentinel_->problem().what, what) << bytes;
         EXPECT_EQ(sentinel_->problem().redis_said, said) << bytes;
     }
 
     std::optional<Sentinel> sentinel_;
 };
-
-} // namespace
 
 TEST_F(SentinelTest, AsksAndSubscribesAtOnce) {
     connect();
@@ -59,12 +58,12 @@ TEST_F(SentinelTest, LogsInFirst) {
     connect({.master_name = "m", .username = "u", .password = "p"});
     EXPECT_TRUE(sentinel_->output().bytes().starts_with(
         "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$1\r\np\r\n*3\r\n$8\r\nSENTINEL\r\n"));
-    EXPECT_EQ(sentinel_->received("+OK\r\n"), Progress::more);
+    EXPECT_EQ(sentinel_->received("+OK\r\n"), Sentinel::Progress::more);
     expect_master(sentinel_->received(address("10.0.0.1", "6379")), "10.0.0.1", 6379);
     connect({.master_name = "m", .username = "", .password = "p"});
     EXPECT_TRUE(sentinel_->output().bytes().starts_with("*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n"));
     EXPECT_EQ(sentinel_->received("-ERR unknown command, with args beginning with: p\r\n"),
-              Progress::broken);
+              Sentinel::Progress::broken);
     EXPECT_EQ(sentinel_->problem().what, "AUTH");
     EXPECT_EQ(sentinel_->problem().redis_said, "ERR");
 }
@@ -73,18 +72,19 @@ TEST_F(SentinelTest, RefusesALongReplyInWhateverPieces) {
     const std::string reply = address(std::string(16'384, 'h'), "6379");
     expect_broken(reply, "an unexpected reply");
     connect();
-    Progress progress = Progress::more;
-    for (size_t at = 0; at < reply.size() && progress == Progress::more; at += 100) {
+    Sentinel::Progress progress = Sentinel::Progress::more;
+    for (size_t at = 0; at < reply.size() && progress == Sentinel::Progress::more; at += 100) {
         progress = sentinel_->received(std::string_view(reply).substr(at, 100));
     }
-    EXPECT_EQ(progress, Progress::broken);
+    EXPECT_EQ(progress, Sentinel::Progress::broken);
 }
 
 TEST_F(SentinelTest, TellsOfTheMasterAndOfThoseThatFollow) {
     connect();
     expect_master(sentinel_->received(address("10.0.0.1", "6379")), "10.0.0.1", 6379);
-    EXPECT_EQ(sentinel_->received(subscribed), Progress::more);
-    EXPECT_EQ(sentinel_->received(message("other 10.0.0.1 6379 10.0.0.9 1")), Progress::more);
+    EXPECT_EQ(sentinel_->received(subscribed), Sentinel::Progress::more);
+    EXPECT_EQ(sentinel_->received(message("other 10.0.0.1 6379 10.0.0.9 1")),
+              Sentinel::Progress::more);
     expect_master(sentinel_->received(message("m 10.0.0.1 6379 redis-2.test 6380")), "redis-2.test",
                   6380);
 }
@@ -96,7 +96,7 @@ TEST_F(SentinelTest, ReadsByteByByteAndAllAtOnce) {
     connect();
     int masters = 0;
     for (const char byte : all) {
-        masters += sentinel_->received({&byte, 1}) == Progress::answered;
+        masters += sentinel_->received({&byte, 1}) == Sentinel::Progress::answered;
     }
     EXPECT_EQ(masters, 2);
     EXPECT_EQ(sentinel_->master(), (Endpoint{"::2", 65535}));

@@ -14,7 +14,7 @@ using rate_limit::Quota;
 
 constexpr Algorithm buckets[] = {Algorithm::token_bucket, Algorithm::gcra, Algorithm::leaky_bucket};
 
-Quota quota_of(Algorithm algorithm, uint64_t cost = 1) {
+Quota quota_costing(Algorithm algorithm, uint64_t cost = 1) {
     return {.algorithm = algorithm, .window = 60s, .limit = 100, .cost = cost};
 }
 
@@ -27,23 +27,23 @@ WireCommand refund(const Quota &quota) {
 }
 
 TEST(CheckArguments, OfAWindowAreLimitCostWindowAndTimeToLive) {
-    EXPECT_EQ(check(quota_of(Algorithm::fixed_window, 7)),
+    EXPECT_EQ(check(quota_costing(Algorithm::fixed_window, 7)),
               (WireCommand{"100", "7", "60000000", "65001", "first"}));
-    EXPECT_EQ(words_of(check_arguments(quota_of(Algorithm::fixed_window), true)),
+    EXPECT_EQ(words_of(check_arguments(quota_costing(Algorithm::fixed_window), true)),
               (WireCommand{"100", "1", "60000000", "65001", "aligned"}));
-    EXPECT_EQ(check(quota_of(Algorithm::concurrency, 0)),
+    EXPECT_EQ(check(quota_costing(Algorithm::concurrency, 0)),
               (WireCommand{"100", "0", "60000000", "65001"}));
     // the window before counts too
-    EXPECT_EQ(check(quota_of(Algorithm::sliding_window)),
+    EXPECT_EQ(check(quota_costing(Algorithm::sliding_window)),
               (WireCommand{"100", "1", "60000000", "125001"}));
     // the expiry is put off once in an eighth of the window
-    EXPECT_EQ(check(quota_of(Algorithm::sliding_log)),
+    EXPECT_EQ(check(quota_costing(Algorithm::sliding_log)),
               (WireCommand{"100", "1", "60000000", "72501"}));
 }
 
 TEST(CheckArguments, OfACalendarLeaveAPlaceForWhereItsWindowsAre) {
     const auto month = rate_limit::utc_calendar(rate_limit::CalendarUnit::month);
-    Quota quota = quota_of(Algorithm::fixed_window);
+    Quota quota = quota_costing(Algorithm::fixed_window);
     EXPECT_FALSE(check_arguments(quota, true).has_late_word());
     quota.calendar = month.get();
     const WireWords words = leasing_arguments(quota, false, 10ms);
@@ -171,11 +171,11 @@ TEST(DebtArguments, OfABucketLeadNoFurtherThanTheLongestDebtWhateverTheCost) {
 }
 
 TEST(RefundArguments, TellWhatWasTakenAndTheReceipt) {
-    EXPECT_EQ(refund(quota_of(Algorithm::fixed_window, 7)),
+    EXPECT_EQ(refund(quota_costing(Algorithm::fixed_window, 7)),
               (WireCommand{"7", "60000000", "1700000000000000"}));
-    EXPECT_EQ(refund(quota_of(Algorithm::sliding_log, 7)),
+    EXPECT_EQ(refund(quota_costing(Algorithm::sliding_log, 7)),
               (WireCommand{"7", "60000000", "1700000000000000"}));
-    EXPECT_EQ(refund(quota_of(Algorithm::sliding_window, 7)),
+    EXPECT_EQ(refund(quota_costing(Algorithm::sliding_window, 7)),
               (WireCommand{"7", "60000000", "1700000000000000"}));
 }
 

@@ -248,7 +248,7 @@ TEST_F(BlockCommandsTest, PeekBeginsNoBlock) {
     }
 }
 
-constexpr int64_t now = 1'700'000'000'000'000;
+constexpr int64_t answered_at = 1'700'000'000'000'000;
 
 Charge charge_of(Algorithm algorithm, std::chrono::milliseconds block) {
     Charge charge;
@@ -261,8 +261,9 @@ TEST(BlockAnswer, DeniesAndChargesNothing) {
     std::vector<Charge> charges = {charge_of(Algorithm::fixed_window, 15min),
                                    charge_of(Algorithm::fixed_window, 0min)};
     EXPECT_EQ(answer_size(charges), 8 * 6u);
-    ASSERT_EQ(read_answer(packed({now, 40, 7'000'000, 900'000'000, 30, 5'000'000}), charges),
-              AnswerState::good);
+    ASSERT_EQ(
+        read_answer(packed({answered_at, 40, 7'000'000, 900'000'000, 30, 5'000'000}), charges),
+        AnswerState::good);
     EXPECT_FALSE(charges[0].is_charged);
     EXPECT_FALSE(charges[1].is_charged);
     EXPECT_EQ(charges[0].blocked_for, 15min);
@@ -275,7 +276,7 @@ TEST(BlockAnswer, DeniesAndChargesNothing) {
     EXPECT_EQ(charges[1].verdict.decision, Decision::granted);
     EXPECT_EQ(charges[1].verdict.remaining, 31u);
 
-    ASSERT_EQ(read_answer(packed({now, 40, 7'000'000, 0, 30, 5'000'000}), charges),
+    ASSERT_EQ(read_answer(packed({answered_at, 40, 7'000'000, 0, 30, 5'000'000}), charges),
               AnswerState::good);
     EXPECT_TRUE(charges[0].is_charged);
     EXPECT_TRUE(charges[1].is_charged);
@@ -286,27 +287,27 @@ TEST(BlockAnswer, DeniesAndChargesNothing) {
 TEST(BlockAnswer, HasNoTimesThatNoBlockHas) {
     for (const int64_t left : {int64_t{-1}, (int64_t{1} << 53) + 1, INT64_MIN, INT64_MAX}) {
         std::vector<Charge> charges = {charge_of(Algorithm::fixed_window, 15min)};
-        EXPECT_EQ(read_answer(packed({now, 40, 7'000'000, left}), charges),
+        EXPECT_EQ(read_answer(packed({answered_at, 40, 7'000'000, left}), charges),
                   AnswerState::impossible);
         EXPECT_FALSE(charges[0].is_charged);
         EXPECT_EQ(charges[0].blocked_for, 0s);
-        EXPECT_FALSE(
-            read_peek_answer(packed({now, 40, 7'000'000, left}), charges[0].quota, Blocks::yes));
+        EXPECT_FALSE(read_peek_answer(packed({answered_at, 40, 7'000'000, left}), charges[0].quota,
+                                      Blocks::yes));
     }
 }
 
 TEST(BlockAnswer, IsSeenByAPeek) {
     const Quota quota = quota_of(Algorithm::fixed_window);
     const auto blocked =
-        read_peek_answer(packed({now, 40, 7'000'000, 900'000'000}), quota, Blocks::yes);
+        read_peek_answer(packed({answered_at, 40, 7'000'000, 900'000'000}), quota, Blocks::yes);
     ASSERT_TRUE(blocked);
     EXPECT_EQ(blocked->retry_after, 15min);
     EXPECT_EQ(blocked->remaining, 0u);
-    const auto free = read_peek_answer(packed({now, 40, 7'000'000, 0}), quota, Blocks::yes);
+    const auto free = read_peek_answer(packed({answered_at, 40, 7'000'000, 0}), quota, Blocks::yes);
     ASSERT_TRUE(free);
     EXPECT_EQ(free->remaining, 41u);
-    EXPECT_FALSE(read_peek_answer(packed({now, 40, 7'000'000}), quota, Blocks::yes));
-    EXPECT_FALSE(read_peek_answer(packed({now, 40, 7'000'000, 0}), quota, Blocks::no));
+    EXPECT_FALSE(read_peek_answer(packed({answered_at, 40, 7'000'000}), quota, Blocks::yes));
+    EXPECT_FALSE(read_peek_answer(packed({answered_at, 40, 7'000'000, 0}), quota, Blocks::no));
 }
 
 Verdict blocked(const Quota &quota, const Verdict &of_counter, microseconds time) {

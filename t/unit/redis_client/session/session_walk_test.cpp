@@ -14,28 +14,29 @@
 namespace redis_client {
 namespace {
 
-enum class Kind { log, shared_log, permit, both };
+enum class RulesKind { log, shared_log, permit, both };
 
-constexpr std::chrono::milliseconds window = 6s;
+constexpr std::chrono::milliseconds walk_window = 6s;
 
-std::vector<Asked> rules_of(Kind kind, uint64_t number) {
+std::vector<Asked> rules_of(RulesKind kind, uint64_t number) {
     const std::string key = std::to_string(number);
     const Asked permit{
-        .quota = {.algorithm = Algorithm::concurrency, .window = window, .limit = 100},
+        .quota = {.algorithm = Algorithm::concurrency, .window = walk_window, .limit = 100},
         .redis_key = "permit:" + key};
-    const Asked log{.quota = {.algorithm = Algorithm::sliding_log, .window = window, .limit = 100},
-                    .redis_key = "log:" + key};
+    const Asked log{
+        .quota = {.algorithm = Algorithm::sliding_log, .window = walk_window, .limit = 100},
+        .redis_key = "log:" + key};
     static const WireWords of_all_logs = check_arguments(log.quota, false);
     Asked shared_log = log;
     shared_log.arguments = &of_all_logs;
     switch (kind) {
-    case Kind::log:
+    case RulesKind::log:
         return {log};
-    case Kind::shared_log: // whose checks share runs
+    case RulesKind::shared_log: // whose checks share runs
         return {shared_log};
-    case Kind::permit:
+    case RulesKind::permit:
         return {permit};
-    case Kind::both:
+    case RulesKind::both:
         return {permit, log};
     }
     return {};
@@ -188,14 +189,15 @@ class SessionWalkTest : public SessionTest {
   protected:
     SessionWalkTest() {
         SessionSettings settings = with_max_pending(50);
-        settings.shapes = {shape_of(rules_of(Kind::log, 0)), shape_of(rules_of(Kind::permit, 0))};
+        settings.shapes = {shape_of(rules_of(RulesKind::log, 0)),
+                           shape_of(rules_of(RulesKind::permit, 0))};
         start(settings);
     }
 
     void ask_one() {
         Client client;
         client.number = random_() % 100;
-        const Kind kind{static_cast<int>(random_() % 4)};
+        const RulesKind kind{static_cast<int>(random_() % 4)};
         client.check = ask_in_turn(*client.listener, rules_of(kind, client.number));
         ++asked_;
         if (client.check != nullptr) {
