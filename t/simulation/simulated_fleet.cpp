@@ -63,6 +63,15 @@ std::vector<std::string> SimulatedFleet::run(Time length) {
     return simulation_.auditor.judge();
 }
 
+bool SimulatedFleet::observe(SimulatedRedis::Observer &observer) {
+    SimulatedRedis *redis = simulation_.topology->only_redis();
+    if (redis == nullptr || simulation_.has_faults) {
+        return false;
+    }
+    redis->set_observer(&observer);
+    return true;
+}
+
 /// No client comes and no fault any more. What is left then is a leak.
 void SimulatedFleet::become_quiet() {
     Timeline &timeline = simulation_.timeline;

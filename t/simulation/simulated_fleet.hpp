@@ -19,6 +19,9 @@ class SimulatedFleet {
 
     /// Lets clients come for so long, and then all become quiet. Returns what is wrong.
     std::vector<std::string> run(Time length);
+    /// Tells the observer what the only Redis replies. Returns false if there are several, or if
+    /// something will go wrong.
+    bool observe(SimulatedRedis::Observer &observer);
     const Happened &happened() const { return simulation_.happened; }
 
   private:

@@ -107,7 +107,7 @@ EmbeddedRedis::Script *EmbeddedRedis::script(std::string_view command,
     }
     const auto found = scripts_.find(name);
     if (found == scripts_.end()) {
-        lua_pushliteral(lua_, "NOSCRIPT No matching script");
+        lua_pushliteral(lua_, "NOSCRIPT No matching script. Please use EVAL.");
         return nullptr;
     }
     last_name_ = name;

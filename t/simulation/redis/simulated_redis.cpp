@@ -91,6 +91,13 @@ std::string lie(uint64_t how, std::string_view truth) {
     return std::string(is_nil && truth == nil_reply ? lies[0] : chosen);
 }
 
+/// Others are of a connection, or of what a Redis is among others.
+bool is_of_data(std::string_view command) {
+    static constexpr std::array<std::string_view, 5> others{"AUTH", "SELECT", "ROLE", "ASKING",
+                                                            "CLUSTER"};
+    return std::ranges::find(others, command) == others.end();
+}
+
 std::span<const std::string_view> keys_of(const std::vector<std::string_view> &words) {
     const std::span<const std::string_view> all(words);
     if (words[0] == "UNLINK") {
@@ -119,7 +126,12 @@ std::string SimulatedRedis::take(Peer &peer, std::string_view bytes) {
             break;
         }
         ++commands_;
-        replies += reply(peer, *words, before.substr(0, before.size() - rest.size()));
+        const std::string_view command = before.substr(0, before.size() - rest.size());
+        const std::string its_reply = reply(peer, *words, command);
+        if (observer_ != nullptr && is_of_data(words->front())) {
+            observer_->replied(now(), command, its_reply);
+        }
+        replies += its_reply;
     }
     peer.unread.erase(0, peer.unread.size() - rest.size());
     return replies;
@@ -258,6 +270,9 @@ void SimulatedRedis::update_refusal() {
 void SimulatedRedis::lose_data() {
     engine_ = std::make_unique<replay::EmbeddedRedis>();
     update_refusal();
+    if (observer_ != nullptr) {
+        observer_->lost_data();
+    }
     if (written_on_) {
         remember_writes();
     }

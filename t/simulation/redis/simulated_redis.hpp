@@ -61,6 +61,16 @@ class SimulatedRedis final : public Server {
         ~Cluster() = default;
     };
 
+    /// Is told what it does with its data, so that a real Redis can be asked, too.
+    class Observer {
+      public:
+        virtual void replied(Time clock, std::string_view command, std::string_view reply) = 0;
+        virtual void lost_data() = 0;
+
+      protected:
+        ~Observer() = default;
+    };
+
     /// `ahead` is what its clock is ahead of the timeline.
     SimulatedRedis(const Timeline &timeline, FaultCounts &counts, std::string address, Time ahead)
         : Server(std::move(address)), timeline_(timeline), counts_(counts), ahead_(ahead) {}
@@ -71,6 +81,7 @@ class SimulatedRedis final : public Server {
     void set_password(const std::string &password) { access_.password = password; }
     const Access &access() const { return access_; }
     void set_cluster(Cluster *cluster) { cluster_ = cluster; }
+    void set_observer(Observer *observer) { observer_ = observer; }
     void set_mood(Mood mood);
     /// It is a replica of the Redis at that address, or a master if that is empty.
     void set_master(std::string address);
@@ -134,6 +145,7 @@ class SimulatedRedis final : public Server {
     Time ahead_;
     Access access_;
     Cluster *cluster_ = nullptr;
+    Observer *observer_ = nullptr;
     Mood mood_ = Mood::well;
     std::string master_;
     std::optional<uint64_t> lie_;

@@ -36,6 +36,10 @@ class Topology {
     /// Returns the history of the data that counts for a hash slot now.
     virtual size_t history_of(uint16_t hash_slot) const = 0;
 
+    /// Returns the Redis that has all data from begin to end if nothing goes wrong; null if there
+    /// is no such one.
+    virtual SimulatedRedis *only_redis() { return nullptr; }
+
     /// A Redis has lost data, or its clock has stepped.
     virtual void on_data_changed(SimulatedRedis & /*redis*/) {}
 
