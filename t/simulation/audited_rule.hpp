@@ -17,8 +17,9 @@ struct AuditedRule {
     int64_t window_us = 0;
     std::optional<uint64_t> burst = std::nullopt;
     bool has_leases = false;
-    bool settles = false; // it has a final cost
-    int64_t block_us = 0; // 0: it blocks nobody
+    bool settles = false;       // it has a final cost
+    bool has_own_costs = false; // each request says what it costs
+    int64_t block_us = 0;       // 0: it blocks nobody
     uint64_t shards = 1;
     bool is_precontent = false;
     bool is_dry_run = false;

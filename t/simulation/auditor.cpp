@@ -94,6 +94,26 @@ void Auditor::judge(const std::string &counter, const std::string &name, Key &ke
     for (const size_t history : histories) {
         judge(counter, name, key, history);
     }
+    for (const Denial &denial : key.denials) {
+        if (!has_cause(counter, name, key.denials, denial)) {
+            complain(counter + ", key " + name + ": denied by what was known before a reset, at " +
+                     std::to_string(denial.time_us));
+            return;
+        }
+    }
+}
+
+/// Whether Redis has said what a deny cache says, since the last reset of the client that all hosts
+/// must have heard of.
+bool Auditor::has_cause(const std::string &counter, const std::string &name,
+                        const std::vector<Denial> &all, const Denial &denial) const {
+    if (denial.is_by_redis) {
+        return true;
+    }
+    const int64_t since = counts_since(counter, name, denial.time_us);
+    return since == INT64_MIN || std::ranges::any_of(all, [&](const Denial &one) {
+               return one.is_by_redis && one.time_us >= since && one.time_us <= denial.time_us;
+           });
 }
 
 /// What happened to the data of one history.
@@ -129,21 +149,28 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
         return;
     }
     for (const Denial &denial : denials) {
-        if (may_judge(denial) &&
-            is_denied_with_room(judged, denial, counts_since(name, denial.time_us))) {
+        if (may_judge(counter, denial) &&
+            is_denied_with_room(judged, denial, counts_since(counter, name, denial.time_us))) {
             complain(of + ": denied with room at " + std::to_string(denial.time_us));
             return;
         }
     }
 }
 
+/// Returns when hosts have registered a counter, so that a reset finds it.
+int64_t Auditor::registered_by(const std::string &counter) const {
+    return overrides.obeyed_by(loaded_by_us_.at(counter));
+}
+
 /// Returns since when what a client was granted counts at that time: a reset has made it forgotten
 /// on all hosts.
-int64_t Auditor::counts_since(const std::string &key, int64_t time_us) const {
+int64_t Auditor::counts_since(const std::string &counter, const std::string &key,
+                              int64_t time_us) const {
     int64_t since = INT64_MIN;
+    const int64_t registered_us = registered_by(counter);
     if (const auto resets = resets_.find(key); resets != resets_.end()) {
         for (const Reset &reset : resets->second) {
-            if (overrides.obeyed_by(reset.done_us) <= time_us) {
+            if (reset.sent_us >= registered_us && overrides.obeyed_by(reset.done_us) <= time_us) {
                 since = std::max(since, reset.sent_us);
             }
         }
@@ -152,8 +179,11 @@ int64_t Auditor::counts_since(const std::string &key, int64_t time_us) const {
 }
 
 /// A deny cache knows nothing of data that was lost. It hears of a client that was reset, in time.
-bool Auditor::may_judge(const Denial &denial) const {
+bool Auditor::may_judge(const std::string &counter, const Denial &denial) const {
     const History &history = histories_[denial.history];
+    if (history.is_by_reset && history.began_us < registered_by(counter)) {
+        return false; // it has not begun for this counter
+    }
     return denial.is_by_redis || history.began_us == INT64_MIN ||
            (history.is_by_reset && overrides.obeyed_by(history.began_us) <= denial.time_us);
 }

@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,9 +20,11 @@ namespace simulation {
 
 class Auditor {
   public:
-    /// Rules are known by the order in which they are added, from 0 on.
-    size_t add_rule(const AuditedRule &rule) {
+    /// Rules are known by the order in which they are added, from 0 on. All hosts have the rule by
+    /// then at the latest.
+    size_t add_rule(const AuditedRule &rule, int64_t loaded_by_us) {
         rules_.push_back(rule);
+        loaded_by_us_.try_emplace(rule.counter(), loaded_by_us);
         return rules_.size() - 1;
     }
     const AuditedRule &rule(size_t number) const { return rules_[number]; }
@@ -70,6 +73,15 @@ class Auditor {
     /// Permits may come back so late, where hash slots move: two nodes may each say that the other
     /// one has the key, so nobody asks again at once.
     void let_permits_return_within(int64_t time_us) { permits_return_within_us_ = time_us; }
+    /// From now on each client makes one request alone, which charges each of its keys once.
+    void expect_single_checks() { has_single_checks_ = true; }
+    /// Redis has run a script with this key of a counter.
+    void run_script(std::string_view redis_key) {
+        if (has_single_checks_ &&
+            ++runs_.try_emplace(std::string(redis_key), 0).first->second == 2) {
+            complain("Redis was asked twice for one request: " + std::string(redis_key));
+        }
+    }
     /// A worker or a request did what none may do.
     void misbehave(const std::string &what) { complain(what); }
     /// When all is quiet, something is left that should have gone.
@@ -105,15 +117,21 @@ class Auditor {
     size_t copies(size_t history) const;
     void judge(const std::string &counter, const std::string &name, Key &key);
     void judge(const std::string &counter, const std::string &name, const Key &key, size_t history);
-    bool may_judge(const Denial &denial) const;
-    int64_t counts_since(const std::string &key, int64_t time_us) const;
+    bool may_judge(const std::string &counter, const Denial &denial) const;
+    int64_t registered_by(const std::string &counter) const;
+    bool has_cause(const std::string &counter, const std::string &name,
+                   const std::vector<Denial> &all, const Denial &denial) const;
+    int64_t counts_since(const std::string &counter, const std::string &key, int64_t time_us) const;
 
     std::deque<AuditedRule> rules_;                           // they do not move
+    std::map<std::string, int64_t> loaded_by_us_;             // by counter
     std::map<std::pair<std::string, std::string>, Key> keys_; // by counter and key
     int64_t permits_return_within_us_ = 20'000;
     std::vector<History> histories_{History{}};
     std::map<std::string, std::vector<Reset>> resets_; // by key
     bool knows_requests_ = false;
+    bool has_single_checks_ = false;
+    std::map<std::string, uint64_t> runs_; // of scripts, by key
     std::vector<std::string> complaints_;
 };
 

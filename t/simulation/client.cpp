@@ -15,6 +15,7 @@ Client::Client(Simulation &simulation, SimulatedHost &host, SimulatedWorker &wor
       worker_(worker),
       callbacks_(callbacks),
       key_(std::move(key)),
+      cost_(std::to_string(simulation.chance.below(5))),
       final_cost_(std::to_string(simulation.chance.below(6))) {}
 
 void Client::begin() {
@@ -217,9 +218,10 @@ void Client::note_grant(const limiter::AppliedRule &rule) {
     }
     ++(is_leased ? simulation_.happened.leased : simulation_.happened.granted);
     const Decision decision = decision_of(rule);
+    const bool has_own_costs = simulation_.auditor.rule(number_of(rule)).has_own_costs;
     grants_.emplace_back(number_of(rule),
                          Grant{.time_us = decision.when.count(),
-                               .cost = rule.quota.cost,
+                               .cost = has_own_costs ? std::stoul(cost_) : rule.quota.cost,
                                .limit = rule.quota.limit,
                                .capacity = rule.quota.capacity(),
                                .by = is_leased ? GrantedBy::lease : GrantedBy::redis,

@@ -46,8 +46,9 @@ class Client final : limiter::Request {
   private:
     void leave();
     std::optional<std::string_view> key(const limiter::Zone &) override { return key_; }
-    std::optional<std::string_view> text(const limiter::Rule &, limiter::RuleText) override {
-        return final_cost_; // no other text has a variable
+    /// No other text has a variable.
+    std::optional<std::string_view> text(const limiter::Rule &, limiter::RuleText which) override {
+        return which == limiter::RuleText::cost ? cost_ : final_cost_;
     }
     void on_answered() override;
     void report(const limiter::InvalidNumber &) override {}
@@ -80,6 +81,7 @@ class Client final : limiter::Request {
     SimulatedWorker &worker_;
     Callbacks &callbacks_;
     std::string key_;
+    std::string cost_;
     std::string final_cost_;
     Time began_{0};
     uint64_t tries_again_ = 0; // how often Redis had answered TRYAGAIN then

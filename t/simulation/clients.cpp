@@ -7,6 +7,10 @@ namespace simulation {
 
 void Clients::draw(Theme theme) {
     Chance &chance = simulation_.chance;
+    has_single_requests_ = theme == Theme::single_checks;
+    if (has_single_requests_) {
+        simulation_.auditor.expect_single_checks();
+    }
     const bool is_busy = theme == Theme::leases || theme == Theme::edges;
     const uint64_t keys = is_busy             ? 1 + chance.below(2)
                           : chance.one_in(10) ? 300 // more than small tables hold
@@ -22,6 +26,11 @@ void Clients::come_until(Time end) {
     come();
 }
 
+std::string Clients::draw_key() {
+    return has_single_requests_ ? "once" + std::to_string(++single_keys_)
+                                : keys_[simulation_.chance.below(keys_.size())];
+}
+
 /// Clients come one after the other, sometimes many at once.
 void Clients::come() {
     const Time now = simulation_.timeline.now();
@@ -33,7 +42,7 @@ void Clients::come() {
     for (uint64_t i = chance.one_in(20) ? 1 + chance.below(20) : 1; i > 0; --i) {
         SimulatedHost &host = *hosts_[chance.below(hosts_.size())];
         SimulatedWorker &worker = host.draw_serving_worker(chance);
-        Client &client = start_request(host, worker, keys_[chance.below(keys_.size())]);
+        Client &client = start_request(host, worker, draw_key());
         if (!simulation_.has_faults) {
             client.need_verdict();
         } else if (chance.one_in(20)) {

@@ -45,6 +45,7 @@ class Clients final : Client::Callbacks {
 
   private:
     void come();
+    std::string draw_key();
     Client &start_request(SimulatedHost &host, SimulatedWorker &worker, const std::string &key);
     void on_counted(const std::string &rule) override { ++counted_[rule]; }
 
@@ -52,6 +53,8 @@ class Clients final : Client::Callbacks {
     const Hosts &hosts_;
     Time end_{0}; // no client comes any more
     std::vector<std::string> keys_;
+    bool has_single_requests_ = false; // each with a key of its own
+    uint64_t single_keys_ = 0;
     Time pause_; // between clients, on average
     std::list<std::unique_ptr<Client>> clients_;
     uint64_t begun_ = 0;

@@ -23,6 +23,7 @@ struct Draft {
     std::optional<uint64_t> burst = std::nullopt;
     std::string lease = {};
     uint64_t cost = 1;
+    bool has_own_costs = false; // the request says its cost
     bool settles = false;
     uint64_t block_s = 0;
     uint64_t shards = 1;
@@ -45,7 +46,9 @@ RuleWords words_of(const Draft &draft) {
     if (!draft.lease.empty()) {
         words.push_back("lease=" + draft.lease);
     }
-    if (draft.cost > 1) {
+    if (draft.has_own_costs) {
+        words.emplace_back("cost=$c");
+    } else if (draft.cost > 1) {
         words.push_back("cost=" + std::to_string(draft.cost));
     }
     if (draft.settles) {
@@ -83,6 +86,7 @@ std::optional<DrawnRule> finish(const Draft &draft) {
                      .burst = draft.burst,
                      .has_leases = !draft.lease.empty(),
                      .settles = draft.settles,
+                     .has_own_costs = draft.has_own_costs,
                      .block_us = static_cast<int64_t>(draft.block_s) * 1'000'000,
                      .shards = draft.shards,
                      .is_precontent = draft.is_precontent,
@@ -128,6 +132,7 @@ Draft draw_rule(Chance &chance, Theme theme, size_t number) {
                                            "token_bucket", "gcra",         "leaky_bucket",
                                            "concurrency"};
     const bool may_be_concurrency = theme == Theme::anything;
+    const bool asks_once = theme == Theme::single_checks;
     Draft draft{.name = number,
                 .algorithm = algorithms[chance.below(may_be_concurrency ? 7 : 6)],
                 .limit = draw_limit(chance, theme),
@@ -144,7 +149,8 @@ Draft draw_rule(Chance &chance, Theme theme, size_t number) {
         draft.burst = 1 + chance.below(50);
     }
     draft.cost = chance.one_in(4) ? 1 + chance.below(3) : 1;
-    draft.settles = chance.one_in(theme == Theme::operators ? 6 : 3);
+    draft.has_own_costs = chance.one_in(4);
+    draft.settles = !asks_once && chance.one_in(theme == Theme::operators ? 6 : 3);
     if (theme == Theme::leases || (theme == Theme::anything && chance.one_in(4))) {
         draft.lease = draw_lease(chance);
     } else if (theme == Theme::blocks || (theme == Theme::anything && chance.one_in(8))) {
@@ -178,6 +184,8 @@ Draft draft_of(const DrawnRule &rule) {
     for (const std::string &word : rule.words) {
         if (word.starts_with("lease=")) {
             draft.lease = word.substr(6);
+        } else if (word == "cost=$c") {
+            draft.has_own_costs = true;
         } else if (word.starts_with("cost=")) {
             draft.cost = std::stoul(word.substr(5));
         }
@@ -198,8 +206,8 @@ void change(Draft &draft, Chance &chance, Theme theme) {
         }
         break;
     case 3:
-        draft.lease = draft.lease.empty() && !draft.is_concurrency() && draft.block_s == 0 &&
-                              draft.shards == 1
+        draft.lease = theme != Theme::single_checks && draft.lease.empty() &&
+                              !draft.is_concurrency() && draft.block_s == 0 && draft.shards == 1
                           ? draw_lease(chance)
                           : "";
         break;
@@ -216,9 +224,10 @@ void change(Draft &draft, Chance &chance, Theme theme) {
 } // namespace
 
 DrawnConfiguration draw_configuration(Chance &chance) {
-    static constexpr std::array themes{
-        Theme::anything, Theme::anything, Theme::anything, Theme::leases,    Theme::leases,
-        Theme::blocks,   Theme::shards,   Theme::edges,    Theme::operators, Theme::operators};
+    static constexpr std::array themes{Theme::anything,  Theme::anything,     Theme::anything,
+                                       Theme::leases,    Theme::leases,       Theme::blocks,
+                                       Theme::shards,    Theme::edges,        Theme::operators,
+                                       Theme::operators, Theme::single_checks};
     DrawnConfiguration drawn;
     drawn.theme = themes[chance.below(themes.size())];
     static constexpr std::array errors{"on_error=closed", "on_error=open", "on_error=local"};

@@ -29,6 +29,8 @@ enum class Theme : uint8_t {
     // Long windows, and operators: what a client has used up does not come back of itself before
     // all hosts must have heard of a reset.
     operators,
+    // Each client makes one request, and may be charged for it once.
+    single_checks,
 };
 
 struct DrawnConfiguration {

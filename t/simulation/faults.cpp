@@ -12,18 +12,7 @@ Faults::~Faults() {
 }
 
 void Faults::happen_until(Time end) {
-    end_ = end;
-    go_on();
-}
-
-void Faults::go_on() {
-    Timeline &timeline = simulation_.timeline;
-    timeline.add(timeline.now() + Time{simulation_.chance.between(10'000, 1'500'000)}, [this] {
-        if (simulation_.timeline.now() < end_) {
-            happen();
-            go_on();
-        }
-    });
+    simulation_.repeat(end, Time{10'000}, Time{1'500'000}, [this] { happen(); });
 }
 
 void Faults::happen() {

@@ -22,7 +22,6 @@ class Faults {
     void happen_until(Time end);
 
   private:
-    void go_on();
     void happen();
     void stop_worker(SimulatedWorker &worker);
     void replace_worker(SimulatedHost &host, size_t i, bool is_killed);
@@ -30,7 +29,6 @@ class Faults {
     Simulation &simulation_;
     Hosts &hosts_;
     Clients &clients_;
-    Time end_{0};
     std::vector<std::unique_ptr<SimulatedWorker>> killed_; // their memory stays as it was
 };
 

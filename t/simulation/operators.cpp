@@ -119,21 +119,10 @@ Operators::Operators(Simulation &simulation, const Hosts &hosts)
 Operators::~Operators() = default;
 
 void Operators::act_until(Time end, Theme theme, const std::vector<std::string> &keys) {
-    end_ = end;
     keys_ = keys;
-    pause_ = Time{
+    const Time longest_pause{
         simulation_.chance.between(200'000, theme == Theme::operators ? 1'500'000 : 4'000'000)};
-    go_on();
-}
-
-void Operators::go_on() {
-    Timeline &timeline = simulation_.timeline;
-    timeline.add(timeline.now() + Time{simulation_.chance.between(10'000, pause_.count())}, [this] {
-        if (simulation_.timeline.now() < end_) {
-            act();
-            go_on();
-        }
-    });
+    simulation_.repeat(end, Time{10'000}, longest_pause, [this] { act(); });
 }
 
 void Operators::act() {

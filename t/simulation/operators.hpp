@@ -26,7 +26,6 @@ class Operators {
   private:
     class Order;
 
-    void go_on();
     void act();
     std::string draw_rule();
     void write(const std::string &key, const std::string &rule);
@@ -34,8 +33,6 @@ class Operators {
 
     Simulation &simulation_;
     const Hosts &hosts_;
-    Time end_{0};
-    Time pause_{0}; // between two of them, at most
     std::vector<std::string> keys_;
     // They stay, for their workers may be killed.
     std::vector<std::unique_ptr<Order>> orders_;

@@ -6,6 +6,12 @@
 
 namespace simulation {
 
+namespace {
+
+constexpr Time longest_roll_out{2'000'000};
+
+} // namespace
+
 void Reloads::set_configuration(DrawnConfiguration drawn) {
     drawn_ = std::move(drawn);
     for (size_t i = 0; i < drawn_.rules.size(); ++i) {
@@ -14,7 +20,8 @@ void Reloads::set_configuration(DrawnConfiguration drawn) {
             line += " " + word;
         }
         simulation_.write(line);
-        const size_t number = simulation_.auditor.add_rule(drawn_.rules[i].audited);
+        const size_t number = simulation_.auditor.add_rule(
+            drawn_.rules[i].audited, (simulation_.timeline.now() + longest_roll_out).count());
         first_number_ = i == 0 ? number : first_number_;
     }
 }
@@ -24,18 +31,7 @@ std::unique_ptr<HostConfiguration> Reloads::make_configuration() const {
 }
 
 void Reloads::happen_until(Time end) {
-    end_ = end;
-    go_on();
-}
-
-void Reloads::go_on() {
-    Timeline &timeline = simulation_.timeline;
-    timeline.add(timeline.now() + Time{simulation_.chance.between(500'000, 6'000'000)}, [this] {
-        if (simulation_.timeline.now() < end_) {
-            happen();
-            go_on();
-        }
-    });
+    simulation_.repeat(end, Time{500'000}, Time{6'000'000}, [this] { happen(); });
 }
 
 /// Hosts that are not reloaded yet go on with the rules before.
@@ -43,9 +39,9 @@ void Reloads::happen() {
     Chance &chance = simulation_.chance;
     ++simulation_.happened.changed_configurations;
     set_configuration(redraw(drawn_, chance));
-    const int64_t longest_us = chance.one_in(2) ? 20'000 : 2'000'000;
+    const Time longest = chance.one_in(2) ? Time{20'000} : longest_roll_out;
     for (const auto &host : hosts_) {
-        const Time when = simulation_.timeline.now() + Time{chance.between(0, longest_us)};
+        const Time when = simulation_.timeline.now() + Time{chance.between(0, longest.count())};
         simulation_.timeline.add(when, [this, &host] {
             simulation_.write("a host is reloaded");
             host->reload(make_configuration());

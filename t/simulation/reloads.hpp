@@ -20,14 +20,12 @@ class Reloads {
     void happen_until(Time end);
 
   private:
-    void go_on();
     void happen();
 
     Simulation &simulation_;
     const Hosts &hosts_;
     DrawnConfiguration drawn_;
     size_t first_number_ = 0; // of its rules
-    Time end_{0};
 };
 
 } // namespace simulation

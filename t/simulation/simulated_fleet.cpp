@@ -16,8 +16,8 @@ constexpr Time all_expires{400'000'000'000};
 
 } // namespace
 
-SimulatedFleet::SimulatedFleet(uint64_t seed, Journal &journal)
-    : simulation_(seed, journal),
+SimulatedFleet::SimulatedFleet(const Plan &plan, Journal &journal)
+    : simulation_(plan, journal),
       clients_(simulation_, hosts_),
       faults_(simulation_, hosts_, clients_),
       reloads_(simulation_, hosts_),
@@ -42,8 +42,8 @@ void SimulatedFleet::make_hosts() {
     }
 }
 
-std::vector<std::string> SimulatedFleet::run(Time length) {
-    const Time end = simulation_.timeline.now() + length;
+std::vector<std::string> SimulatedFleet::run() {
+    const Time end = simulation_.timeline.now() + simulation_.plan.length;
     Chance &chance = simulation_.chance;
     simulation_.auditor.set_knows_requests(!simulation_.has_faults);
     clients_.come_until(end);

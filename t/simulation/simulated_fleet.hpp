@@ -15,10 +15,11 @@ namespace simulation {
 
 class SimulatedFleet {
   public:
-    SimulatedFleet(uint64_t seed, Journal &journal);
+    SimulatedFleet(const Plan &plan, Journal &journal);
 
-    /// Lets clients come for so long, and then all become quiet. Returns what is wrong.
-    std::vector<std::string> run(Time length);
+    /// Lets clients come, and then all become quiet. Returns what is wrong.
+    std::vector<std::string> run();
+    uint64_t events() const { return simulation_.events(); }
     /// Tells the observer what the only Redis replies. Returns false if there are several, or if
     /// something will go wrong.
     bool observe(SimulatedRedis::Observer &observer);

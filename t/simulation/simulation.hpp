@@ -6,25 +6,19 @@
 #include "simulation/happened.hpp"
 #include "simulation/journal.hpp"
 #include "simulation/network.hpp"
+#include "simulation/plan.hpp"
 #include "simulation/redis/topology.hpp"
 #include "simulation/timeline.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 
 namespace simulation {
 
 struct Simulation {
-    Simulation(uint64_t seed, Journal &its_journal)
-        : chance(seed),
-          journal(its_journal),
-          network(timeline, chance.fork()),
-          has_faults(!chance.one_in(4)),
-          topology(make_topology(*this)) {
-        network.one_fault_in = has_faults ? 20 + chance.below(2000) : 0;
-        network.on_fault = [this] { disturb(Time{1'500'000}); };
-    }
+    Simulation(const Plan &its_plan, Journal &its_journal);
     Simulation(const Simulation &) = delete;
     Simulation &operator=(const Simulation &) = delete;
 
@@ -33,7 +27,12 @@ struct Simulation {
         auditor.overrides.disturb(timeline.now().count(), (timeline.now() + length).count());
     }
     void write(std::string_view line) { journal.write(timeline.now(), line); }
+    /// Lets something happen again and again until then, each time after such a pause. Each time is
+    /// an event, which the plan may skip.
+    void repeat(Time end, Time shortest_pause, Time longest_pause, std::function<void()> what);
+    uint64_t events() const { return events_; }
 
+    const Plan plan;
     Chance chance;
     Journal &journal;
     Timeline timeline;
@@ -42,6 +41,13 @@ struct Simulation {
     Happened happened;
     bool has_faults;
     std::unique_ptr<Topology> topology;
+
+  private:
+    struct Repeated;
+    void wait_for(const std::shared_ptr<Repeated> &next);
+    void happen(const std::function<void()> &what);
+
+    uint64_t events_ = 0;
 };
 
 } // namespace simulation

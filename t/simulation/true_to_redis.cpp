@@ -129,10 +129,10 @@ int main(int count, char **words) {
     Journal journal;
     uint64_t done = 0;
     for (uint64_t seed = 1; done < runs && !real.differs(); ++seed) {
-        SimulatedFleet fleet(seed, journal);
+        SimulatedFleet fleet({.seed = seed, .length = Time{4'000'000}}, journal);
         if (fleet.observe(real)) {
             real.begin(seed);
-            (void)fleet.run(Time{4'000'000});
+            (void)fleet.run();
             ++done;
         }
     }

@@ -7,7 +7,7 @@ use RateLimit::Clock;
 use RateLimit::Redis;
 use Test::More;
 
-my $runs  = $ENV{RUNS} // 20;
+my $runs  = $ENV{RUNS} // 6;
 my $clock = RateLimit::Clock->new(1_700_000_000_000_000);
 my $redis = RateLimit::Redis->start_new(clock => $clock);
 

@@ -5,12 +5,6 @@
 
 namespace redis_client {
 
-namespace {
-
-/// The slot map may be wrong once, and the keys of a hash slot may move while it is put right.
-
-} // namespace
-
 /// Another node has the key, so this one has charged nothing. The commands for which somebody still
 /// waits are asked there.
 void Session::redirect(Command &first, const Redirect &to, std::string_view error, Time now) {

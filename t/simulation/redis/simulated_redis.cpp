@@ -203,6 +203,8 @@ std::string SimulatedRedis::run(Peer &peer, const Words &words, std::string_view
     const replay::Answer answer = engine_->run(command, clock.count());
     if (answer.type == replay::Answer::Type::error) {
         counts_.no_script += answer.text.starts_with("NOSCRIPT") ? 1 : 0;
+    } else if (words[0].starts_with("EVAL")) {
+        std::ranges::for_each(keys_of(words), on_run);
     }
     if (words[0] == "UNLINK" && answer.number > 0) {
         on_deleted(words[1]);

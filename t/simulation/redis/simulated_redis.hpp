@@ -102,6 +102,8 @@ class SimulatedRedis final : public Server {
 
     /// Its keys, after those that have expired have gone.
     replay::KeyStore &keys();
+    /// Is called when a script has run, for each of its keys.
+    std::function<void(std::string_view key)> on_run = [](std::string_view /*key*/) {};
     /// Is called when a client has deleted a key.
     std::function<void(std::string_view key)> on_deleted = [](std::string_view /*key*/) {};
 

@@ -30,6 +30,11 @@ SimulatedRedis &Topology::add_redis(const std::string &address, Time ahead) {
                               simulation_.auditor.begin_history_by_reset(now.count()));
         on_data_changed(redis);
     };
+    redis.on_run = [this](std::string_view key) {
+        if (key.find("{live}") == std::string_view::npos) {
+            simulation_.auditor.run_script(key);
+        }
+    };
     simulation_.network.servers[address] = &redis;
     return redis;
 }

@@ -8,6 +8,7 @@ namespace simulation {
 namespace {
 
 constexpr int64_t second = 1'000'000;
+constexpr int64_t long_ago = -60 * second;
 
 AuditedRule rule(const std::string &algorithm, uint64_t limit, uint64_t capacity = 0) {
     AuditedRule rule{.name = "r", .algorithm = algorithm, .limit = limit, .window_us = second};
@@ -28,7 +29,7 @@ Grant by(const AuditedRule &rule, Grant grant) {
 
 size_t complaints(const AuditedRule &rule, const std::vector<Grant> &grants) {
     Auditor auditor;
-    auditor.add_rule(rule);
+    auditor.add_rule(rule, long_ago);
     for (const Grant &grant : grants) {
         auditor.grant(0, "k", by(rule, grant));
     }
@@ -86,7 +87,7 @@ Grant grant_of(size_t history, int64_t time_us, uint64_t limit) {
 
 TEST(AuditorTest, ExcusesOneQuotaForLostData) {
     Auditor auditor;
-    auditor.add_rule(rule("sliding_log", 1));
+    auditor.add_rule(rule("sliding_log", 1), long_ago);
     auditor.grant(0, "k", grant_of(0, 0, 1));
     const size_t anew = auditor.begin_history(5);
     auditor.grant(0, "k", grant_of(anew, 6, 1));
@@ -98,7 +99,7 @@ TEST(AuditorTest, ExcusesOneQuotaForLostData) {
 TEST(AuditorTest, ExcusesWhatACopyHasNotGot) {
     for (const auto &[copied_us, complaints] : {std::pair{1, 0u}, {2, 1u}}) {
         Auditor auditor;
-        auditor.add_rule(rule("sliding_log", 2));
+        auditor.add_rule(rule("sliding_log", 2), long_ago);
         auditor.grant(0, "k", grant_of(0, 1, 2));
         auditor.grant(0, "k", grant_of(0, 2, 2));
         const size_t copy = auditor.copy_history(0, copied_us, 5);
@@ -111,7 +112,7 @@ TEST(AuditorTest, RefusesDenialsOfWhoHasRoom) {
     for (const auto &[denied_at, complaints] : {std::pair{second - 1, 0u}, {second, 1u}}) {
         Auditor auditor;
         auditor.set_knows_requests(true);
-        auditor.add_rule(rule("sliding_log", 1));
+        auditor.add_rule(rule("sliding_log", 1), long_ago);
         auditor.grant(0, "k", grant_of(0, 0, 1));
         auditor.deny(0, "k", {.time_us = denied_at, .cost = 1, .limit = 1});
         EXPECT_EQ(auditor.judge().size(), complaints);
@@ -123,13 +124,49 @@ TEST(AuditorTest, ExcusesADenyCacheForTwoSecondsAfterAReset) {
          {std::pair{2 * second - 1, 0u}, {2 * second + 1, 1u}}) {
         Auditor auditor;
         auditor.set_knows_requests(true);
-        auditor.add_rule(rule("sliding_log", 1));
+        auditor.add_rule(rule("sliding_log", 1), long_ago);
         const size_t anew = auditor.begin_history_by_reset(1);
         auditor.deny(
             0, "k",
             {.time_us = denied_at, .cost = 1, .limit = 1, .is_by_redis = false, .history = anew});
         EXPECT_EQ(auditor.judge().size(), complaints);
     }
+}
+
+TEST(AuditorTest, WantsANewDenialOfRedisBehindADenyCacheAfterAReset) {
+    for (const auto &[denied_at, complaints] : {std::pair{second, 0u}, {-second, 1u}}) {
+        Auditor auditor; // even where not all is known that was charged
+        auditor.add_rule(rule("sliding_log", 1), long_ago);
+        auditor.reset("k", 0, 0);
+        auditor.deny(0, "k", {.time_us = denied_at, .cost = 1, .limit = 1});
+        auditor.deny(0, "k", {.time_us = 3 * second, .cost = 1, .limit = 1, .is_by_redis = false});
+        EXPECT_EQ(auditor.judge().size(), complaints);
+    }
+}
+
+TEST(AuditorTest, ExcusesAResetThatMissesACounterOfAReload) {
+    for (const auto &[loaded_by, complaints] : {std::pair{long_ago, 1u}, {-second, 0u}}) {
+        Auditor auditor;
+        auditor.set_knows_requests(true);
+        auditor.add_rule(rule("sliding_log", 1), loaded_by);
+        auditor.grant(0, "k", grant_of(0, second / 2 - 1, 1));
+        const size_t anew = auditor.begin_history_by_reset(second / 2);
+        auditor.deny(0, "k", {.time_us = second, .cost = 1, .limit = 1, .history = anew});
+        EXPECT_EQ(auditor.judge().size(), complaints);
+    }
+}
+
+TEST(AuditorTest, RefusesSecondChecksOfOneRequest) {
+    Auditor auditor;
+    auditor.run_script("a");
+    auditor.run_script("a");
+    EXPECT_EQ(auditor.judge().size(), 0u);
+    auditor.expect_single_checks();
+    auditor.run_script("a");
+    auditor.run_script("b");
+    EXPECT_EQ(auditor.judge().size(), 0u);
+    auditor.run_script("a");
+    EXPECT_EQ(auditor.judge().size(), 1u);
 }
 
 TEST(AuditorTest, HoldsEachGrantToTheNumbersThatItHad) {
@@ -154,7 +191,7 @@ TEST(AuditorTest, HoldsBlocksToTheirTime) {
     const auto complaints_of = [&](int64_t second_until, int64_t granted_at, bool is_reset) {
         Auditor auditor;
         auditor.set_knows_requests(true);
-        auditor.add_rule(blocking);
+        auditor.add_rule(blocking, long_ago);
         for (const auto &[at, until] :
              {std::pair{second, 6 * second}, {2 * second, second_until}}) {
             auditor.deny(0, "k", {.time_us = at, .cost = 2, .limit = 1, .blocked_until_us = until});
@@ -173,7 +210,7 @@ TEST(AuditorTest, WantsEachRequestOnceInTheMetrics) {
     for (const auto &[counted, complaints] :
          {std::pair{uint64_t{8}, 1u}, {9, 0u}, {10, 0u}, {11, 1u}}) {
         Auditor auditor;
-        auditor.add_rule(rule("gcra", 1, 1));
+        auditor.add_rule(rule("gcra", 1, 1), long_ago);
         auditor.count("r", {.least = 9, .most = 10, .counted = counted});
         EXPECT_EQ(auditor.judge().size(), complaints);
     }

@@ -123,8 +123,8 @@ TEST_F(CalendarOfZone, ADayThatIsSkippedIsNoWindow) {
 TEST_F(CalendarOfZone, OfTwoMidnightsTheFirstOneCounts) {
     // at 1:00 it is 0:00 once more
     expect_window(calendar_of(CalendarUnit::day, 1, "America/Havana")
-                      .window_at(at({2026, 11, 1}, 5h + 30min)),
-                  at({2026, 11, 1}, 4h), at({2026, 11, 2}, 5h));
+                      .window_at(at({2012, 11, 4}, 5h + 30min)),
+                  at({2012, 11, 4}, 4h), at({2012, 11, 5}, 5h));
     // at 0:01 it is 23:01 of the day before once more, whose window is over
     const Calendar days = calendar_of(CalendarUnit::day, 1, "America/St_Johns");
     const microseconds midnight = at({2010, 11, 7}, 2h + 30min);
@@ -135,8 +135,8 @@ TEST_F(CalendarOfZone, OfTwoMidnightsTheFirstOneCounts) {
 
 TEST_F(CalendarOfZone, ADayThatBeginsAtOneHasNoMidnight) {
     expect_window(
-        calendar_of(CalendarUnit::day, 1, "Africa/Cairo").window_at(at({2026, 4, 24}, 12h)),
-        at({2026, 4, 23}, 22h), at({2026, 4, 24}, 21h));
+        calendar_of(CalendarUnit::day, 1, "Africa/Cairo").window_at(at({2023, 4, 28}, 12h)),
+        at({2023, 4, 27}, 22h), at({2023, 4, 28}, 21h));
 }
 
 TEST_F(CalendarOfZone, ADayMayBeginWithTheHalfHourAfterItsMidnight) {

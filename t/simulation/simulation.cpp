@@ -1,0 +1,57 @@
+#include "simulation/simulation.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace simulation {
+
+Simulation::Simulation(const Plan &its_plan, Journal &its_journal)
+    : plan(its_plan),
+      chance(plan.seed),
+      journal(its_journal),
+      network(timeline, chance.fork()),
+      has_faults(!chance.one_in(4)),
+      topology(make_topology(*this)) {
+    const uint64_t one_fault_in = has_faults ? 20 + chance.below(2000) : 0;
+    network.one_fault_in = plan.skipped.contains(0) ? 0 : one_fault_in;
+    network.on_fault = [this] { disturb(Time{1'500'000}); };
+}
+
+/// What happens at last, and again.
+struct Simulation::Repeated {
+    Time end;
+    Time shortest_pause;
+    Time longest_pause;
+    std::function<void()> what;
+    Chance chance;
+};
+
+void Simulation::repeat(Time end, Time shortest_pause, Time longest_pause,
+                        std::function<void()> what) {
+    wait_for(std::make_shared<Repeated>(
+        Repeated{end, shortest_pause, longest_pause, std::move(what), chance.fork()}));
+}
+
+void Simulation::wait_for(const std::shared_ptr<Repeated> &next) {
+    const Time pause{
+        next->chance.between(next->shortest_pause.count(), next->longest_pause.count())};
+    timeline.add(timeline.now() + pause, [this, next] {
+        if (timeline.now() < next->end) {
+            happen(next->what);
+            wait_for(next);
+        }
+    });
+}
+
+/// An event has a chance of its own, so that one that is skipped changes no other one's draws.
+void Simulation::happen(const std::function<void()> &what) {
+    const uint64_t number = ++events_;
+    if (plan.skipped.contains(number)) {
+        return;
+    }
+    const Chance of_others = std::exchange(chance, Chance(plan.seed ^ (number << 40)));
+    what();
+    chance = of_others;
+}
+
+} // namespace simulation
