@@ -12,7 +12,7 @@ sub simulate ($options) {
     return ($? >> 8, $said);
 }
 
-my ($status, $said) = simulate('--seed 1 --worlds 36 --seconds 6');
+my ($status, $said) = simulate('--seed 1 --worlds 50 --seconds 5');
 is($status, 0, 'what it promises holds') or diag($said);
 my %happened = map { /^ *(\d+)  (.*)$/ ? ($2 => $1) : () } split /\n/, $said;
 my @rare     = grep { !$happened{$_} } 'granted by Redis', 'granted by a lease', 'rejected', 'without a verdict',
