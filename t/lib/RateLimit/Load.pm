@@ -26,7 +26,7 @@ sub start_load ($url, %options) {
     my @close = $options{close} ? ('-H', 'Connection: close') : ();
     my ($script, @arguments) = ($options{script} // [])->@*;
     my @script = $script ? ('-s', $script) : ();
-    return start('wrk', '-t', 1, '-c', $options{connections} // 16, '-d', 120, '--timeout', 10, @close, @script, $url,
+    return start('wrk', '-t', 1, '-c', $options{connections} // 16, '-d', 600, '--timeout', 10, @close, @script, $url,
         @arguments ? ('--', @arguments) : ());
 }
 

@@ -1,5 +1,6 @@
 #include "simulation/redis/simulated_redis.hpp"
 
+#include "redis_client/wire/hash_slot.hpp"
 #include "simulation/redis/resp.hpp"
 
 #include <algorithm>
@@ -219,7 +220,11 @@ std::string SimulatedRedis::run(Peer &peer, const Words &words, std::string_view
     while (!runs_.empty() && runs_.front().when + remembered < timeline_.now()) {
         runs_.pop_front();
     }
-    runs_.push_back({clock, timeline_.now()});
+    const auto keys = keys_of(words);
+    const bool has_slot = cluster_ != nullptr && !keys.empty();
+    runs_.push_back(
+        {clock, timeline_.now(),
+         has_slot ? std::optional(redis_client::hash_slot(keys.front())) : std::nullopt});
     if (words[0] == "EVAL" && !texts_.contains(words[1])) {
         texts_.emplace(words[1], words[1]);
     }
@@ -280,9 +285,9 @@ void SimulatedRedis::lose_data() {
     }
 }
 
-std::optional<Time> SimulatedRedis::ran_at(Time clock, Time since) const {
+std::optional<Time> SimulatedRedis::ran_at(uint16_t hash_slot, Time clock, Time since) const {
     for (auto run = runs_.rbegin(); run != runs_.rend() && run->when >= since; ++run) {
-        if (run->clock == clock) {
+        if (run->clock == clock && run->hash_slot.value_or(hash_slot) == hash_slot) {
             return run->when;
         }
     }

@@ -84,7 +84,7 @@ redis_client::ServerAddress Topology::server_at(const std::string &address) {
 
 std::optional<Decision> Topology::decision(uint16_t hash_slot, Time clock, Time since) const {
     for (const auto &redis : redis_) {
-        if (const auto when = redis->ran_at(clock, since)) {
+        if (const auto when = redis->ran_at(hash_slot, clock, since)) {
             return Decision{*when, redis->histories().at(hash_slot, *when)};
         }
     }
