@@ -94,12 +94,25 @@ Written by `make bench`; no number here was entered by hand, but what others pub
 
 One worker, 50,000 clients, headers off.
 
-## Goals
+## Requests
 
-${\table(goals($figures, $leases))}
-One worker, and 64 connections unless it says otherwise. A round trip of a PING took $ping{free} us at
-p50. The empty EVALSHA is sent by this module, one for each request, with the same keys and
-arguments.
+${\load_tables()}## Leases
+
+${\lease_tables($figures, $leases)}
+## Scripts
+
+Redis alone: CPU of one pipelined check, beside a script that takes the same keys and arguments and
+returns one integer, beside the sorted-set log of the textbooks, and of three rules beside one. `live
+entries` are those that a key holds already.
+
+$scripts
+## Streams
+
+nginx's CPU for a part of a stream that it passes on with `proxy_buffering off`, with
+[redis_rate_limit_response_value](directives.md#redis_rate_limit_response_value) and without. The upstream sends each
+part once the client has the one before.
+
+$streams
 
 ## How it was measured
 
@@ -127,32 +140,19 @@ disturbs the machine in a round disturbs both cells, so they may differ from the
 request. `Redis calls` are calls of scripts for one request; checks of one turn of nginx's event loop
 share a call.
 
-## Requests
+## Goals
 
-${\load_tables()}## Leases
-
-${\lease_tables($figures, $leases)}
-## Scripts
-
-Redis alone: CPU of one pipelined check, beside a script that takes the same keys and arguments and
-returns one integer, beside the sorted-set log of the textbooks, and of three rules beside one. `live
-entries` are those that a key holds already.
-
-$scripts
-## Streams
-
-nginx's CPU for a part of a stream that it passes on with `proxy_buffering off`, with
-[redis_rate_limit_response_value](directives.md#redis_rate_limit_response_value) and without. The upstream sends each
-part once the client has the one before.
-
-$streams
+${\table(goals($figures, $leases))}
+One worker, and 64 connections unless it says otherwise. A round trip of a PING took $ping{free} us at
+p50. The empty EVALSHA is sent by this module, one for each request, with the same keys and
+arguments.
 END
 }
 
 # What the README tells: rows of one load.
 sub key_ratios () {
     my ($load) = grep { my %of = $_->[0]->%*; $of{workers} == 1 && $of{connections} == 64 && $of{clients} == 50_000 } loads();
-    my @rows = map { row($_, $load) } grep { $_->{variant}{name} =~ /^(?:bare|limit_req|gcra|three|denied)/ } @$load;
+    my @rows = map { row($_, $load) } grep { $_->{variant}{name} =~ /^(?:gcra|three|denied)$/ } @$load;
     return table(map { [@$_[0, 1, 2, 3, 8, 4, 5]] } ['64 connections, 1 worker', 'requests/s', 'of bare', 'of limit_req', 'p50 us', 'p99 us', '', '', 'nginx CPU of bare'], @rows);
 }
 
@@ -168,9 +168,6 @@ sub readme_section () {
 connections on `empty_gif`, 50,000 clients. nginx, Redis and the load generator share the cores.
 
 ${\key_ratios()}
-Each column is a median over @{[ plural($figures->{rounds}, 'round') ]} of its own: a ratio is that of the rounds' ratios, and not the
-quotient of the medians of requests/s.
-
 How it was measured, other loads, all algorithms and the scripts alone: [docs/benchmark.md](docs/benchmark.md).
 
 END
