@@ -33,6 +33,7 @@ server {
     }
     location /key {
         redis_rate_limit zone=by_key $log limit=2;
+        proxy_ignore_client_abort on; # else nginx takes the end of sending for the client's leaving
         proxy_pass http://unix:%DIR%/upstream.sock;
         location /key/held { redis_rate_limit zone=by_key algorithm=leaky_bucket limit=1 window=1 burst=5 name=held; proxy_pass http://unix:%DIR%/upstream.sock; }
         location /key/free { redis_rate_limit off; proxy_pass http://unix:%DIR%/upstream.sock; }

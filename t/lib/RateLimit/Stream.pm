@@ -17,7 +17,7 @@ our @EXPORT_OK = qw(echo_server new_stream open_session session_statuses take_li
 # Empty where the modules are a part of nginx.
 my $modules  = '/usr/lib/nginx/modules';
 my $module   = RateLimit::Nginx::module() =~ s/ngx_http_(?=redis)/ngx_stream_/r;
-my $of_nginx = -e "$modules/ngx_stream_module.so" ? "load_module $modules/ngx_stream_module.so;" : '';
+my $of_nginx = qx{@{[ RateLimit::Nginx::binary() ]} -V 2>&1} =~ /--with-stream=dynamic/ ? "load_module $modules/ngx_stream_module.so;" : '';
 
 sub load_modules () { return $module eq '' ? '' : "$of_nginx load_module " . abs_path($module) . ';' }
 
