@@ -51,6 +51,13 @@ struct Grant {
     uint64_t returned() const { return cost - std::min(cost, final_cost); }
 };
 
+/// A check of a key that charged nothing, because another rule denied. Redis has seen its numbers.
+struct UnchargedCheck {
+    int64_t time_us = 0;
+    uint64_t limit = 0;
+    uint64_t capacity = 0;
+};
+
 /// Units of a key that a request was denied. `time_us` is when it was decided.
 struct Denial {
     int64_t time_us = 0;

@@ -116,6 +116,29 @@ bool Auditor::has_cause(const std::string &counter, const std::string &name,
            });
 }
 
+/// What may be charged in the data of a history. A reset deletes the counters of a client one after
+/// the other, and the history begins with the last of them.
+Auditor::Grants Auditor::perhaps_charged(const std::string &name, size_t history,
+                                         const Grants &all) const {
+    Grants charged = grants_of(history, all);
+    const int64_t began_us = histories_[history].began_us;
+    const auto resets = resets_.find(name);
+    if (!histories_[history].is_by_reset || resets == resets_.end()) {
+        return charged;
+    }
+    for (const Reset &reset : resets->second) {
+        if (reset.sent_us > began_us || reset.done_us < began_us) {
+            continue;
+        }
+        std::ranges::copy_if(all, std::back_inserter(charged), [&](const Grant &grant) {
+            return grant.history != history && grant.time_us >= reset.sent_us &&
+                   grant.time_us <= began_us;
+        });
+    }
+    std::ranges::stable_sort(charged, {}, &Grant::time_us);
+    return charged;
+}
+
 /// What happened to the data of one history.
 void Auditor::judge(const std::string &counter, const std::string &name, const Key &key,
                     size_t history) {
@@ -137,7 +160,8 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
                            .times = has_leases || settles ? 1 + copies(history) : 1,
                            .permits_return_within_us = permits_return_within_us_,
                            .grants = grants,
-                           .denials = denials};
+                           .denials = denials,
+                           .uncharged = key.uncharged};
     if (const auto wrong = judge_grants(judged)) {
         complain(of + ": " + *wrong);
     }
@@ -148,18 +172,31 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
     if (!knows_requests_ || has_leases || settles || rule.shards > 1) {
         return;
     }
+    const Grants perhaps = perhaps_charged(name, history, key.grants);
+    const JudgedKey with_all{.rule = rule,
+                             .permits_return_within_us = permits_return_within_us_,
+                             .grants = perhaps,
+                             .denials = denials,
+                             .uncharged = key.uncharged};
     for (const Denial &denial : denials) {
         if (may_judge(counter, denial) &&
-            is_denied_with_room(judged, denial, counts_since(counter, name, denial.time_us))) {
+            is_denied_with_room(with_all, denial, counts_since(counter, name, denial.time_us))) {
             complain(of + ": denied with room at " + std::to_string(denial.time_us));
             return;
         }
     }
 }
 
-/// Returns when hosts have registered a counter, so that a reset finds it.
-int64_t Auditor::registered_by(const std::string &counter) const {
-    return overrides.obeyed_by(loaded_by_us_.at(counter));
+/// Returns when hosts have registered a counter, so that a reset then finds it. They do so anew
+/// where Redis has lost data.
+int64_t Auditor::registered_by(const std::string &counter, int64_t reset_us) const {
+    int64_t since = loaded_by_us_.at(counter);
+    for (const History &history : histories_) {
+        if (!history.is_by_reset && history.began_us <= reset_us) {
+            since = std::max(since, history.began_us);
+        }
+    }
+    return overrides.obeyed_by(since);
 }
 
 /// Returns since when what a client was granted counts at that time: a reset has made it forgotten
@@ -167,10 +204,10 @@ int64_t Auditor::registered_by(const std::string &counter) const {
 int64_t Auditor::counts_since(const std::string &counter, const std::string &key,
                               int64_t time_us) const {
     int64_t since = INT64_MIN;
-    const int64_t registered_us = registered_by(counter);
     if (const auto resets = resets_.find(key); resets != resets_.end()) {
         for (const Reset &reset : resets->second) {
-            if (reset.sent_us >= registered_us && overrides.obeyed_by(reset.done_us) <= time_us) {
+            if (reset.sent_us >= registered_by(counter, reset.sent_us) &&
+                overrides.obeyed_by(reset.done_us) <= time_us) {
                 since = std::max(since, reset.sent_us);
             }
         }
@@ -181,7 +218,7 @@ int64_t Auditor::counts_since(const std::string &counter, const std::string &key
 /// A deny cache knows nothing of data that was lost. It hears of a client that was reset, in time.
 bool Auditor::may_judge(const std::string &counter, const Denial &denial) const {
     const History &history = histories_[denial.history];
-    if (history.is_by_reset && history.began_us < registered_by(counter)) {
+    if (history.is_by_reset && history.began_us < registered_by(counter, history.began_us)) {
         return false; // it has not begun for this counter
     }
     return denial.is_by_redis || history.began_us == INT64_MIN ||

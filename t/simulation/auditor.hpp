@@ -42,6 +42,9 @@ class Auditor {
         of.rules.insert(rule);
         of.denials.push_back(denial);
     }
+    void check_in_vain(size_t rule, const std::string &key, const UnchargedCheck &check) {
+        keys_[{rules_[rule].counter(), key}].uncharged.push_back(check);
+    }
     /// What operators have set, and what hosts made of it.
     AuditedOverrides overrides;
     /// Data of Redis begins, empty or with a clock that has stepped forward: a quota may be granted
@@ -96,6 +99,7 @@ class Auditor {
     struct Key {
         Grants grants;
         std::vector<Denial> denials;
+        std::vector<UnchargedCheck> uncharged;
         std::set<size_t> rules; // that decided
     };
 
@@ -114,11 +118,12 @@ class Auditor {
 
     size_t add(const History &history);
     Grants grants_of(size_t history, const Grants &all) const;
+    Grants perhaps_charged(const std::string &name, size_t history, const Grants &all) const;
     size_t copies(size_t history) const;
     void judge(const std::string &counter, const std::string &name, Key &key);
     void judge(const std::string &counter, const std::string &name, const Key &key, size_t history);
     bool may_judge(const std::string &counter, const Denial &denial) const;
-    int64_t registered_by(const std::string &counter) const;
+    int64_t registered_by(const std::string &counter, int64_t reset_us) const;
     bool has_cause(const std::string &counter, const std::string &name,
                    const std::vector<Denial> &all, const Denial &denial) const;
     int64_t counts_since(const std::string &counter, const std::string &key, int64_t time_us) const;

@@ -24,6 +24,9 @@ class Numbers {
         for (const Denial &denial : key.denials) {
             add(denial.time_us, denial.limit, denial.capacity);
         }
+        for (const UnchargedCheck &check : key.uncharged) {
+            add(check.time_us, check.limit, check.capacity);
+        }
         std::ranges::stable_sort(all_, {}, &Entry::time_us);
     }
 

@@ -21,6 +21,7 @@ struct JudgedKey {
     int64_t permits_return_within_us = 20'000; // of the end of their requests
     const std::vector<Grant> &grants;
     const std::vector<Denial> &denials;
+    const std::vector<UnchargedCheck> &uncharged; // in any order
 };
 
 /// Returns what was granted beyond the promise, if anything was.
