@@ -102,6 +102,7 @@ void Client::act(const Step &step) {
         break;
     }
     is_decided_ = true;
+    judge_errors(/*passes=*/false);
     note_numbers(/*passes=*/false);
     note_denials();
     finish_grants(/*settles=*/false); // rules of the other phase stay charged
@@ -112,6 +113,7 @@ void Client::act(const Step &step) {
 
 /// All rules of the phase let the request go on, after a delay.
 void Client::pass(Time delay) {
+    judge_errors(/*passes=*/true);
     note_numbers(/*passes=*/true);
     const bool is_last =
         phase_ == rate_limit::Phase::late || !worker_.configuration().has_precontent();
@@ -161,6 +163,28 @@ void Client::note_numbers(const AuditedRule &rule, const limiter::AppliedRule *a
         obeyed.capacity = applied->quota.capacity();
     }
     simulation_.auditor.overrides.obey(obeyed);
+}
+
+/// Where there is no verdict the zone says what becomes of the request: `closed` rejects it, and no
+/// other value does.
+void Client::judge_errors(bool passes) const {
+    bool is_denied = false;
+    bool is_closed = false;
+    for (const limiter::AppliedRule *one = limits_->rules().first(); one != nullptr;
+         one = one->next) {
+        if (one->rule->phase != phase_ || one->dry_run) {
+            continue;
+        }
+        is_denied = is_denied || one->denies() || one->ban;
+        is_closed = is_closed || (one->verdict() == nullptr && !one->ban &&
+                                  one->rule->zone->on_error == rate_limit::OnError::closed);
+    }
+    if (passes && is_closed) {
+        simulation_.auditor.misbehave("passes without a verdict, though the zone is closed");
+    }
+    if (!passes && !is_denied && !is_closed) {
+        simulation_.auditor.misbehave("rejected, though no rule denies");
+    }
 }
 
 /// Whether Redis has decided what it was to decide.

@@ -62,6 +62,7 @@ class Client final : limiter::Request {
     void serve();
     void end();
     bool lacks_verdict() const;
+    void judge_errors(bool passes) const;
     size_t number_of(const limiter::AppliedRule &applied) const {
         return worker_.configuration().number_of(*applied.rule);
     }

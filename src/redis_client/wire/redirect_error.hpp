@@ -20,8 +20,8 @@ struct Redirect {
     uint16_t port;
 };
 
-/// The slot map may be wrong once, and the keys of a hash slot may move while it is put right. A command
-/// that is redirected more often goes round in circles.
+/// The slot map may be wrong once, and the keys of a hash slot may move while it is put right. A
+/// command that is redirected more often goes round in circles.
 inline constexpr int most_redirects = 5;
 
 /// Returns nothing if the error is not a redirect.
