@@ -152,7 +152,6 @@ soak:
 	$(MAKE) unit-tests
 	[ $$MINUTES -lt 10 ] || LEASES_MODEL=long tools/run-tests build/cmake/protocol_tests # takes minutes
 	[ $$MINUTES -lt 10 ] || RUNS=1000 tools/run-tests t/simulation/true_to_redis.t
-	[ $$MINUTES -lt 10 ] || tools/find-mistakes
 	[ $$MINUTES -lt 10 ] || CALENDARS=long tools/run-tests t/model/calendars.t
 	[ $$MINUTES -lt 10 ] || LIVES_MODEL=long tools/run-tests t/rules/algorithms.t
 	[ $$MINUTES -lt 10 ] || ANALYZE=1 tools/run-commands # takes hours
