@@ -113,7 +113,6 @@ nginx's CPU for a part of a stream that it passes on with `proxy_buffering off`,
 part once the client has the one before.
 
 $streams
-
 ## How it was measured
 
 $machine

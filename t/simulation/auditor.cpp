@@ -116,29 +116,6 @@ bool Auditor::has_cause(const std::string &counter, const std::string &name,
            });
 }
 
-/// What may be charged in the data of a history. A reset deletes the counters of a client one after
-/// the other, and the history begins with the last of them.
-Auditor::Grants Auditor::perhaps_charged(const std::string &name, size_t history,
-                                         const Grants &all) const {
-    Grants charged = grants_of(history, all);
-    const int64_t began_us = histories_[history].began_us;
-    const auto resets = resets_.find(name);
-    if (!histories_[history].is_by_reset || resets == resets_.end()) {
-        return charged;
-    }
-    for (const Reset &reset : resets->second) {
-        if (reset.sent_us > began_us || reset.done_us < began_us) {
-            continue;
-        }
-        std::ranges::copy_if(all, std::back_inserter(charged), [&](const Grant &grant) {
-            return grant.history != history && grant.time_us >= reset.sent_us &&
-                   grant.time_us <= began_us;
-        });
-    }
-    std::ranges::stable_sort(charged, {}, &Grant::time_us);
-    return charged;
-}
-
 /// What happened to the data of one history.
 void Auditor::judge(const std::string &counter, const std::string &name, const Key &key,
                     size_t history) {
@@ -172,15 +149,9 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
     if (!knows_requests_ || has_leases || settles || rule.shards > 1) {
         return;
     }
-    const Grants perhaps = perhaps_charged(name, history, key.grants);
-    const JudgedKey with_all{.rule = rule,
-                             .permits_return_within_us = permits_return_within_us_,
-                             .grants = perhaps,
-                             .denials = denials,
-                             .uncharged = key.uncharged};
     for (const Denial &denial : denials) {
         if (may_judge(counter, denial) &&
-            is_denied_with_room(with_all, denial, counts_since(counter, name, denial.time_us))) {
+            is_denied_with_room(judged, denial, counts_since(counter, name, denial.time_us))) {
             complain(of + ": denied with room at " + std::to_string(denial.time_us));
             return;
         }

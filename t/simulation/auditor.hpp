@@ -118,7 +118,6 @@ class Auditor {
 
     size_t add(const History &history);
     Grants grants_of(size_t history, const Grants &all) const;
-    Grants perhaps_charged(const std::string &name, size_t history, const Grants &all) const;
     size_t copies(size_t history) const;
     void judge(const std::string &counter, const std::string &name, Key &key);
     void judge(const std::string &counter, const std::string &name, const Key &key, size_t history);

@@ -256,15 +256,17 @@ void Client::note_denials() {
     using Source = limiter::RuleResult::Source;
     for (const limiter::AppliedRule *one = limits_->rules().first(); one != nullptr;
          one = one->next) {
+        if (one->rule->phase != phase_) {
+            continue;
+        }
         const bool is_by_redis = one->is_decided_by(Source::redis);
-        if (one->rule->phase == phase_ && !one->denies() && is_by_redis) {
+        if (!one->denies() && is_by_redis) {
             simulation_.auditor.check_in_vain(number_of(*one), key_,
                                               {.time_us = decision_of(*one).when.count(),
                                                .limit = one->quota.limit,
                                                .capacity = one->quota.capacity()});
         }
-        if (one->rule->phase != phase_ || !one->denies() ||
-            (!is_by_redis && !one->is_decided_by(Source::deny_cache))) {
+        if (!one->denies() || (!is_by_redis && !one->is_decided_by(Source::deny_cache))) {
             continue;
         }
         const Decision decision = decision_of(*one);

@@ -11,6 +11,14 @@
 
 namespace simulation {
 
+namespace {
+
+bool is_of_live_limits(std::string_view key) {
+    return key.find("{live}") != std::string_view::npos;
+}
+
+} // namespace
+
 Topology::Topology(Simulation &simulation) : simulation_(simulation) {
     Chance &chance = simulation.chance;
     if (chance.one_in(2)) {
@@ -31,7 +39,7 @@ SimulatedRedis &Topology::add_redis(const std::string &address, Time ahead) {
         on_data_changed(redis);
     };
     redis.on_run = [this](std::string_view key) {
-        if (key.find("{live}") == std::string_view::npos) {
+        if (!is_of_live_limits(key)) {
             simulation_.auditor.run_script(key);
         }
     };
@@ -115,9 +123,7 @@ size_t Topology::keys() {
     size_t keys = 0;
     for (const auto &redis : redis_) {
         const std::vector<std::string> names = redis->keys().names();
-        keys += static_cast<size_t>(std::ranges::count_if(names, [](const std::string &name) {
-            return name.find("{live}") == std::string::npos;
-        }));
+        keys += names.size() - static_cast<size_t>(std::ranges::count_if(names, is_of_live_limits));
     }
     return keys;
 }
