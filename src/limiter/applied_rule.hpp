@@ -67,11 +67,11 @@ class RuleResult {
         override,   // an operator, by a ban
     };
 
-    static RuleResult invalid() { return RuleResult(Kind::invalid, Source::none, {}); }
+    static RuleResult invalid() { return {Kind::invalid, Source::none, {}}; }
     /// `decided` is when, by the clock of the source: Redis's if it is Redis, boot_now() if it is a
     /// lease, else precise_now().
     static RuleResult verdict_of(Source source, std::chrono::microseconds decided) {
-        return RuleResult(Kind::verdict, source, decided);
+        return {Kind::verdict, source, decided};
     }
 
     RuleResult() = default;

@@ -17,9 +17,9 @@ using Result = std::optional<Error>;
 /// log does not tell.
 constexpr std::string_view beyond_us[] = {"if", "rewrite", "merge_slashes"};
 
-class Reader {
+class RulesReader {
   public:
-    Reader(RulesFile &file, const ZoneKeys &zone_keys, Variables &variables)
+    RulesReader(RulesFile &file, const ZoneKeys &zone_keys, Variables &variables)
         : file_(file), zone_keys_(zone_keys), variables_(variables) {}
 
     Result read(const std::vector<Directive> &directives) {
@@ -389,8 +389,8 @@ std::variant<RulesFile, Error> read_rules_file(const std::string &path, const Zo
     file.backend->prefix = prefix;
     file.backend_memory.resize(redis_client::BackendMemory::size() / sizeof(MemoryLine) + 1);
     file.backend->memory.lay_out(file.backend_memory.data(), std::chrono::microseconds{0});
-    if (auto error =
-            Reader(file, zone_keys, variables).read(std::get<std::vector<Directive>>(directives))) {
+    if (auto error = RulesReader(file, zone_keys, variables)
+                         .read(std::get<std::vector<Directive>>(directives))) {
         return *error;
     }
     return file;

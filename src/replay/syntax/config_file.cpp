@@ -36,9 +36,9 @@ size_t take_character(std::string_view text, std::string &out) {
     return 2;
 }
 
-class Reader {
+class ConfigReader {
   public:
-    Reader(std::string_view text, std::string_view name) : text_(text), name_(name) {}
+    ConfigReader(std::string_view text, std::string_view name) : text_(text), name_(name) {}
 
     std::variant<std::vector<Directive>, Error> read() {
         std::vector<Directive> directives;
@@ -311,7 +311,7 @@ std::optional<Error> read_into(const std::string &path, const std::string &folde
 
 std::variant<std::vector<Directive>, Error> read_config_text(std::string_view text,
                                                              std::string_view name) {
-    return Reader(text, name).read();
+    return ConfigReader(text, name).read();
 }
 
 std::string text_in_quotes(std::string_view text) {

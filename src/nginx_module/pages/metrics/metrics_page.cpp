@@ -20,7 +20,7 @@ using rate_limit::ZoneValue;
 using std::chrono::microseconds;
 
 /// How far down a format goes: to rules, or to the keys rejected most.
-enum class Detail : uint8_t { rules, keys };
+enum class Depth : uint8_t { rules, keys };
 
 /// Makes an array of `count` objects in the pool. Its data is null if memory ran out.
 template <typename T>
@@ -78,7 +78,7 @@ bool read_top_keys(ngx_pool_t *pool, const limiter::Zone &zone, rate_limit::Zone
 }
 
 /// Returns false if memory ran out.
-bool read_zone(ngx_pool_t *pool, const Context &context, const limiter::Zone &zone, Detail detail,
+bool read_zone(ngx_pool_t *pool, const Context &context, const limiter::Zone &zone, Depth depth,
                rate_limit::ZoneMetrics &metrics) {
     const microseconds now = precise_now();
     const microseconds on_boot_clock = boot_now();
@@ -92,7 +92,7 @@ bool read_zone(ngx_pool_t *pool, const Context &context, const limiter::Zone &zo
     metrics.of(ZoneValue::overrides) = limits.count();
     metrics.of(ZoneValue::override_rejections) = limits.rejections();
     metrics.of(ZoneValue::overrides_dropped) = limits.dropped();
-    return (detail == Detail::rules || read_top_keys(pool, zone, metrics)) &&
+    return (depth == Depth::rules || read_top_keys(pool, zone, metrics)) &&
            read_rules(pool, zone, metrics);
 }
 
@@ -126,7 +126,7 @@ uint64_t worker_count() {
 }
 
 /// Returns false if memory ran out.
-bool read_metrics(ngx_pool_t *pool, Detail detail, rate_limit::Metrics &metrics) {
+bool read_metrics(ngx_pool_t *pool, Depth depth, rate_limit::Metrics &metrics) {
     const AllLimits all;
     size_t zone_count = 0;
     size_t backend_count = 0;
@@ -144,7 +144,7 @@ bool read_metrics(ngx_pool_t *pool, Detail detail, rate_limit::Metrics &metrics)
     auto backend_metrics = backends.begin();
     for (const ShownLimits &limits : all) {
         for (const auto &zone : limits.conf->zones) {
-            if (!read_zone(pool, limits.conf->context, *zone, detail, *zone_metrics++)) {
+            if (!read_zone(pool, limits.conf->context, *zone, depth, *zone_metrics++)) {
                 return false;
             }
         }
@@ -163,13 +163,13 @@ bool read_metrics(ngx_pool_t *pool, Detail detail, rate_limit::Metrics &metrics)
 struct Format {
     size_t (*write)(const rate_limit::Metrics &metrics, std::span<char> out);
     std::string_view type;
-    Detail detail;
+    Depth depth;
 };
 
 /// Writes the whole text to one buffer. Returns null if memory ran out.
 ngx_buf_t *write_metrics(ngx_http_request_t *r, const Format &format) {
     rate_limit::Metrics metrics;
-    if (!read_metrics(r->pool, format.detail, metrics)) {
+    if (!read_metrics(r->pool, format.depth, metrics)) {
         return nullptr;
     }
     const size_t size = format.write(metrics, {});
@@ -182,7 +182,7 @@ ngx_buf_t *write_metrics(ngx_http_request_t *r, const Format &format) {
 }
 
 ngx_int_t respond(ngx_http_request_t *r, const Format &format) {
-    if (format.detail == Detail::keys && skips_access(r)) {
+    if (format.depth == Depth::keys && skips_access(r)) {
         return NGX_HTTP_FORBIDDEN;
     }
     const ngx_int_t accepted = accept_reader(r);
@@ -202,12 +202,12 @@ ngx_int_t respond(ngx_http_request_t *r, const Format &format) {
 ngx_int_t prometheus_handler(ngx_http_request_t *r) noexcept {
     return respond(r, {.write = rate_limit::write_prometheus,
                        .type = "text/plain; version=0.0.4; charset=utf-8",
-                       .detail = Detail::rules});
+                       .depth = Depth::rules});
 }
 
 ngx_int_t json_handler(ngx_http_request_t *r) noexcept {
     return respond(
-        r, {.write = rate_limit::write_json, .type = "application/json", .detail = Detail::keys});
+        r, {.write = rate_limit::write_json, .type = "application/json", .depth = Depth::keys});
 }
 
 } // namespace nginx_module
