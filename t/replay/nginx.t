@@ -89,7 +89,8 @@ sub verdicts_of ($rules_file, $format, $log) {
 }
 
 sub start ($format, %options) {
-    my $redis = RateLimit::Redis->start_new($options{clock} ? (clock => $options{clock}) : ());
+    my @clock = $options{clock} ? (clock => $options{clock}) : ();
+    my $redis = RateLimit::Redis->start_new(@clock);
     my $http  = <<"END";
 redis_rate_limit_backend default { server ${\$redis->address}; timeout 10s; }
 keepalive_requests 1000000;
@@ -97,7 +98,7 @@ log_format replayed '$format';
 access_log %DIR%/replayed.log replayed;
 $options{rules}
 END
-    my $nginx = RateLimit::Nginx->start_new($http, workers => $options{workers}, log_level => 'error');
+    my $nginx = RateLimit::Nginx->start_new($http, workers => $options{workers}, log_level => 'error', @clock);
     RateLimit::Nginx::write_file($nginx->dir . '/rules.conf', $options{rules} =~ s/%PORT%/1/r);
     return ($nginx, $redis);
 }
@@ -138,8 +139,6 @@ subtest 'four workers, by the time of the decision' => sub {
 
 subtest 'one by one, by whole milliseconds' => sub {
     my $clock  = RateLimit::Clock->new(1_700_000_000_123_000);
-    my %preload = $clock->environment;
-    local %ENV = (%ENV, RATE_LIMIT_PRELOAD => $preload{LD_PRELOAD}, RATE_LIMIT_CLOCK => $preload{RATE_LIMIT_CLOCK});
     my $format = '$msec $request_time $status "$request"';
     my ($nginx, $redis) = start($format, workers => 1, clock => $clock, rules => $rules =~ s/:10m;/:10m deny_cache=off;/gr);
     for (1 .. 4000) {

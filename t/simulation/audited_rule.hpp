@@ -27,6 +27,12 @@ struct AuditedRule {
     bool is_bucket() const {
         return algorithm == "token_bucket" || algorithm == "gcra" || algorithm == "leaky_bucket";
     }
+    /// How long all units take to come back, if the rule says so.
+    int64_t refill_us() const {
+        const bool is_other = is_bucket() && burst && limit > 0;
+        return is_other ? window_us * static_cast<int64_t>(*burst + 1) / static_cast<int64_t>(limit)
+                        : window_us;
+    }
     /// Rules of one counter count the same.
     std::string counter() const { return algorithm + " " + std::to_string(window_us) + " " + name; }
 };
@@ -42,7 +48,8 @@ struct Grant {
     uint64_t limit = 0;    // that the request had
     uint64_t capacity = 0; // the same, of a bucket
     GrantedBy by = GrantedBy::redis;
-    int64_t ended_us = 0; // when the request ended; the end of the simulation if it did not
+    int64_t window_ends_us = 0; // of a fixed window that Redis has charged, else 0
+    int64_t ended_us = 0;       // when the request ended; the end of the simulation if it did not
     uint64_t final_cost = UINT64_MAX; // what it turned out to cost then
     size_t history = 0;               // of the data that the units were charged to
     bool has_block = false;           // the rule blocks whom it denies

@@ -242,14 +242,19 @@ void Client::note_grant(const limiter::AppliedRule &rule) {
     }
     ++(is_leased ? simulation_.happened.leased : simulation_.happened.granted);
     const Decision decision = decision_of(rule);
-    const bool has_own_costs = simulation_.auditor.rule(number_of(rule)).has_own_costs;
-    grants_.emplace_back(number_of(rule),
-                         Grant{.time_us = decision.when.count(),
-                               .cost = has_own_costs ? std::stoul(cost_) : rule.quota.cost,
-                               .limit = rule.quota.limit,
-                               .capacity = rule.quota.capacity(),
-                               .by = is_leased ? GrantedBy::lease : GrantedBy::redis,
-                               .history = decision.history});
+    const AuditedRule &audited = simulation_.auditor.rule(number_of(rule));
+    Grant grant{.time_us = decision.when.count(),
+                .cost = audited.has_own_costs ? std::stoul(cost_) : rule.quota.cost,
+                .limit = rule.quota.limit,
+                .capacity = rule.quota.capacity(),
+                .by = is_leased ? GrantedBy::lease : GrantedBy::redis,
+                .history = decision.history};
+    // Shards have windows of their own, and what costs nothing begins none.
+    if (audited.algorithm == "fixed_window" && audited.shards == 1 && !is_leased &&
+        grant.cost > 0) {
+        grant.window_ends_us = (decision.when + rule.charge->verdict.reset).count();
+    }
+    grants_.emplace_back(number_of(rule), grant);
 }
 
 void Client::note_denials() {

@@ -5,8 +5,13 @@
 
 namespace simulation {
 
-void Clients::draw(Theme theme) {
+void Clients::draw(const DrawnConfiguration &configuration) {
     Chance &chance = simulation_.chance;
+    const Theme theme = configuration.theme;
+    if (theme == Theme::waves) {
+        refill_ = Time{configuration.rules.front().audited.refill_us()};
+        limit_ = configuration.rules.front().audited.limit;
+    }
     has_single_requests_ = theme == Theme::single_checks;
     if (has_single_requests_) {
         simulation_.auditor.expect_single_checks();
@@ -23,7 +28,11 @@ void Clients::draw(Theme theme) {
 
 void Clients::come_until(Time end) {
     end_ = end;
-    come();
+    if (limit_ > 0) {
+        come_in_waves();
+    } else {
+        come();
+    }
 }
 
 std::string Clients::draw_key() {
@@ -40,16 +49,54 @@ void Clients::come() {
     Chance &chance = simulation_.chance;
     std::erase_if(clients_, [](const auto &client) { return client->is_over(); });
     for (uint64_t i = chance.one_in(20) ? 1 + chance.below(20) : 1; i > 0; --i) {
-        SimulatedHost &host = *hosts_[chance.below(hosts_.size())];
-        SimulatedWorker &worker = host.draw_serving_worker(chance);
-        Client &client = start_request(host, worker, draw_key());
-        if (!simulation_.has_faults) {
-            client.need_verdict();
-        } else if (chance.one_in(20)) {
-            client.leave_at(now + Time{chance.between(0, 3'000)});
-        }
+        come_to(draw_host(), draw_key());
     }
     simulation_.timeline.add(now + Time{chance.between(0, 2 * pause_.count())}, [this] { come(); });
+}
+
+void Clients::come_to(SimulatedHost &host, const std::string &key) {
+    Chance &chance = simulation_.chance;
+    SimulatedWorker &worker = host.draw_serving_worker(chance);
+    Client &client = start_request(host, worker, key);
+    if (!simulation_.has_faults) {
+        client.need_verdict();
+    } else if (chance.one_in(20)) {
+        client.leave_at(simulation_.timeline.now() + Time{chance.between(0, 3'000)});
+    }
+}
+
+/// What leases can do wrong is seen at their end, where all units have come back before. So a few
+/// clients come to one host after a quiet time, which leases units for the next ones. These come
+/// later, to all hosts, when the lease or its window ends.
+void Clients::come_in_waves() {
+    if (simulation_.timeline.now() >= end_) {
+        return;
+    }
+    std::erase_if(clients_, [](const auto &client) { return client->is_over(); });
+    Chance &chance = simulation_.chance;
+    const std::string key = draw_key();
+    Time when = simulation_.timeline.now();
+    const auto pass = [&](int64_t at_most_us) { when += Time{chance.between(0, at_most_us)}; };
+    come_to(draw_host(), key);
+    pass(refill_.count());
+    for (uint64_t lease = 1 + chance.below(2); lease > 0; --lease) {
+        SimulatedHost &host = draw_host();
+        for (uint64_t i = 5 + chance.below(12); i > 0; --i) {
+            pass(2'000);
+            come_at(when, host, key);
+        }
+        pass(refill_.count() / 4); // no lease is longer
+    }
+    for (uint64_t i = 1 + chance.below(2 * limit_); i > 0; --i) {
+        pass(200);
+        come_at(when, draw_host(), key);
+    }
+    pass(2 * refill_.count());
+    simulation_.timeline.add(when, [this] { come_in_waves(); });
+}
+
+void Clients::come_at(Time when, SimulatedHost &host, const std::string &key) {
+    simulation_.timeline.add(when, [this, &host, key] { come_to(host, key); });
 }
 
 Client &Clients::start_request(SimulatedHost &host, SimulatedWorker &worker,

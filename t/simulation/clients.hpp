@@ -20,7 +20,7 @@ class Clients final : Client::Callbacks {
     Clients(Simulation &simulation, const Hosts &hosts) : simulation_(simulation), hosts_(hosts) {}
 
     /// Draws how often they come, and their keys.
-    void draw(Theme theme);
+    void draw(const DrawnConfiguration &configuration);
 
     /// They come from now on, one after the other, until then.
     void come_until(Time end);
@@ -45,7 +45,11 @@ class Clients final : Client::Callbacks {
 
   private:
     void come();
+    void come_in_waves();
+    SimulatedHost &draw_host() { return *hosts_[simulation_.chance.below(hosts_.size())]; }
     std::string draw_key();
+    void come_to(SimulatedHost &host, const std::string &key);
+    void come_at(Time when, SimulatedHost &host, const std::string &key);
     Client &start_request(SimulatedHost &host, SimulatedWorker &worker, const std::string &key);
     void on_counted(const std::string &rule) override { ++counted_[rule]; }
 
@@ -55,7 +59,9 @@ class Clients final : Client::Callbacks {
     std::vector<std::string> keys_;
     bool has_single_requests_ = false; // each with a key of its own
     uint64_t single_keys_ = 0;
-    Time pause_; // between clients, on average
+    Time pause_;         // between clients, on average
+    Time refill_{0};     // of the rule, where they come in waves
+    uint64_t limit_ = 0; // the same
     std::list<std::unique_ptr<Client>> clients_;
     uint64_t begun_ = 0;
     std::map<std::string, uint64_t> counted_;

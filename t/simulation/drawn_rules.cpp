@@ -100,6 +100,8 @@ uint64_t draw_limit(Chance &chance, Theme theme) {
     switch (theme) {
     case Theme::leases:
         return 50 + chance.below(chance.one_in(2) ? 300 : 3000);
+    case Theme::waves:
+        return 8 + chance.below(100);
     case Theme::edges:
         return edges[chance.below(edges.size())];
     case Theme::shards:
@@ -114,6 +116,7 @@ uint64_t draw_limit(Chance &chance, Theme theme) {
 int64_t draw_window(Chance &chance, Theme theme) {
     switch (theme) {
     case Theme::leases:
+    case Theme::waves:
     case Theme::edges:
         return chance.between(500, 4000);
     case Theme::operators:
@@ -121,6 +124,10 @@ int64_t draw_window(Chance &chance, Theme theme) {
     default:
         return chance.between(20, 3000);
     }
+}
+
+bool is_of_leases(Theme theme) {
+    return theme == Theme::leases || theme == Theme::waves;
 }
 
 std::string draw_lease(Chance &chance) {
@@ -151,7 +158,7 @@ Draft draw_rule(Chance &chance, Theme theme, size_t number) {
     draft.cost = chance.one_in(4) ? 1 + chance.below(3) : 1;
     draft.has_own_costs = chance.one_in(4);
     draft.settles = !asks_once && chance.one_in(theme == Theme::operators ? 6 : 3);
-    if (theme == Theme::leases || (theme == Theme::anything && chance.one_in(4))) {
+    if (is_of_leases(theme) || (theme == Theme::anything && chance.one_in(4))) {
         draft.lease = draw_lease(chance);
     } else if (theme == Theme::blocks || (theme == Theme::anything && chance.one_in(8))) {
         draft.block_s = 1 + chance.below(2);
@@ -225,7 +232,7 @@ void change(Draft &draft, Chance &chance, Theme theme) {
 
 DrawnConfiguration draw_configuration(Chance &chance) {
     static constexpr std::array themes{Theme::anything,  Theme::anything,     Theme::anything,
-                                       Theme::leases,    Theme::leases,       Theme::blocks,
+                                       Theme::leases,    Theme::waves,        Theme::blocks,
                                        Theme::shards,    Theme::edges,        Theme::operators,
                                        Theme::operators, Theme::single_checks};
     DrawnConfiguration drawn;
@@ -234,7 +241,7 @@ DrawnConfiguration draw_configuration(Chance &chance) {
     static constexpr std::array caches{"deny_cache=off", "deny_cache=1s", "deny_cache=on"};
     drawn.zone = {errors[chance.below(errors.size())], caches[chance.below(caches.size())],
                   "local_limit=" + std::to_string(chance.between(1, 100)) + "%"};
-    const size_t count = drawn.theme == Theme::leases ? 1 : 1 + chance.below(3);
+    const size_t count = is_of_leases(drawn.theme) ? 1 : 1 + chance.below(3);
     while (drawn.rules.size() < count) {
         drawn.rules.push_back(draw_valid_rule(chance, drawn.theme, drawn.rules.size()));
     }

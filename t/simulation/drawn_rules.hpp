@@ -23,6 +23,7 @@ struct DrawnRule {
 enum class Theme : uint8_t {
     anything,
     leases, // one rule with leases, and many requests
+    waves,  // the same, with small limits, and clients that come after quiet times
     blocks,
     shards,
     edges, // limits where Redis encodes their state in another way

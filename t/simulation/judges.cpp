@@ -1,7 +1,11 @@
 #include "simulation/judges.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <queue>
+#include <ranges>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -133,6 +137,46 @@ std::optional<std::string> judge_sum(const JudgedKey &key) {
     return std::nullopt;
 }
 
+/// Returns the end of the fixed window that a grant is of, or 0 if nobody has said it. What a lease
+/// grants is of the window of that time: the one that began last, where a return has ended another.
+int64_t end_of_fixed_window(const std::set<int64_t> &ends, const Grant &grant, int64_t window_us) {
+    if (grant.window_ends_us != 0) {
+        return grant.window_ends_us;
+    }
+    const auto after = ends.upper_bound(grant.time_us + window_us);
+    const int64_t end = after != ends.begin() ? *std::prev(after) : 0;
+    return grant.by == GrantedBy::lease && end > grant.time_us ? end : 0;
+}
+
+/// Where a clock stepped back, a window is longer, and has two ends here, each with a part of its
+/// grants.
+std::optional<std::string> judge_fixed_windows(const JudgedKey &key) {
+    std::set<int64_t> ends;
+    for (const Grant &grant : key.grants) {
+        ends.insert(grant.window_ends_us);
+    }
+    std::map<int64_t, std::vector<Grant>> windows;
+    for (const Grant &grant : key.grants) {
+        windows[end_of_fixed_window(ends, grant, key.rule.window_us)].push_back(grant);
+    }
+    windows.erase(0);
+    const Numbers numbers(key);
+    for (const auto &[end, grants] : windows) {
+        const int64_t begin = std::min(end - key.rule.window_us, grants.front().time_us);
+        const uint64_t limit =
+            numbers.largest_limit(begin - of_two_minds_us, end + of_two_minds_us);
+        Window all(grants, INT64_MAX);
+        for (size_t last = 0; last < grants.size(); ++last) {
+            const uint64_t sum = all.sum_up_to(last);
+            if (sum > key.times * limit) {
+                return std::to_string(sum) + " units in the window that ends at " +
+                       std::to_string(end) + "," + at(grants[last]);
+            }
+        }
+    }
+    return std::nullopt;
+}
+
 /// What a bucket has to hold at least, in parts of a unit: one unit comes back in the window.
 class Bucket {
   public:
@@ -258,13 +302,37 @@ bool is_blocked(const JudgedKey &key, const Denial &denial, int64_t since_us) {
     });
 }
 
+/// Returns until when a client is blocked at a time. A block that began by a clock that has stepped
+/// back since begins anew, and may end sooner: what was said last holds.
+std::optional<int64_t> blocked_until(const JudgedKey &key, int64_t time_us) {
+    const auto end = std::ranges::lower_bound(key.denials, time_us, {}, &Denial::time_us);
+    std::optional<int64_t> until;
+    int64_t said_us = INT64_MIN;
+    for (const Denial &denial :
+         std::ranges::subrange(key.denials.begin(), end) | std::views::reverse) {
+        if (denial.time_us < said_us) {
+            break; // nobody knows the order of denials of one microsecond
+        }
+        if (denial.is_by_redis && denial.blocked_until_us != 0) {
+            said_us = denial.time_us;
+            until = std::min(until.value_or(INT64_MAX), denial.blocked_until_us);
+        }
+    }
+    return until;
+}
+
 } // namespace
 
 std::optional<std::string> judge_grants(const JudgedKey &key) {
     if (key.rule.algorithm == "concurrency") {
         return judge_in_flight(key);
     }
-    return key.rule.is_bucket() ? judge_bucket(key) : judge_sum(key);
+    if (key.rule.is_bucket()) {
+        return judge_bucket(key);
+    }
+    const auto wrong =
+        key.rule.algorithm == "fixed_window" ? judge_fixed_windows(key) : std::nullopt;
+    return wrong ? wrong : judge_sum(key);
 }
 
 bool is_denied_with_room(const JudgedKey &key, const Denial &denial, int64_t since_us) {
@@ -310,13 +378,11 @@ std::optional<std::string> judge_blocks(const JudgedKey &key, bool is_all_known)
                    std::to_string(until);
         }
         first = is_first ? &denial : first;
-        const auto granted = std::ranges::find_if(key.grants, [&](const Grant &grant) {
-            return grant.has_block && grant.time_us > denial.time_us &&
-                   grant.time_us < denial.blocked_until_us - rounded_us;
-        });
-        if (granted != key.grants.end()) {
-            return "granted" + at(*granted) + ", though blocked until " +
-                   std::to_string(denial.blocked_until_us);
+    }
+    for (const Grant &grant : key.grants) {
+        const auto until = grant.has_block ? blocked_until(key, grant.time_us) : std::nullopt;
+        if (until && grant.time_us < *until - rounded_us) {
+            return "granted" + at(grant) + ", though blocked until " + std::to_string(*until);
         }
     }
     return std::nullopt;

@@ -28,7 +28,7 @@ SimulatedFleet::SimulatedFleet(const Plan &plan, Journal &journal)
 void SimulatedFleet::make_hosts() {
     Chance &chance = simulation_.chance;
     reloads_.set_configuration(draw_configuration(chance));
-    clients_.draw(reloads_.configuration().theme);
+    clients_.draw(reloads_.configuration());
     // The smallest zone has tables of a few entries.
     const size_t zone_size = chance.one_in(3) ? size_t{32} << 10 : size_t{1} << 20;
     const size_t hosts = 1 + chance.below(3);

@@ -32,6 +32,9 @@ Sentinels::Sentinels(Simulation &simulation) : Topology(simulation), faults_(sim
             simulation.network.counts, address, sentinel_access_, master_->address()));
         simulation.network.servers[address] = sentinels_.back().get();
     }
+    if (simulation.has_faults && chance.one_in(2)) {
+        lost_ = sentinels_[chance.below(sentinels)].get();
+    }
 }
 
 void Sentinels::configure(redis_client::BackendSettings &settings) const {
@@ -127,7 +130,7 @@ void Sentinels::promote_another(Time known_up_to) {
 }
 
 void Sentinels::tell(SimulatedSentinel &sentinel) {
-    if (!sentinel.is_down && sentinel.master() != master_->address()) {
+    if (&sentinel != lost_ && !sentinel.is_down && sentinel.master() != master_->address()) {
         simulation_.network.publish(sentinel, sentinel.hear(master_->address()));
     }
 }

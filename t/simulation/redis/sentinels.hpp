@@ -32,6 +32,7 @@ class Sentinels final : public Topology {
     SimulatedSentinel::Access sentinel_access_;
     std::vector<std::unique_ptr<SimulatedSentinel>> sentinels_;
     SimulatedRedis *master_;
+    SimulatedSentinel *lost_ = nullptr; // it never hears of another master
 };
 
 } // namespace simulation

@@ -50,6 +50,26 @@ TEST(AuditorTest, HoldsWindowsToWhatTwoOfThemGrant) {
     EXPECT_EQ(complaints(rule("sliding_window", 2), {{0, 2}, {1, 2}}), 1u);
 }
 
+TEST(AuditorTest, HoldsAFixedWindowToItsLimitWhereItsEndIsKnown) {
+    const auto in_window = [](int64_t time_us, uint64_t cost, int64_t ends_us) {
+        return Grant{.time_us = time_us, .cost = cost, .window_ends_us = ends_us};
+    };
+    const auto leased = [](int64_t time_us) {
+        return Grant{.time_us = time_us, .cost = 1, .by = GrantedBy::lease};
+    };
+    const int64_t first = second;
+    const int64_t next = 2 * second + 5;
+    const AuditedRule of = rule("fixed_window", 3);
+    EXPECT_EQ(complaints(of, {in_window(0, 2, first), leased(first - 1),
+                              in_window(next - second, 3, next), leased(next)}),
+              0u);
+    EXPECT_EQ(complaints(of, {in_window(0, 2, first), in_window(first - 1, 2, first)}), 1u);
+    EXPECT_EQ(complaints(of, {in_window(0, 2, first), leased(next - second),
+                              in_window(next - second, 3, next)}),
+              1u);
+    EXPECT_EQ(complaints(of, {in_window(0, 3, first), leased(first + 1)}), 0u) << "of a third one";
+}
+
 TEST(AuditorTest, HoldsABucketToItsCapacityAndWhatComesBack) {
     EXPECT_EQ(complaints(rule("gcra", 10, 3), {{0, 3}, {second / 10, 1}}), 0u);
     EXPECT_EQ(complaints(rule("gcra", 10, 3), {{0, 3}, {second / 10 - 10, 1}}), 1u);
@@ -204,6 +224,23 @@ TEST(AuditorTest, HoldsBlocksToTheirTime) {
     EXPECT_EQ(complaints_of(7 * second, 7 * second, false), 1u) << "prolonged";
     EXPECT_EQ(complaints_of(6 * second, 4 * second, false), 1u) << "granted meanwhile";
     EXPECT_EQ(complaints_of(6 * second, 4 * second, true), 0u) << "reset";
+    EXPECT_EQ(complaints_of(3 * second, 4 * second, false), 1u) << "shortened";
+}
+
+TEST(AuditorTest, HoldsABlockToWhatWasSaidLastWhereClocksStep) {
+    AuditedRule blocking = rule("fixed_window", 1);
+    blocking.block_us = 2 * second;
+    for (const auto &[granted_at, complaints] : {std::pair{3 * second, 0u}, {second, 1u}}) {
+        Auditor auditor;
+        auditor.add_rule(blocking, long_ago);
+        for (const int64_t until : {4 * second, 2 * second + 2}) {
+            auditor.deny(
+                0, "k",
+                {.time_us = 4 - until / second, .cost = 2, .limit = 1, .blocked_until_us = until});
+        }
+        auditor.grant(0, "k", grant_of(0, granted_at, 1));
+        EXPECT_EQ(auditor.judge().size(), complaints);
+    }
 }
 
 TEST(AuditorTest, WantsEachRequestOnceInTheMetrics) {
