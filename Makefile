@@ -42,6 +42,7 @@ help:
 	@echo 'make mutants    puts MUTANTS=$(MUTANTS) small mistakes into the code by chance from SEED=$(SEED), tells which no test'
 	@echo '                notices (FILES= some sources, CHANGE= a commit: only lines changed since, TESTS= some of t/)'
 	@echo 'make bench      measures against nginx alone and limit_req, writes docs/benchmark.md and a part of README.md'
+	@echo '                (BASE= a commit to compare with)'
 	@echo 'make install    puts the module into MODULES_DIR=$(MODULES_DIR)'
 	@echo 'make deb        installs what is missing, builds Debian packages into build/'
 	@echo 'make test-deb   the same, and tests them in a Debian of their own (as root)'
@@ -163,11 +164,11 @@ mutants:
 
 bench:
 	tools/install-packages bench
-	$(MAKE) all $(EMPTY_SCRIPT)/$(MODULE)
+	$(MAKE) all $(EMPTY_SCRIPT)/$(MODULE) $(BASE_MODULE)
 	cmake -S . -B build/cmake
 	cmake --build build/cmake --parallel $$(nproc) --target print_script paced_client
 	@mkdir -p build/bench
-	perl t/bench/requests.pl
+	BASE_MODULE=$(BASE_MODULE) perl t/bench/requests.pl
 	perl t/bench/leases.pl
 	perl t/bench/scripts.pl >build/bench/scripts.md
 	perl t/bench/streams.pl >build/bench/streams.md
@@ -182,6 +183,13 @@ $(EMPTY_SCRIPT)/$(MODULE): $(SOURCES) $(CONFIGURED_BY) t/bench/empty_check.lua
 	cp t/bench/empty_check.lua $(EMPTY_SCRIPT)/lua/gcra.lua
 	$(MAKE) -C $(EMPTY_SCRIPT) all
 	touch $@
+
+# The module of another commit, to compare with.
+BASE_MODULE = $(if $(BASE),build/base/$(shell git rev-parse $(BASE))/$(MODULE))
+build/base/%/$(MODULE):
+	mkdir -p build/base/$*
+	git archive $* | tar -x -C build/base/$*
+	$(MAKE) -C build/base/$* all
 
 install: $(MODULE)
 	install -d $(DESTDIR)$(MODULES_DIR)

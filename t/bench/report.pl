@@ -4,12 +4,13 @@
 
 use v5.36;
 use lib qw(t/lib t/bench);
-use Bench::Cells qw(cell_name loads);
+use Bench::Cells qw(base_loads based_cell_name cell_name loads);
 use Bench::Figures;
 use Bench::Goals qw(goals);
 use Bench::LeaseTables qw(lease_tables);
 use Bench::Picture qw(draw);
 use Bench::Text qw(number percent plural short_number);
+use Bench::Variants qw(@based);
 use JSON::PP;
 use List::Util qw(max);
 use RateLimit::Measure qw(median table);
@@ -24,7 +25,7 @@ my $docs    = $is_real ? 'docs' : 'build/bench';
 
 # What limit_req does of the same kind: the cell of the load that it is compared with.
 sub limit_req_of ($cell, $measured) {
-    my ($found) = grep { $_->{variant}{name} =~ /^limit_req/ && $_->{variant}{denies} == $cell->{variant}{denies} } @$measured;
+    my ($found) = grep { $_->{variant}{name} =~ /^(?:proxied_)?limit_req/ && $_->{variant}{denies} == $cell->{variant}{denies} } @$measured;
     return $found && $found->{name};
 }
 
@@ -33,7 +34,7 @@ sub ratio ($cell, $to, $figure) {
 }
 
 sub row ($cell, $measured) {
-    my ($bare) = map { $_->{name} } grep { $_->{variant}{name} eq 'bare' } @$measured;
+    my ($bare) = map { $_->{name} } grep { $_->{variant}{name} =~ /^(?:proxied_)?bare$/ } @$measured;
     my %of = map { $_ => $figures->median_of($cell->{name}, $_) } qw(rate nginx redis calls p50 p99 p999);
     return [
         $cell->{variant}{label},
@@ -54,11 +55,21 @@ sub load_tables () {
         my @measured = grep { $figures->has($_->{name}) } @$load or next;
         my %of = $measured[0]->%*;
         $text .= '### ' . join(', ', plural($of{connections}, 'connection'), plural($of{workers}, 'worker'), plural($of{clients}, 'client'),
-            $of{is_held} ? 'all on one core' : ()) . "\n\n";
+            $of{is_held} ? 'all on one core' : (), $of{part} eq 'proxied' ? 'by Zipf\'s law, proxied to an upstream on the same machine' : ()) . "\n\n";
         $text .= table(['variant', 'requests/s', 'of bare', 'of limit_req', 'p50 us', 'p99 us', 'p99.9 us', 'nginx CPU us', 'of bare', 'Redis CPU us', 'Redis calls'],
             map { row($_, \@measured) } @measured) . "\n";
     }
     return $text;
+}
+
+# The medians of the rounds' ratios.
+sub base_table () {
+    my @pairs = grep { $figures->has(@$_) } map { [map { based_cell_name($_) } $_, "base_$_"] } @based;
+    return '' if !@pairs;
+    my %label = map { $_->{name} => $_->{variant}{label} } map { @$_ } base_loads();
+    return "## Beside $figures->{base}\n\nOne worker, 64 connections, 50,000 clients; each figure of this version to that of commit $figures->{base}.\n\n"
+        . table(['variant', 'requests/s', 'nginx CPU', 'Redis CPU', 'p99'],
+            map { my ($of, $to) = @$_; [$label{$of}, map { sprintf '%.3f', $figures->ratio($of, $to, $_) } qw(rate nginx redis p99)] } @pairs) . "\n";
 }
 
 sub noise () {
@@ -99,7 +110,7 @@ One worker, 50,000 clients, headers off.
 ${\load_tables()}## Leases
 
 ${\lease_tables($figures, $leases)}
-## Scripts
+${\base_table()}## Scripts
 
 Redis alone: CPU of one pipelined check, beside a script that takes the same keys and arguments and
 returns one integer, beside the sorted-set log of the textbooks, and of three rules beside one. `live
@@ -150,7 +161,7 @@ END
 
 # What the README tells: rows of one load.
 sub key_ratios () {
-    my ($load) = grep { my %of = $_->[0]->%*; $of{workers} == 1 && $of{connections} == 64 && $of{clients} == 50_000 } loads();
+    my ($load) = grep { my %of = $_->[0]->%*; $of{part} eq '' && $of{workers} == 1 && $of{connections} == 64 && $of{clients} == 50_000 } loads();
     my @rows = map { row($_, $load) } grep { $_->{variant}{name} =~ /^(?:gcra|three|denied)$/ } @$load;
     return table(map { [@$_[0, 1, 2, 3, 8, 4, 5]] } ['64 connections, 1 worker', 'requests/s', 'of bare', 'of limit_req', 'p50 us', 'p99 us', '', '', 'nginx CPU of bare'], @rows);
 }
@@ -172,7 +183,7 @@ How it was measured, other loads, all algorithms and the scripts alone: [docs/be
 END
 }
 
-print 'Goals', "\n\n", table(goals($figures, $leases)), "\n", load_tables(), lease_tables($figures, $leases), "$scripts\n", $streams;
+print 'Goals', "\n\n", table(goals($figures, $leases)), "\n", load_tables(), lease_tables($figures, $leases), base_table(), "$scripts\n", $streams;
 mkdir $docs;
 draw($figures, "$docs/benchmark.svg") or say 'No picture: its cells were not measured.';
 RateLimit::Nginx::write_file("$docs/benchmark.md", document() =~ s/\n+\z/\n/r);

@@ -4,7 +4,7 @@
 # build/bench/requests.json for report.pl.
 #
 # Environment: ROUNDS (9), SECONDS of one cell in one round (1), and CELLS, a pattern of cells' names
-# where not all are wanted.
+# where not all are wanted; BASE_MODULE, the module of another commit to compare with.
 
 use v5.36;
 use lib qw(t/lib t/bench);
@@ -40,7 +40,11 @@ my $redis   = RateLimit::Redis->start_new(
     unixsocketperm => 777,
 );
 my $client  = $redis->client;
-my %servers = start_servers($redis, $trust->certificate('authority'), abs_path('build/empty_script/build/ngx_http_redis_rate_limit_module.so'));
+my %servers = start_servers(
+    $redis, $trust->certificate('authority'),
+    abs_path('build/empty_script/build/ngx_http_redis_rate_limit_module.so'),
+    $ENV{BASE_MODULE} && abs_path($ENV{BASE_MODULE}),
+);
 my %workers = map { $_ => [$servers{$_}->workers] } keys %servers;
 
 sub script_calls () { return sum0(values $redis->script_calls->%*) }
@@ -144,6 +148,7 @@ RateLimit::Nginx::write_file('build/bench/requests.json', JSON::PP->new->canonic
     machine => $machine,
     rounds  => $rounds,
     seconds => $seconds,
+    base    => $ENV{BASE_MODULE} ? $ENV{BASE_MODULE} =~ m{base/(\w{7})} : undef,
     is_full => $wanted eq '' ? JSON::PP::true : JSON::PP::false,
     ping    => \%ping,
     cells   => \%figures,

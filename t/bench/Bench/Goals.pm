@@ -3,7 +3,7 @@ package Bench::Goals;
 # What the module sets itself, and whether a run of the benchmark met it.
 
 use v5.36;
-use Bench::Cells qw(cell_name lease_cell_name);
+use Bench::Cells qw(cell_name lease_cell_name proxied_cell_name);
 use Exporter 'import';
 use List::Util qw(max min);
 use RateLimit::Measure qw(median);
@@ -39,6 +39,16 @@ sub allowed ($figures, $what, $workers) {
         goal("$what: requests/s of limit_req's, default headers",     $figures->ratio($default, $limit_req, 'rate'), '>=', 0.62),
         goal("$what: nginx CPU added, of bare's, headers off",     $figures->ratio($off,     $bare, 'nginx') - 1, '<=', 0.20),
         goal("$what: nginx CPU added, of bare's, default headers", $figures->ratio($default, $bare, 'nginx') - 1, '<=', 0.35),
+    );
+}
+
+# Before an upstream on the same machine, where most clients are few.
+sub proxied ($figures) {
+    my ($limit_req, $checked, $leased) = map { proxied_cell_name($_) } qw(limit_req gcra gcra_leased);
+    return if !$figures->has($limit_req, $checked, $leased);
+    return (
+        goal("proxied: requests/s of limit_req's, headers off", $figures->ratio($checked, $limit_req, 'rate'), '>=', 0.74),
+        goal("proxied, lease=auto: requests/s of limit_req's",  $figures->ratio($leased,  $limit_req, 'rate'), '>=', 1.0),
     );
 }
 
@@ -146,6 +156,7 @@ sub goals ($figures, $leases) {
         allowed($figures, 'allowed', 1),
         allowed($figures, 'allowed, 2 workers', 2),
         allowed($figures, 'allowed, all on one core', 'held'),
+        proxied($figures),
         script($figures),
         alone($figures),
         tls($figures),

@@ -20,8 +20,8 @@ my @series = (
 );
 my @connections = (1, 64, 256);
 
-# One bar each: where it stands, how high, and what is written on it.
-sub bars ($figures, $variant, $place, $value) {
+# One mark each: where it stands, how high, and what is written on it.
+sub marks ($figures, $variant, $place, $value) {
     my @lines;
     for my $group (0 .. $#connections) {
         my ($cell, $bare) = map { cell_name($_, 1, $connections[$group], 50_000) } $variant, 'bare';
@@ -31,8 +31,8 @@ sub bars ($figures, $variant, $place, $value) {
     return join "\n", @lines, 'e', '';
 }
 
-sub panel ($title, $settings, $blocks) {
-    my @plots = map { ("'-' using 1:2 with boxes fillcolor rgb '$_->[2]'", "'-' using 1:2:3 with labels offset 0,0.5 font ',9'") } @series;
+sub panel ($title, $style, $settings, $blocks) {
+    my @plots = map { ("'-' using 1:2 with $style rgb '$_->[2]'", "'-' using 1:2:3 with labels offset 0,0.7 font ',9'") } @series;
     return "set title '$title'\n$settings\nplot " . join(", \\\n    ", @plots) . "\n" . join('', map { ($_, $_) } @$blocks);
 }
 
@@ -40,20 +40,21 @@ sub panel ($title, $settings, $blocks) {
 sub short ($text) { return $text =~ s/^0\././r }
 
 sub throughput ($figures) {
-    my @blocks = map { my $i = $_; bars($figures, $series[$i][0], $i, sub ($cell, $bare) {
+    my @blocks = map { my $i = $_; marks($figures, $series[$i][0], $i, sub ($cell, $bare) {
         my $ratio = $figures->ratio($cell, $bare, 'rate');
         return ($ratio, short(sprintf '%.2f', $ratio));
     }) } 0 .. $#series;
-    return panel('Requests per second, nginx alone = 1', 'set yrange [0:*]; set ytics 0.25 format "%.2f"', \@blocks);
+    return panel('Requests per second, nginx alone = 1', 'boxes fillcolor', 'set yrange [0:*]; set ytics 0.25 format "%.2f"', \@blocks);
 }
 
-# On a logarithmic scale, whose foot is an arbitrary 0.01 ms.
+# Points: a logarithmic scale has no foot on which bars could stand.
 sub latency ($figures) {
-    my @blocks = map { my $i = $_; bars($figures, $series[$i][0], $i, sub ($cell, $) {
+    my @blocks = map { my $i = $_; marks($figures, $series[$i][0], $i, sub ($cell, $) {
         my $milliseconds = $figures->median_of($cell, 'p99') / 1000;
         return ($milliseconds, short($milliseconds < 10 ? sprintf('%.*f', $milliseconds < 1 ? 2 : 1, $milliseconds) : sprintf '%.0f', $milliseconds));
     }) } 0 .. $#series;
-    return panel('99th percentile of latency, milliseconds', 'set logscale y; set yrange [0.01:100]; set ytics ("0.01" 0.01, "0.1" 0.1, "1" 1, "10" 10, "100" 100)', \@blocks);
+    return panel('99th percentile of latency, milliseconds', 'points pointtype 7 pointsize 0.9 linecolor',
+        'set logscale y; set yrange [0.03:30]; set ytics ("0.1" 0.1, "1" 1, "10" 10)', \@blocks);
 }
 
 # gnuplot's own would stand in columns.

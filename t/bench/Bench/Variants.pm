@@ -6,7 +6,10 @@ use v5.36;
 use Exporter 'import';
 use RateLimit::Nginx;
 
-our @EXPORT_OK = qw(configuration start_servers variant_named);
+our @EXPORT_OK = qw(@based configuration start_servers variant_named);
+
+# What is measured of another commit, too.
+our @based = qw(gcra gcra_headers three fixed_window sliding_window sliding_log token_bucket gcra_leased denied denied_headers);
 
 my $no_headers   = 'redis_rate_limit_headers off;';
 my $gcra         = 'algorithm=gcra limit=1000000 window=1 burst=1000000 name=even';
@@ -61,15 +64,24 @@ my @variants = (
         $no_headers . rules('zone=per_client algorithm=gcra limit=$million window=1 burst=1000000'), server => 'empty_script', calls => 1),
 );
 
+push @variants, map {
+    my $of = $_;
+    my ($variant) = grep { $_->{name} eq $of } @variants;
+    +{ %$variant, name => "base_$of", server => 'base' };
+} @based;
+push @variants, map { +{ %$_, name => "proxied_$_->{name}", conf => "$_->{conf} proxy_pass http://upstream;", server => 'proxied' } }
+    grep { $_->{name} =~ /^(?:bare|limit_req|gcra|gcra_leased)$/ } @variants;
+
 my %variant_named = map { $_->{name} => $_ } @variants;
 sub variant_named ($name) { return $variant_named{$name} // die "no variant $name" }
 
 # Neither limiter writes to the log. A limit_req zone of 8 MB has room for 64,000 clients, and is kept
 # small so that its tree is not one of clients long gone.
-sub configuration ($server, @of) {
-    my $locations = join "\n", map { "location /$_->{name} { $_->{conf} empty_gif; }" } @of;
+sub configuration ($server, $upstream, @of) {
+    my $locations = join "\n", map { "location /$_->{name} { $_->{conf}" . ($_->{conf} =~ /proxy_pass/ ? '' : ' empty_gif;') . ' }' } @of;
     return <<"END";
 access_log off;
+$upstream
 keepalive_requests 1000000000;
 limit_req_zone \$arg_client zone=allowing:8m rate=1000000r/s;
 limit_req_zone \$arg_client zone=denying:8m rate=1r/m;
@@ -91,20 +103,35 @@ server {
 END
 }
 
-# An nginx with one worker, one with two, those that ask Redis by a unix socket and by TLS, and one
-# whose gcra does nothing.
-sub start_servers ($redis, $authority, $empty_module) {
+# What the proxied variants ask. Its CPU is not counted.
+my $asked = <<"END";
+access_log off;
+keepalive_requests 1000000000;
+server { listen %PORT% backlog=1024; default_type text/plain; return 200 ${\('a' x 100)}; }
+END
+
+# An nginx with one worker, one with two, those that ask Redis by a unix socket and by TLS, one that asks an upstream,
+# one whose gcra does nothing, and one with the module of another commit if there is one.
+sub start_servers ($redis, $authority, $empty_module, $base_module) {
     my $plain   = "server ${\$redis->address};";
     my @usual   = grep { !$_->{server} } @variants;
-    my %servers = map { $_ => RateLimit::Nginx->start_new(configuration($plain, @usual), workers => $_, log_level => 'error') } 1, 2;
+    my %servers = map { $_ => RateLimit::Nginx->start_new(configuration($plain, '', @usual), workers => $_, log_level => 'error') } 1, 2;
     my %other   = (
         unix => "server unix:${\$redis->tmpdir}/redis.sock;",
         tls  => "server 127.0.0.1:${\$redis->conf->{'tls-port'}}; ssl on; ssl_trusted_certificate $authority;",
     );
     for my $name (sort keys %other) {
-        $servers{$name} = RateLimit::Nginx->start_new(configuration($other{$name}, variant_named($name)), log_level => 'error');
+        $servers{$name} = RateLimit::Nginx->start_new(configuration($other{$name}, '', variant_named($name)), log_level => 'error');
     }
-    $servers{empty_script} = RateLimit::Nginx->start_new(configuration($plain, variant_named('empty_script')), log_level => 'error', module => $empty_module);
+    $servers{asked} = RateLimit::Nginx->start_new($asked, log_level => 'error');
+    my $upstream = "upstream upstream { server 127.0.0.1:${\$servers{asked}->port}; keepalive 64; keepalive_requests 1000000000; }\n"
+        . 'proxy_http_version 1.1; proxy_set_header Connection "";';
+    my $served_by = sub ($name) { return grep { ($_->{server} // '') eq $name } @variants };
+    $servers{proxied}      = RateLimit::Nginx->start_new(configuration($plain, $upstream, $served_by->('proxied')), log_level => 'error');
+    $servers{empty_script} = RateLimit::Nginx->start_new(configuration($plain, '', $served_by->('empty_script')), log_level => 'error', module => $empty_module);
+    if ($base_module) {
+        $servers{base} = RateLimit::Nginx->start_new(configuration($plain, '', $served_by->('base')), log_level => 'error', module => $base_module);
+    }
     return %servers;
 }
 
