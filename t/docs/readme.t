@@ -1,5 +1,5 @@
 # The examples of the documentation are what they say: configurations that nginx takes. What they do
-# is in t/docs/examples.t. And the pages lead to each other, and agree about the version.
+# is in t/docs/examples.t, and whether pages lead to each other in t/docs/links.t. And they agree about the version.
 
 use v5.36;
 use lib 't/lib';
@@ -43,38 +43,6 @@ cmp_ok(scalar @rules, '>=', 10, 'rules in tables');
 my $locations = join "\n", map { "location /$_ { redis_rate_limit zone=z $rules[$_] name=rule-$_; }" } 0 .. $#rules;
 my ($said, $accepted) = RateLimit::Nginx->new("redis_rate_limit_zone \$remote_addr zone=z:1m; server { listen %PORT%; $locations }")->test_configuration;
 ok($accepted, 'which nginx takes') or diag($said);
-
-# Links between pages, and to their headings as GitHub names them.
-sub anchors ($page) {
-    return map { lc =~ s/[^\w\- ]//gr =~ s/ /-/gr } RateLimit::Nginx::slurp($page) =~ /^#+ (.+)$/mg;
-}
-for my $page (glob '*.md docs/*.md') {
-    my $dir = $page =~ m{/} ? 'docs/' : '';
-    my @broken;
-    for my $target (RateLimit::Nginx::slurp($page) =~ /\]\((?!https?:)([^)]+)\)/g) {
-        my ($path, $anchor) = split /#/, $target;
-        my $file = ($path eq '' ? $page : $dir . $path) =~ s{^docs/\.\./}{}r;
-        push @broken, $target if !-f $file || (defined $anchor && !grep { $_ eq $anchor } anchors($file));
-    }
-    is("@broken", '', "$page: each link leads somewhere");
-}
-
-# What packages install of the pages, and of what these show.
-my @installed = map { split ' ', RateLimit::Nginx::slurp($_) } glob('debian/*http*.docs'), glob('debian/*http*.examples');
-my ($of_rpm)  = RateLimit::Nginx::slurp('packaging/rpm/nginx-mod-redis-rate-limit.spec') =~ /^%doc (.+)$/m;
-is(join(' ', sort @installed), join(' ', sort split ' ', $of_rpm), 'Debian and RPM have the same pages');
-for my $page (map { -d $_ ? glob "$_/*.md" : $_ } grep { !/^docker$/ } @installed) {
-    my $dir = $page =~ m{/} ? 'docs/' : '';
-    my @broken;
-    for my $path (RateLimit::Nginx::slurp($page) =~ /\]\((?!https?:|#)([^)#]+)/g) {
-        my $file = "$dir$path" =~ s{^docs/\.\./}{}r;
-        push @broken, $path if !grep { $file eq $_ || index($file, "$_/") == 0 } @installed;
-    }
-    is("@broken", '', "$page: each link leads to what is installed, too");
-}
-
-my ($index) = RateLimit::Nginx::slurp('README.md') =~ /^## Where to read on\n(.*)/ms;
-is(join(' ', sort $index =~ m{^\| \[(docs/[\w-]+\.md)\]}mg), join(' ', glob 'docs/*.md'), 'the README has an index of all pages');
 
 # --- the version
 
