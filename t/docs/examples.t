@@ -83,7 +83,7 @@ subtest 'exceptions by address' => sub {
 };
 
 subtest 'hot keys' => sub {
-    my $example = change(example_with($recipes, 'lease=auto'), 'redis_rate_limit_zone $server_name', 'redis_rate_limit_zone $scheme', 'server {', 'server { listen %PORT%; location /json { redis_rate_limit off; redis_rate_limit_metrics json; } location / { empty_gif; }');
+    my $example = change(example_with($recipes, 'lease=auto'), 'server {', 'server { listen %PORT%; location /json { redis_rate_limit off; redis_rate_limit_metrics json; } location / { empty_gif; }');
     my $nginx = start_nginx($example);
     my $busy  = RateLimit::Client->new($nginx);
     $busy->send(map { "GET / HTTP/1.1\r\nHost: a\r\nX-Api-Key: k\r\n\r\n" } 1 .. 900);
