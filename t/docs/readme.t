@@ -44,6 +44,8 @@ my $locations = join "\n", map { "location /$_ { redis_rate_limit zone=z $rules[
 my ($said, $accepted) = RateLimit::Nginx->new("redis_rate_limit_zone \$remote_addr zone=z:1m; server { listen %PORT%; $locations }")->test_configuration;
 ok($accepted, 'which nginx takes') or diag($said);
 
+cmp_ok(RateLimit::Nginx::slurp('README.md') =~ tr/\n//, '<', 170, 'the README is short enough to be read');
+
 # --- the version
 
 my $version = RateLimit::Nginx::slurp('VERSION');
