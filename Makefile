@@ -131,12 +131,16 @@ fuzz:
 	cmake --build build/fuzz --parallel $$(nproc) --target fuzzers
 	tools/run-fuzzers $(SECONDS)
 
-# Both without a sanitizer: with one they take several times as long.
-simulate:
+# Without a sanitizer: with one they take several times as long.
+SIMULATE = build/simulation/simulate
+.PHONY: $(SIMULATE)
+$(SIMULATE):
 	tools/install-packages test
 	cmake -S . -B build/simulation -D SANITIZE=OFF -D CMAKE_BUILD_TYPE=Release
 	cmake --build build/simulation --parallel $$(nproc) --target simulate
-	build/simulation/simulate --seed $(SEED) --worlds $(WORLDS)
+
+simulate: $(SIMULATE)
+	$(SIMULATE) --seed $(SEED) --worlds $(WORLDS)
 
 simulate-leases:
 	tools/install-packages test
@@ -144,11 +148,12 @@ simulate-leases:
 	cmake --build build/simulation --parallel $$(nproc) --target simulate_leases
 	perl t/simulation/run.pl build/simulation/simulate_leases '$(GROUP)'
 
-soak:
+soak: $(SIMULATE)
 	tools/install-packages test
 	$(MAKE) all
 	tools/run-tests t/soak/soak.t
 	LEASES_HOSTS=4 LEASES_SECONDS=$$((4 * MINUTES)) tools/run-tests t/rules/leases_exact.t
+	SIMULATE=$(SIMULATE) WORLDS=$$((250 * MINUTES)) tools/run-tests t/simulation/fleets.t
 	ANSWERS=10000 tools/run-tests t/rules/response_costs_exact.t
 	RATE_LIMIT_OPEN_SLOT=$$((20 * MINUTES)) tools/run-tests t/redis/cluster_open_slot.t # ten minutes of thirty
 	$(MAKE) unit-tests

@@ -86,7 +86,7 @@ void Client::act(const Step &step) {
     }
     // While a hash slot moves, some of the keys of a check may have moved.
     const bool has_moved = tries_again_ != simulation_.network.counts.try_again;
-    if (needs_verdict_ && !has_moved && lacks_verdict()) {
+    if (!has_moved && lacks_verdicts()) {
         simulation_.auditor.misbehave("no verdict though nothing is wrong");
     }
     switch (step.kind) {
@@ -187,17 +187,21 @@ void Client::judge_errors(bool passes) const {
     }
 }
 
-/// Whether Redis has decided what it was to decide.
-bool Client::lacks_verdict() const {
+/// Whether Redis has not decided what it was to decide.
+bool Client::lacks_verdicts() const {
     bool is_denied = false;
     bool is_lacking = false;
+    bool has_one = false;
     for (const limiter::AppliedRule *one = limits_->rules().first(); one != nullptr;
          one = one->next) {
         const bool is_local = one->is_decided_by(limiter::RuleResult::Source::local);
         is_denied = is_denied || (one->denies() && !is_local);
-        is_lacking = is_lacking || is_local || one->verdict() == nullptr;
+        const bool lacks_this = is_local || one->verdict() == nullptr;
+        is_lacking = is_lacking || lacks_this;
+        has_one = has_one || !lacks_this;
     }
-    return is_lacking && !is_denied; // a denial that is known leaves the other rules open
+    const bool suffices = needed_ == Needed::none || (needed_ == Needed::one && has_one);
+    return is_lacking && !suffices && !is_denied; // a denial leaves the other rules open
 }
 
 /// Finds out when which Redis has decided, since the request has begun.

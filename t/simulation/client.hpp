@@ -33,9 +33,12 @@ class Client final : limiter::Request {
     bool is_over() const { return is_over_; }
     bool has_begun() const { return limits_ != nullptr; }
 
+    /// How many of a request's rules Redis must decide, where nothing is wrong: of the first one
+    /// after an outage perhaps not all, for a breaker tries one check, and a request may have two.
+    enum class Needed : uint8_t { none, one, all };
+
     void begin();
-    /// Nothing is wrong, so Redis must decide.
-    void need_verdict() { needs_verdict_ = true; }
+    void need(Needed needed) { needed_ = needed; }
     /// The client goes away then.
     void leave_at(Time when);
     /// Its worker stands still: what it waits for comes late.
@@ -61,7 +64,7 @@ class Client final : limiter::Request {
     void pass(Time delay);
     void serve();
     void end();
-    bool lacks_verdict() const;
+    bool lacks_verdicts() const;
     void judge_errors(bool passes) const;
     size_t number_of(const limiter::AppliedRule &applied) const {
         return worker_.configuration().number_of(*applied.rule);
@@ -93,7 +96,7 @@ class Client final : limiter::Request {
     bool is_waiting_ = false;
     bool is_decided_ = false;
     bool worker_was_stopped_ = false;
-    bool needs_verdict_ = false;
+    Needed needed_ = Needed::none;
     std::shared_ptr<int> alive_ = std::make_shared<int>();
     std::vector<std::pair<size_t, Grant>> grants_;
 };

@@ -59,7 +59,7 @@ void Clients::come_to(SimulatedHost &host, const std::string &key) {
     SimulatedWorker &worker = host.draw_serving_worker(chance);
     Client &client = start_request(host, worker, key);
     if (!simulation_.has_faults) {
-        client.need_verdict();
+        client.need(Client::Needed::all);
     } else if (chance.one_in(20)) {
         client.leave_at(simulation_.timeline.now() + Time{chance.between(0, 3'000)});
     }
@@ -112,12 +112,11 @@ Client &Clients::start_request(SimulatedHost &host, SimulatedWorker &worker,
     return client;
 }
 
-void Clients::ask_each_worker() {
-    size_t number = 0;
+void Clients::ask_each_worker(Client::Needed needed) {
     for (const auto &host : hosts_) {
         for (const auto &worker : host->workers()) {
             if (worker->is_serving()) {
-                start_request(*host, *worker, "last" + std::to_string(++number)).need_verdict();
+                start_request(*host, *worker, "last" + std::to_string(++last_keys_)).need(needed);
             }
         }
     }

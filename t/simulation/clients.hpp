@@ -28,8 +28,8 @@ class Clients final : Client::Callbacks {
     void note_stop(const SimulatedWorker &worker);
     /// A worker was killed, and its requests with it.
     void die_with(const SimulatedWorker &worker);
-    /// All is well again: each worker is asked once, and must have a verdict of Redis.
-    void ask_each_worker();
+    /// Each worker is asked once, and needs so many verdicts of Redis.
+    void ask_each_worker(Client::Needed needed);
     bool are_over() const;
     /// Nothing is on its way any more: tells the auditor of requests that have not ended.
     void end();
@@ -59,6 +59,7 @@ class Clients final : Client::Callbacks {
     std::vector<std::string> keys_;
     bool has_single_requests_ = false; // each with a key of its own
     uint64_t single_keys_ = 0;
+    uint64_t last_keys_ = 0;
     Time pause_;         // between clients, on average
     Time refill_{0};     // of the rule, where they come in waves
     uint64_t limit_ = 0; // the same

@@ -38,8 +38,10 @@ class Network {
     /// One message or one attempt in so many meets a fault; 0: none does.
     uint64_t one_fault_in = 0;
 
-    bool has_fault() {
-        const bool has_one = one_fault_in > 0 && chance.one_in(one_fault_in);
+    bool has_fault() { return has_fault_one_in(one_fault_in); }
+    /// The same for what happens seldom.
+    bool has_fault_one_in(uint64_t n) {
+        const bool has_one = one_fault_in > 0 && chance.one_in(n);
         if (has_one) {
             on_fault();
         }

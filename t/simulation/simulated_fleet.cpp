@@ -79,7 +79,11 @@ void SimulatedFleet::become_quiet() {
     simulation_.topology->recover();
     finish_requests();
     timeline.run(timeline.now() + settling);
-    clients_.ask_each_worker();
+    if (!simulation_.topology->tells_of_masters()) {
+        clients_.ask_each_worker(Client::Needed::none); // a replica tells that it is none any more
+        finish_requests();
+    }
+    clients_.ask_each_worker(Client::Needed::one);
     finish_requests();
     clients_.end();
     for (const auto &host : hosts_) {

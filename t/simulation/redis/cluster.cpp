@@ -267,9 +267,11 @@ void SimulatedCluster::leave_unserved() {
 }
 
 void SimulatedCluster::be_down() {
-    simulation_.write("the cluster is down");
+    const bool is_down = simulation_.chance.one_in(2);
+    simulation_.write(is_down ? "the cluster is down" : "keys have other hash slots");
     for (const auto &node : redis_) {
-        node->set_mood(SimulatedRedis::Mood::cluster_down);
+        node->set_mood(is_down ? SimulatedRedis::Mood::cluster_down
+                               : SimulatedRedis::Mood::cross_slot);
     }
     later(500'000, [this] {
         for (const auto &node : redis_) {

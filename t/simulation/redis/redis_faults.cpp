@@ -1,6 +1,5 @@
 #include "simulation/redis/redis_faults.hpp"
 
-#include "redis_client/wire/hash_slot.hpp"
 #include "simulation/simulation.hpp"
 
 #include <string>
@@ -93,13 +92,14 @@ void RedisFaults::change_mood(SimulatedRedis &redis) {
 
 /// Clients that are logged in stay so.
 void RedisFaults::change_password(SimulatedRedis &redis) {
+    static constexpr const char *other = "another one";
     const std::string password = redis.access().password;
-    if (password.empty()) {
+    if (password.empty() || password == other) {
         return;
     }
     write(redis, "has another password");
     ++simulation_.happened.changed_passwords;
-    redis.set_password("another one");
+    redis.set_password(other);
     if (simulation_.chance.one_in(2)) {
         simulation_.network.cut(redis);
     }
@@ -144,13 +144,8 @@ void RedisFaults::spoil_key(SimulatedRedis &redis) {
         value.emplace<replay::NumberList>().push(1);
     }
     redis.keys().persist(name);
-    simulation_.timeline.add(soon(500'000), [this, &redis, name] {
-        redis.keys().remove(name);
-        const Time now = simulation_.timeline.now();
-        redis.histories().set(redis_client::hash_slot(name), now,
-                              simulation_.auditor.begin_history(now.count()));
-        topology_.on_data_changed(redis);
-    });
+    redis.keys_were_changed();
+    simulation_.timeline.add(soon(500'000), [this, name] { topology_.lose_key(name); });
 }
 
 } // namespace simulation

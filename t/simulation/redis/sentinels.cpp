@@ -50,7 +50,7 @@ void Sentinels::configure(redis_client::BackendSettings &settings) const {
 }
 
 void Sentinels::go_wrong() {
-    switch (simulation_.chance.below(8)) {
+    switch (simulation_.chance.below(9)) {
     case 0:
     case 1:
         switch_master();
@@ -60,6 +60,7 @@ void Sentinels::go_wrong() {
         break;
     case 3:
     case 4:
+    case 5:
         fail_sentinel();
         break;
     default:

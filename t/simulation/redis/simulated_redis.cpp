@@ -54,6 +54,8 @@ constexpr std::array<MoodTraits, SimulatedRedis::moods> mood_table{{
      &FaultCounts::unknown_errors},
     {Mood::cluster_down, Hits::scripts, "CLUSTERDOWN The cluster is down",
      &FaultCounts::cluster_down},
+    {Mood::cross_slot, Hits::scripts, "CROSSSLOT Keys in request don't hash to the same slot",
+     &FaultCounts::cross_slot},
 }};
 
 const MoodTraits &traits_of(Mood mood) {
@@ -280,9 +282,7 @@ void SimulatedRedis::lose_data() {
     if (observer_ != nullptr) {
         observer_->lost_data();
     }
-    if (written_on_) {
-        remember_writes();
-    }
+    keys_were_changed();
 }
 
 std::optional<Time> SimulatedRedis::ran_at(uint16_t hash_slot, Time clock, Time since) const {

@@ -35,9 +35,10 @@ class SimulatedRedis final : public Server {
         not_authenticated, // as behind a proxy that has changed the server
         not_permitted,
         unknown_error,
-        cluster_down, // of a node of a cluster
+        cluster_down, // of a node of a cluster, as the next one
+        cross_slot,
     };
-    static constexpr size_t moods = 11;
+    static constexpr size_t moods = 12;
     static constexpr size_t moods_of_all = 9; // that any Redis can be in, but for the first
 
     /// How it wants to be talked to.
@@ -113,6 +114,12 @@ class SimulatedRedis final : public Server {
 
     /// From now on it remembers what was written, so that copies of it may lag.
     void remember_writes();
+    /// Keys have changed, not by commands: copies begin with what they are now.
+    void keys_were_changed() {
+        if (written_on_) {
+            remember_writes();
+        }
+    }
     /// What a copy has that knows all that was written up to `when`, or up to the last call of
     /// remember_writes().
     struct Copy {

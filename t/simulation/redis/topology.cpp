@@ -119,6 +119,19 @@ void Topology::flush_all() {
     simulation_.auditor.overrides.forget_all(now.count());
 }
 
+void Topology::lose_key(const std::string &name) {
+    const Time now = simulation_.timeline.now();
+    for (const auto &redis : redis_) {
+        if (redis->keys().find(name) != nullptr) {
+            redis->keys().remove(name);
+            redis->keys_were_changed();
+            redis->histories().set(redis_client::hash_slot(name), now,
+                                   simulation_.auditor.begin_history(now.count()));
+            on_data_changed(*redis);
+        }
+    }
+}
+
 size_t Topology::keys() {
     size_t keys = 0;
     for (const auto &redis : redis_) {

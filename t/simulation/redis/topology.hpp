@@ -33,6 +33,8 @@ class Topology {
     virtual void go_wrong() = 0;
     /// Nothing goes wrong any more.
     virtual void recover();
+    /// Whether all hosts hear of another master before they ask it.
+    virtual bool tells_of_masters() const { return true; }
     /// Returns the history of the data that counts for a hash slot now.
     virtual size_t history_of(uint16_t hash_slot) const = 0;
 
@@ -40,6 +42,8 @@ class Topology {
     /// is no such one.
     virtual SimulatedRedis *only_redis() { return nullptr; }
 
+    /// Removes a key from wherever it has moved to. What it has held is lost.
+    void lose_key(const std::string &name);
     /// A Redis has lost data, or its clock has stepped.
     virtual void on_data_changed(SimulatedRedis & /*redis*/) {}
 

@@ -56,8 +56,8 @@ enum class Taken { all, too_much, unreadable };
 /// Copies what the buffers hold.
 Taken copy_bytes(Body &body, const ngx_chain_t *from) {
     for (const ngx_chain_t *link = from; link != nullptr; link = link->next) {
-        ngx_buf_t &buffer = *link->buf;
-        const auto size = static_cast<size_t>(ngx_buf_size(&buffer));
+        const ngx_buf_t *buffer = link->buf; // macros of nginx 1.18 take no expression
+        const auto size = static_cast<size_t>(ngx_buf_size(buffer));
         if (size > longest_api_body - body.size) {
             return Taken::too_much;
         }
@@ -65,9 +65,9 @@ Taken copy_bytes(Body &body, const ngx_chain_t *from) {
         if (size == 0) {
             continue; // the last one may be a mark of the end, and have neither memory nor a file
         }
-        if (ngx_buf_in_memory(&buffer)) {
-            std::copy(buffer.pos, buffer.last, to);
-        } else if (ngx_read_file(buffer.file, to, size, buffer.file_pos) !=
+        if (ngx_buf_in_memory(buffer)) {
+            std::copy(buffer->pos, buffer->last, to);
+        } else if (ngx_read_file(buffer->file, to, size, buffer->file_pos) !=
                    static_cast<ssize_t>(size)) {
             return Taken::unreadable;
         }
