@@ -33,6 +33,9 @@ my $servers    = join "\n", map {
 my $zones = join "\n", map { "redis_rate_limit_zone \$remote_addr zone=$_:1m;" }
     @algorithms, qw(leaky_bucket concurrency access preread allow deny tls held data off dry closed open);
 
+# Since nginx 1.21.4.
+my $half_close = 'proxy_half_close on;';
+$half_close = '' if (new_stream("server { listen 127.0.0.1:1; $half_close return a; }")->test_configuration)[0] =~ /unknown directive/;
 my $nginx = new_stream(<<"END", workers => 2, log_level => 'debug');
 %STREAM_LOG%
 redis_rate_limit_backend default { server ${\$redis->address}; }
@@ -62,7 +65,7 @@ server {
     redis_rate_limit zone=tls algorithm=sliding_log limit=3 window=1h phase=preread name=late;
     return passed\\n;
 }
-server { listen 127.0.0.1:$port{held}; proxy_half_close on; redis_rate_limit zone=slow algorithm=sliding_log limit=100 window=1h; proxy_pass ${\$echo->address}; }
+server { listen 127.0.0.1:$port{held}; $half_close redis_rate_limit zone=slow algorithm=sliding_log limit=100 window=1h; proxy_pass ${\$echo->address}; }
 server { listen 127.0.0.1:$port{limited_data}; redis_rate_limit zone=data algorithm=sliding_log limit=20 window=1h final_cost=\$bytes_sent; return 0123456789abcdef\\n; }
 server { listen 127.0.0.1:$port{off}; redis_rate_limit off; return passed\\n; }
 server { listen 127.0.0.1:$port{dry}; redis_rate_limit_dry_run on; redis_rate_limit zone=dry algorithm=sliding_log limit=1 window=1h; return passed\\n; }
@@ -185,13 +188,16 @@ subtest 'while Redis is asked' => sub {
     close $session;
     new_statuses(1);
 
-    $session = held_session();
-    shutdown $session, 1;
-    is(take_line($session, 0.2), undef, 'the end of sending ends nothing');
-    $relay->release;
-    is(take_line($session) . take_line($session), "early\nbye\n", 'and reaches the upstream with the data');
-    close $session;
-    new_statuses(1);
+    SKIP: {
+        skip 'this nginx ends sessions of clients that have sent all', 2 if !$half_close;
+        my $session = held_session();
+        shutdown $session, 1;
+        is(take_line($session, 0.2), undef, 'the end of sending ends nothing');
+        $relay->release;
+        is(take_line($session) . take_line($session), "early\nbye\n", 'and reaches the upstream with the data');
+        close $session;
+        new_statuses(1);
+    }
 
     $session = held_session();
     setsockopt $session, SOL_SOCKET, SO_LINGER, pack 'II', 1, 0;
