@@ -150,8 +150,9 @@ sub send_held ($relay, $pair) {
     }
 }
 
+# What has no delay any more does not overtake what had one.
 sub pass_on ($relay, $to, $bytes) {
-    return write_all($to, $bytes) if !$relay->{delay};
+    return write_all($to, $bytes) if !$relay->{delay} && !$relay->{delayed}->@*;
     push $relay->{delayed}->@*, [ clock_gettime(CLOCK_MONOTONIC) + $relay->{delay}, $to, $bytes ];
 }
 

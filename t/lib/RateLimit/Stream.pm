@@ -25,8 +25,9 @@ sub load_modules () { return $module eq '' ? '' : "$of_nginx load_module " . abs
 # access log, of lines such as `200 PASSED`.
 sub new_stream ($stream, %options) {
     my $http = delete $options{http} // '';
+    my $main = delete $options{main} // '';
     $stream =~ s/%STREAM_LOG%/log_format verdict '\$status \$redis_rate_limit_status'; access_log %DIR%\/stream.log verdict;/;
-    return RateLimit::Nginx->new(<<"END", before => load_modules, main => "stream { $stream }", %options);
+    return RateLimit::Nginx->new(<<"END", before => load_modules, main => "$main stream { $stream }", %options);
 server {
     listen 127.0.0.1:%PORT%;
     location = /json { redis_rate_limit_metrics json; }
@@ -48,7 +49,8 @@ sub take_line ($socket, $seconds = 10) {
     my $select = IO::Select->new($socket);
     my $line   = '';
     while ($line !~ /\n\z/) {
-        $select->can_read($seconds) or return undef;
+        my $is_here = $socket->can('pending') && $socket->pending; # of TLS
+        $is_here || $select->can_read($seconds) or return undef;
         sysread $socket, $line, 1, length $line or last;
     }
     return $line;
