@@ -27,43 +27,39 @@ sub run ($command, $what) {
     return ok($? == 0, $what) || diag("$command: $said");
 }
 
-# Where a user has a checkout of the commit: a folder that only that user can write to.
-sub checkout ($name, $user) {
-    my $place = "$dir/$name";
-    system("mkdir -p $place") == 0 or die "no $place\n";
-    chown((getpwnam $user)[2, 3], $place) if $user;
-    return $place;
-}
+# Two ways to make one. Another user can be taken by root only. DEB_BUILD_OPTIONS would change what is compiled,
+# if make-release let it through.
+my @ways = (
+    { place => "$dir/here", umask => '022' },
+    {
+        place       => "$dir/a_longer/way/there",
+        user        => $> == 0 ? 'nobody' : undef,
+        umask       => '077',
+        environment => "TZ=Pacific/Auckland LANG=de_DE.UTF-8 CFLAGS=-O1 DEB_BUILD_OPTIONS=noopt faketime '+400 days 5 hours'",
+    },
+);
 
-sub as ($user, $command) { return $user ? "setpriv --reuid=$user --regid=nogroup --clear-groups -- $command" : $command }
-
-# Another user can be taken by root only.
-my $other = $> == 0 ? 'nobody' : undef;
-my %place = (here => checkout('here', undef), there => checkout('a_longer/way/there', $other));
-my %pid;
-for my $name (sort keys %place) {
-    my $home  = $place{$name};
-    my $user  = $name eq 'there' ? $other : undef;
-    my $other_ways = $name eq 'there' ? "TZ=Pacific/Auckland LANG=de_DE.UTF-8 CFLAGS=-O1 DEB_BUILD_OPTIONS=noopt faketime '+400 days 5 hours'" : '';
-    my $umask = $name eq 'there' ? '077' : '022';
-    $pid{$name} = fork // die "fork: $!";
-    next if $pid{$name};
-    RateLimit::Nginx::write_file("$dir/$name.sh", <<"SHELL");
+for my $way (@ways) {
+    system('mkdir', '-p', $way->{place}) == 0 or die "no $way->{place}\n";
+    my $as_user = $way->{user} ? "setpriv --reuid=$way->{user} --regid=nogroup --clear-groups" : '';
+    chown((getpwnam $way->{user})[2, 3], $way->{place}) if $way->{user};
+    RateLimit::Nginx::write_file("$way->{place}.sh", <<"END");
 set -e
-umask $umask
-cd $home
-export HOME=$home
+umask $way->{umask}
+cd $way->{place}
+export HOME=\$PWD
 git clone -q -c advice.detachedHead=false $bundle checkout
 cd checkout
-$other_ways tools/make-release $builder $key
-SHELL
-    exec 'sh', '-c', as($user, "sh -e $dir/$name.sh") . " >$dir/$name.log 2>&1" or die "sh: $!";
+${\($way->{environment} // '')} tools/make-release $builder $key
+END
+    $way->{pid} = fork // die "fork: $!";
+    $way->{pid} or exec 'sh', '-c', "exec $as_user sh $way->{place}.sh >$way->{place}.log 2>&1" or die "sh: $!";
 }
-for my $name (sort keys %pid) {
-    waitpid $pid{$name}, 0;
-    is($?, 0, "a release is made $name") or diag(qx{tail -n 30 $dir/$name.log});
+for my $way (@ways) {
+    waitpid $way->{pid}, 0;
+    is($?, 0, "a release is made in $way->{place}") or diag(qx{tail -n 30 $way->{place}.log});
 }
-my ($here, $there) = map { "$place{$_}/checkout/build/release" } qw(here there);
+my ($here, $there) = map { "$_->{place}/checkout/build/release" } @ways;
 BAIL_OUT('no release') if !-s "$here/SHA256SUMS" || !-s "$there/SHA256SUMS";
 
 # --- the same
@@ -80,9 +76,7 @@ for my $name (@names) {
 my ($suffix) = map { /~(\w+)\.spdx\.json$/ } @names;
 my $debs = join ' ', map { "${_}_$version~$suffix.deb" } qw(libnginx-mod-http-redis-rate-limit libnginx-mod-stream-redis-rate-limit redis-rate-limit-tools);
 my $more = join ' ', map { "redis_rate_limit-$version$_" } '.tar.gz', '-images.tar.gz', "~$suffix.spdx.json", "~$suffix.provenance.json";
-for my $name (split(' ', "$debs $more"), "nginx-mod-redis-rate-limit-$version-1.src.rpm") {
-    ok(-s "$here/$name", $name);
-}
+ok(-s "$here/$_", $_) for split(' ', "$debs $more"), "nginx-mod-redis-rate-limit-$version-1.src.rpm";
 run("cd $here && sha256sum --check --strict --quiet SHA256SUMS", 'the checksums are right');
 is(join(' ', sort map { (split)[1] } split /\n/, RateLimit::Nginx::slurp("$here/SHA256SUMS")), join(' ', sort grep { !/^SHA256SUMS/ } @names), 'of all files');
 run("cd $here && minisign -Vm SHA256SUMS -p $dir/public.key", 'and signed');
@@ -91,7 +85,7 @@ qx{cd $dir && minisign -Vm SHA256SUMS -p public.key 2>&1};
 isnt($?, 0, 'changed ones are not');
 is(qx{cd $here && zcat redis_rate_limit-$version.tar.gz | git get-tar-commit-id}, "$commit\n", 'the archive is of the commit');
 
-for my $name (split ' ', "$debs $more") {
+for my $name (@names) {
     my $unpacked = tempdir('unpacked.XXXXXX', DIR => $dir);
     qx{cd $unpacked && case $name in *.deb) dpkg-deb -x $here/$name . ;; *.tar.gz) tar -xf $here/$name ;; *) cp $here/$name . ;; esac};
     is(qx{grep -rlF $dir $unpacked}, '', "$name does not tell where it was made");
@@ -99,7 +93,8 @@ for my $name (split ' ', "$debs $more") {
 
 qx{mkdir $dir/images && tar -C $dir/images -xf $here/redis_rate_limit-$version-images.tar.gz};
 for my $dockerfile (split ' ', qx{cd $dir/images && find docker -name Dockerfile}) {
-    is(join(' ', grep { !-e "$dir/images/$_" } map { my @words = split; @words[1 .. $#words - 1] } grep { !/--from=/ } RateLimit::Nginx::slurp($dockerfile) =~ /^(COPY .*)$/mg), '', "$dockerfile finds what it copies");
+    my @copied = map { split } RateLimit::Nginx::slurp($dockerfile) =~ /^COPY (?!--from)(.+) \S+$/mg;
+    is(join(' ', grep { !-e "$dir/images/$_" } @copied), '', "$dockerfile finds what it copies");
 }
 
 # --- SBOM
@@ -190,8 +185,8 @@ ok((grep { m{/nginx-dev@} } @materials), 'it names the headers of nginx');
 
 # --- a checkout that is not the commit
 
-RateLimit::Nginx::write_file("$place{here}/checkout/lua/new.lua", '');
-my $said = qx{$place{here}/checkout/tools/make-release $builder 2>&1};
+RateLimit::Nginx::write_file("$dir/here/checkout/lua/new.lua", '');
+my $said = qx{$dir/here/checkout/tools/make-release $builder 2>&1};
 isnt($?, 0, 'a changed checkout is refused');
 like($said, qr{^a release is made of a commit, and these files are not as in it:\n\?\? lua/new\.lua$}m, 'with the names of its files');
 ok(-s "$here/SHA256SUMS", 'and a release that is there stays');
