@@ -8,6 +8,7 @@ MINUTES ?= 30
 SEED ?= 1
 MUTANTS ?= 20
 WORLDS ?= 1000
+BUILDER ?= https://redis-rate-limit.example/builders/unnamed
 export PORT MINUTES SEED
 
 MODULE = build/ngx_http_redis_rate_limit_module.so
@@ -20,7 +21,7 @@ SECONDS ?= 60
 # For commands that do all there is to do; `make` itself does as it is told by -j.
 ON_ALL_CORES = --jobs=$$(nproc)
 
-.PHONY: all replay run test test-asan test-tsan test-arm64 fuzz simulate simulate-leases soak mutants bench install deb test-deb test-rpm test-image lint format clean help FORCE
+.PHONY: all replay run test test-asan test-tsan test-arm64 fuzz simulate simulate-leases soak mutants bench install deb release test-deb test-release test-rpm test-image lint format clean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(MODULE)
@@ -45,7 +46,11 @@ help:
 	@echo '                (BASE= a commit to compare with)'
 	@echo 'make install    puts the module into MODULES_DIR=$(MODULES_DIR)'
 	@echo 'make deb        installs what is missing, builds Debian packages into build/'
+	@echo 'make release    makes what is published of a release of this commit into build/release (BUILDER= a URI of who builds,'
+	@echo '                KEY= a secret key of minisign)'
 	@echo 'make test-deb   the same, and tests them in a Debian of their own (as root)'
+	@echo 'make test-release'
+	@echo '                makes a release twice, in other folders, by other users, at other times, and compares'
 	@echo 'make test-rpm   checks the RPM spec and builds it, with stubs for macros that Debian lacks'
 	@echo 'make test-image builds docker/official from SOURCE=, an unpacked nginx, and tests it (as root)'
 	@echo 'make lint       checks layout, names and usual mistakes'
@@ -204,9 +209,17 @@ deb:
 	tools/install-packages deb
 	tools/build-deb
 
+release:
+	tools/install-packages release
+	tools/make-release '$(BUILDER)' $(KEY)
+
 test-deb:
 	tools/install-packages test-deb
 	tools/test-deb
+
+test-release:
+	tools/install-packages test-release
+	tools/run-tests t/packages/release.t
 
 test-rpm:
 	tools/install-packages test-rpm
