@@ -11,7 +11,7 @@ use Test::More;
 my %run_by = (
     all     => ['Makefile',           qr/^test:\n\t.*\n\t\$\(MAKE\) \$\(ON_ALL_CORES\) all$/m],
     test    => ['Makefile',           qr/^test:$/m],
-    soak    => ['Makefile',           qr/^soak:$/m],
+    soak    => ['Makefile',           qr{^soak:}m],
     run     => ['t/docs/demo.t',      qr{tools/run-demo}], # which is what it does at the end
     install => ['t/docs/examples.t',  qr/qx\{make install /],
     clean   => ['t/tools/commands.t', qr/qx\{make clean /],
