@@ -158,7 +158,7 @@ soak: $(SIMULATE)
 	$(MAKE) all
 	tools/run-tests t/soak/soak.t
 	LEASES_HOSTS=4 LEASES_SECONDS=$$((4 * MINUTES)) tools/run-tests t/rules/leases_exact.t
-	SIMULATE=$(SIMULATE) WORLDS=$$((250 * MINUTES)) tools/run-tests t/simulation/fleets.t
+	SIMULATE=$(SIMULATE) WORLDS=$$((400 * MINUTES)) tools/run-tests t/simulation/fleets.t
 	ANSWERS=10000 tools/run-tests t/rules/response_costs_exact.t
 	RATE_LIMIT_OPEN_SLOT=$$((20 * MINUTES)) tools/run-tests t/redis/cluster_open_slot.t # ten minutes of thirty
 	$(MAKE) unit-tests

@@ -39,6 +39,8 @@ class Client final : limiter::Request {
 
     void begin();
     void need(Needed needed) { needed_ = needed; }
+    /// Where requests say their costs.
+    void set_cost(uint64_t cost) { cost_ = std::to_string(cost); }
     /// The client goes away then.
     void leave_at(Time when);
     /// Its worker stands still: what it waits for comes late.

@@ -75,23 +75,30 @@ void Clients::come_in_waves() {
     std::erase_if(clients_, [](const auto &client) { return client->is_over(); });
     Chance &chance = simulation_.chance;
     const std::string key = draw_key();
+    const Time refilled = simulation_.timeline.now() + refill_;
     Time when = simulation_.timeline.now();
     const auto pass = [&](int64_t at_most_us) { when += Time{chance.between(0, at_most_us)}; };
     come_to(draw_host(), key);
-    pass(refill_.count());
+    const bool is_about_end = chance.one_in(2); // of a window that the first one has begun
+    pass(refill_.count() / 8);
+    when = is_about_end ? refilled - (when - simulation_.timeline.now()) : when;
     for (uint64_t lease = 1 + chance.below(2); lease > 0; --lease) {
         SimulatedHost &host = draw_host();
         for (uint64_t i = 5 + chance.below(12); i > 0; --i) {
             pass(2'000);
             come_at(when, host, key);
         }
-        pass(refill_.count() / 4); // no lease is longer
+        if (!is_about_end) {
+            pass(refill_.count() / 4); // no lease is longer
+        }
     }
+    when = is_about_end ? std::max(when, refilled) : when;
     for (uint64_t i = 1 + chance.below(2 * limit_); i > 0; --i) {
         pass(200);
         come_at(when, draw_host(), key);
     }
-    pass(2 * refill_.count());
+    when += refill_;
+    pass(refill_.count() / 4);
     simulation_.timeline.add(when, [this] { come_in_waves(); });
 }
 
@@ -116,7 +123,10 @@ void Clients::ask_each_worker(Client::Needed needed) {
     for (const auto &host : hosts_) {
         for (const auto &worker : host->workers()) {
             if (worker->is_serving()) {
-                start_request(*host, *worker, "last" + std::to_string(++last_keys_)).need(needed);
+                const std::string key = "last" + std::to_string(++last_keys_);
+                Client &client = start_request(*host, *worker, key);
+                client.need(needed);
+                client.set_cost(1); // all need the same of Redis: a replica can deny, not grant
             }
         }
     }

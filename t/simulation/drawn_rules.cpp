@@ -116,9 +116,10 @@ uint64_t draw_limit(Chance &chance, Theme theme) {
 int64_t draw_window(Chance &chance, Theme theme) {
     switch (theme) {
     case Theme::leases:
-    case Theme::waves:
     case Theme::edges:
         return chance.between(500, 4000);
+    case Theme::waves:
+        return chance.between(100, 1000);
     case Theme::operators:
         return chance.between(10'000, 60'000);
     default:
@@ -231,10 +232,10 @@ void change(Draft &draft, Chance &chance, Theme theme) {
 } // namespace
 
 DrawnConfiguration draw_configuration(Chance &chance) {
-    static constexpr std::array themes{Theme::anything,  Theme::anything,     Theme::anything,
-                                       Theme::leases,    Theme::waves,        Theme::blocks,
-                                       Theme::shards,    Theme::edges,        Theme::operators,
-                                       Theme::operators, Theme::single_checks};
+    static constexpr std::array themes{Theme::anything,  Theme::anything,  Theme::anything,
+                                       Theme::leases,    Theme::waves,     Theme::waves,
+                                       Theme::blocks,    Theme::shards,    Theme::edges,
+                                       Theme::operators, Theme::operators, Theme::single_checks};
     DrawnConfiguration drawn;
     drawn.theme = themes[chance.below(themes.size())];
     static constexpr std::array errors{"on_error=closed", "on_error=open", "on_error=local"};

@@ -14,7 +14,7 @@ Faults::~Faults() {
 /// Most fleets have time to recover from one fault before the next. Others meet what is rare, and
 /// two faults at once.
 void Faults::happen_until(Time end) {
-    const bool is_storm = simulation_.chance.one_in(4);
+    const bool is_storm = simulation_.chance.one_in(3);
     simulation_.repeat(end, Time{10'000}, Time{is_storm ? 100'000 : 1'500'000},
                        [this] { happen(); });
 }
