@@ -233,9 +233,21 @@ void Client::note_grants() {
         }
         if (one->verdict() == nullptr) {
             ++simulation_.happened.without_verdict;
-        } else if (!one->denies()) { // what a dry run denies passes, too
+        } else if (!one->denies()) {
             note_grant(*one);
+        } else {
+            note_uncharged(*one); // what a dry run denies passes, too
         }
+    }
+}
+
+/// Redis has seen the numbers of a check that has charged nothing.
+void Client::note_uncharged(const limiter::AppliedRule &rule) {
+    if (rule.is_decided_by(limiter::RuleResult::Source::redis)) {
+        simulation_.auditor.check_in_vain(number_of(rule), key_,
+                                          {.time_us = decision_of(rule).when.count(),
+                                           .limit = rule.quota.limit,
+                                           .capacity = rule.quota.capacity()});
     }
 }
 
@@ -269,11 +281,8 @@ void Client::note_denials() {
             continue;
         }
         const bool is_by_redis = one->is_decided_by(Source::redis);
-        if (!one->denies() && is_by_redis) {
-            simulation_.auditor.check_in_vain(number_of(*one), key_,
-                                              {.time_us = decision_of(*one).when.count(),
-                                               .limit = one->quota.limit,
-                                               .capacity = one->quota.capacity()});
+        if (!one->denies()) {
+            note_uncharged(*one);
         }
         if (!one->denies() || (!is_by_redis && !one->is_decided_by(Source::deny_cache))) {
             continue;

@@ -79,6 +79,7 @@ class Client final : limiter::Request {
     // Of the phase:
     void note_grants();
     void note_grant(const limiter::AppliedRule &rule);
+    void note_uncharged(const limiter::AppliedRule &rule);
     void note_denials();
     void finish_grants(bool settles);
 

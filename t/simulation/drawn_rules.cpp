@@ -131,8 +131,10 @@ bool is_of_leases(Theme theme) {
     return theme == Theme::leases || theme == Theme::waves;
 }
 
-std::string draw_lease(Chance &chance) {
-    return chance.one_in(3) ? "auto" : std::to_string(chance.between(5, 700)) + "ms";
+/// A longer one than a quarter of the window is none where the window is what comes back.
+std::string draw_lease(Chance &chance, Theme theme, int64_t window_ms) {
+    const int64_t longest_ms = theme == Theme::waves ? window_ms / 4 : 700;
+    return chance.one_in(3) ? "auto" : std::to_string(chance.between(5, longest_ms)) + "ms";
 }
 
 Draft draw_rule(Chance &chance, Theme theme, size_t number) {
@@ -160,7 +162,7 @@ Draft draw_rule(Chance &chance, Theme theme, size_t number) {
     draft.has_own_costs = chance.one_in(4);
     draft.settles = !asks_once && chance.one_in(theme == Theme::operators ? 6 : 3);
     if (is_of_leases(theme) || (theme == Theme::anything && chance.one_in(4))) {
-        draft.lease = draw_lease(chance);
+        draft.lease = draw_lease(chance, theme, draft.window_ms);
     } else if (theme == Theme::blocks || (theme == Theme::anything && chance.one_in(8))) {
         draft.block_s = 1 + chance.below(2);
     } else if (theme == Theme::shards) {
@@ -216,7 +218,7 @@ void change(Draft &draft, Chance &chance, Theme theme) {
     case 3:
         draft.lease = theme != Theme::single_checks && draft.lease.empty() &&
                               !draft.is_concurrency() && draft.block_s == 0 && draft.shards == 1
-                          ? draw_lease(chance)
+                          ? draw_lease(chance, theme, draft.window_ms)
                           : "";
         break;
     case 4:
