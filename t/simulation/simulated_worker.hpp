@@ -8,6 +8,7 @@
 #include "simulation/host_configuration.hpp"
 #include "simulation/network.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -34,7 +35,7 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
 
     /// Adds what the process does then. It comes later if it is stopped, and never if it is killed.
     void later(Time when, std::function<void()> what);
-    void stop_until(Time when) { stopped_until_ = when; }
+    void stop_until(Time when) { stopped_until_ = std::max(stopped_until_, when); }
     /// The process is gone, and nothing in it is told.
     void kill() { is_killed_ = true; }
     /// It finishes what it has, because of a reload.
