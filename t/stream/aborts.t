@@ -10,9 +10,8 @@ use RateLimit::Metrics qw(pending);
 use RateLimit::Port qw(empty_port);
 use RateLimit::Redis;
 use RateLimit::Relay;
-use RateLimit::Stream qw(echo_server new_stream open_session session_statuses take_line);
+use RateLimit::Stream qw(echo_server new_statuses new_stream no_permit_is_left open_session reset_session take_line);
 use RateLimit::Wait qw(wait_until);
-use Socket qw(SOL_SOCKET SO_LINGER);
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -58,25 +57,10 @@ END
 
 my $nginx = start_nginx();
 
-# What the log says of the sessions since the last call.
-my $seen = 0;
-
-sub new_statuses ($count) {
-    my @lines = session_statuses($nginx, $seen + $count);
-    my @new   = @lines[$seen .. $#lines];
-    $seen = @lines;
-    return join ', ', sort @new;
-}
-
 # Of the addresses that the clients have behind their balancer, and without.
 sub permits ($server) {
     my $address = $server->{kind} =~ /proxied/ ? '192.0.2.1' : '127.0.0.1';
     return scalar grep { length } $client->zrange("rl:{permits:$address}:concurrency:60000", 0, -1);
-}
-
-sub no_permit_is_left ($what) {
-    local $Test::Builder::Level = $Test::Builder::Level + 1;
-    ok(wait_until(sub { !grep { /permits/ } $redis->keys }), "$what: no permit is left") or diag join ' ', $redis->keys;
 }
 
 # In TLS 1.3 clients get session tickets after the handshake, and the end of one that has not read them is a reset.
@@ -109,16 +93,11 @@ sub begin_delayed ($server) {
     my $first = begin($server);
     is(take_line($first), "early\n", 'a first one passes');
     CORE::close $first;
-    no_permit_is_left('the first one');
+    no_permit_is_left($redis, 'the first one');
     my $delays  = () = $nginx->error_log =~ /delaying request/g;
     my $session = begin_suspended($server);
     wait_until(sub { $delays < (() = $nginx->error_log =~ /delaying request/g) }) or die 'nothing is delayed';
     return $session;
-}
-
-sub reset_session ($session) {
-    setsockopt $session, SOL_SOCKET, SO_LINGER, pack 'II', 1, 0;
-    CORE::close $session;
 }
 
 sub goes_on ($server, $session) {
@@ -134,8 +113,8 @@ for my $server (@servers) {
     subtest "$server->{kind}, $server->{phase}" => sub {
         my $session = begin_suspended($server);
         reset_session($session);
-        is(new_statuses(1), '200 -', 'a reset ends the session, though no verdict has come');
-        no_permit_is_left('a reset');
+        is(new_statuses($nginx, 1), '200 -', 'a reset ends the session, though no verdict has come');
+        no_permit_is_left($redis, 'a reset');
         $relay->release;
         ok(wait_until(sub { pending($nginx, 'stream:default') == 0 }), 'its verdict finds nobody');
 
@@ -148,14 +127,14 @@ for my $server (@servers) {
         shutdown $session, 1;
         is(take_line($session) . take_line($session), "early\nbye\n", 'it reaches the upstream, and what came before it');
         CORE::close $session;
-        is(new_statuses(1), '200 PASSED', 'the session passed');
-        no_permit_is_left('an end of sending');
+        is(new_statuses($nginx, 1), '200 PASSED', 'the session passed');
+        no_permit_is_left($redis, 'an end of sending');
 
         $session = begin_suspended($server);
         CORE::close $session;
         $relay->release;
-        like(new_statuses(1), qr/^\d+ PASSED$/, 'one that only closes its end is found out later');
-        no_permit_is_left('an end');
+        like(new_statuses($nginx, 1), qr/^\d+ PASSED$/, 'one that only closes its end is found out later');
+        no_permit_is_left($redis, 'an end');
     };
 }
 
@@ -164,16 +143,16 @@ for my $server (@delays) {
         my $session = begin_delayed($server);
         my $began   = time;
         reset_session($session);
-        no_permit_is_left('a reset');
+        no_permit_is_left($redis, 'a reset');
         cmp_ok(time - $began, '<', 0.7, 'before the delay of 1 s ends');
-        is(new_statuses(2), '200 DELAYED, 200 PASSED', 'statuses');
+        is(new_statuses($nginx, 2), '200 DELAYED, 200 PASSED', 'statuses');
 
         $session = begin_delayed($server);
         shutdown $session, 1;
         is(take_line($session) . take_line($session), "early\nbye\n", 'the end of sending reaches the upstream, and what came before it');
         CORE::close $session;
-        no_permit_is_left('an end of sending');
-        is(new_statuses(2), '200 DELAYED, 200 DELAYED', 'statuses');
+        no_permit_is_left($redis, 'an end of sending');
+        is(new_statuses($nginx, 2), '200 DELAYED, 200 DELAYED', 'statuses');
     };
 }
 
@@ -204,7 +183,7 @@ subtest 'a graceful stop' => sub {
     is(take_line($_), "early\n", 'a session is served') for @sessions;
     CORE::close $_ for @sessions;
     $nginx->stop;
-    no_permit_is_left('a graceful stop');
+    no_permit_is_left($redis, 'a graceful stop');
 };
 
 # The workers wait until Redis, which is far away here, has heard of the permits.
@@ -214,7 +193,7 @@ subtest 'worker_shutdown_timeout' => sub {
     my @sessions = begin_both_phases();
     $nginx->stop;
     is(take_line($_), '', 'a session ends') for @sessions;
-    no_permit_is_left('sessions that were cut off');
+    no_permit_is_left($redis, 'sessions that were cut off');
 };
 
 done_testing;

@@ -5,14 +5,13 @@ use v5.36;
 use lib 't/lib';
 use RateLimit::Api qw(api);
 use RateLimit::Certificates;
-use RateLimit::Metrics qw(metrics_of outcomes);
+use RateLimit::Metrics qw(metrics_of outcomes pending);
 use RateLimit::Port qw(empty_port);
 use RateLimit::Redis;
 use RateLimit::Relay;
-use RateLimit::Stream qw(echo_server new_stream open_session session_statuses take_line);
+use RateLimit::Stream qw(echo_server new_statuses new_stream open_session reset_session take_line);
 use RateLimit::Wait qw(wait_until);
 use IO::Socket::SSL;
-use Socket qw(SOL_SOCKET SO_LINGER);
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -78,26 +77,16 @@ sub lines ($server, $count) {
     return join ' ', map { my $line = take_line(open_session($port{$server})); chomp $line; $line || '-' } 1 .. $count;
 }
 
-# What the log says of the sessions since the last call.
-my $seen = 0;
-
-sub new_statuses ($count) {
-    my @lines = session_statuses($nginx, $seen + $count);
-    my @new   = @lines[$seen .. $#lines];
-    $seen = @lines;
-    return join ', ', sort @new;
-}
-
 subtest 'each algorithm counts sessions' => sub {
     is(lines($_, 4), 'passed passed passed -', $_) for @algorithms;
-    is(new_statuses(20), join(', ', ('200 PASSED') x 15, ('503 REJECTED') x 5), 'their statuses');
+    is(new_statuses($nginx, 20), join(', ', ('200 PASSED') x 15, ('503 REJECTED') x 5), 'their statuses');
     my $before = time;
     is(lines('leaky_bucket', 3), 'passed passed passed', 'leaky_bucket');
     cmp_ok(time - $before, '>=', 0.35, 'holds two of three back');
-    is(new_statuses(3), '200 DELAYED, 200 DELAYED, 200 PASSED', 'and says so');
+    is(new_statuses($nginx, 3), '200 DELAYED, 200 DELAYED, 200 PASSED', 'and says so');
     is(lines('off', 2), 'passed passed', 'off');
     is(lines('dry', 3), 'passed passed passed', 'a dry run rejects nobody');
-    is(new_statuses(5), '200 -, 200 -, 200 PASSED, 200 REJECTED_DRY_RUN, 200 REJECTED_DRY_RUN', 'but says so');
+    is(new_statuses($nginx, 5), '200 -, 200 -, 200 PASSED, 200 REJECTED_DRY_RUN, 200 REJECTED_DRY_RUN', 'but says so');
 };
 
 subtest 'a log line of each rejection' => sub {
@@ -109,7 +98,7 @@ subtest 'access rules' => sub {
     is(lines('allow', 2), 'passed -', 'allow skips no limit');
     is(lines('deny', 1), '-', 'who is denied');
     is(join(',', $redis->client->keys('*deny*')), '', 'is not counted');
-    is(new_statuses(3), '200 PASSED, 403 -, 503 REJECTED', 'statuses');
+    is(new_statuses($nginx, 3), '200 PASSED, 403 -, 503 REJECTED', 'statuses');
 };
 
 subtest 'concurrency' => sub {
@@ -124,7 +113,7 @@ subtest 'concurrency' => sub {
         'until one of the others ends');
     close $sessions[1];
     ok(wait_until(sub { !$redis->client->zcard('rl:{concurrency:127.0.0.1}:concurrency') }), 'no permit is left');
-    new_statuses(4);
+    new_statuses($nginx, 4);
 };
 
 # A session over TLS that names its server.
@@ -138,12 +127,12 @@ sub tls_line ($server, $name) {
 
 subtest 'a name that is read from the first bytes' => sub {
     tls_line('preread', $_) for qw(a.example a.example b.example); # the server does not speak TLS itself
-    is(new_statuses(3), '200 PASSED, 200 PASSED, 503 REJECTED', 'each name has its own count');
+    is(new_statuses($nginx, 3), '200 PASSED, 200 PASSED, 503 REJECTED', 'each name has its own count');
 };
 
 subtest 'TLS' => sub {
     is(join(' ', map { tls_line('tls', 'a.example') } 1 .. 2), 'passed -', 'counted before the handshake');
-    is(new_statuses(2), '200 PASSED, 503 REJECTED', 'statuses');
+    is(new_statuses($nginx, 2), '200 PASSED, 503 REJECTED', 'statuses');
     is($redis->client->llen('rl:{tls:127.0.0.1}:sliding_log:3600000:late'), 1, 'and after it, in preread, only what came so far');
 };
 
@@ -158,24 +147,22 @@ subtest 'final cost' => sub {
     is(take_line(open_session($port{limited_data})), "0123456789abcdef\n", 'three are left');
     ok(wait_until(sub { remaining('data') == 0 }), 'and now none');
     is(take_line(open_session($port{limited_data})), '', 'so that the next one is rejected');
-    new_statuses(3);
+    new_statuses($nginx, 3);
 };
 
 subtest 'without Redis' => sub {
     is(lines('closed', 1), '-',      'on_error=closed');
     is(lines('open', 1),   'passed', 'on_error=open');
-    is(new_statuses(2), '200 ERROR_OPEN, 503 ERROR_CLOSED', 'statuses');
+    is(new_statuses($nginx, 2), '200 ERROR_OPEN, 503 ERROR_CLOSED', 'statuses');
 };
-
-sub pending () { return metrics_of($nginx)->{backends}{'stream:held'}{pending} }
 
 # A session that waits for its verdict.
 sub held_session () {
     $relay->hold;
-    my $before  = pending();
+    my $before  = pending($nginx, 'stream:held');
     my $session = open_session($port{held});
     print $session "early\n";
-    wait_until(sub { pending() > $before }) or die 'nothing is asked';
+    wait_until(sub { pending($nginx, 'stream:held') > $before }) or die 'nothing is asked';
     return $session;
 }
 
@@ -186,7 +173,7 @@ subtest 'while Redis is asked' => sub {
     $relay->release;
     is(take_line($session) . take_line($session), "early\nmore\n", 'what a client sends then reaches the upstream');
     close $session;
-    new_statuses(1);
+    new_statuses($nginx, 1);
 
     SKIP: {
         skip 'this nginx ends sessions of clients that have sent all', 2 if !$half_close;
@@ -196,15 +183,14 @@ subtest 'while Redis is asked' => sub {
         $relay->release;
         is(take_line($session) . take_line($session), "early\nbye\n", 'and reaches the upstream with the data');
         close $session;
-        new_statuses(1);
+        new_statuses($nginx, 1);
     }
 
     $session = held_session();
-    setsockopt $session, SOL_SOCKET, SO_LINGER, pack 'II', 1, 0;
-    close $session;
-    is(new_statuses(1), '200 -', 'a reset ends the session at once');
+    reset_session($session);
+    is(new_statuses($nginx, 1), '200 -', 'a reset ends the session at once');
     $relay->release;
-    ok(wait_until(sub { pending() == 0 }), 'its answer finds nobody');
+    ok(wait_until(sub { pending($nginx, 'stream:held') == 0 }), 'its answer finds nobody');
 };
 
 subtest 'each session has one outcome' => sub {

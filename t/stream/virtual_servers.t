@@ -9,9 +9,8 @@ use RateLimit::Nginx;
 use RateLimit::Port qw(empty_port);
 use RateLimit::Redis;
 use RateLimit::Relay;
-use RateLimit::Stream qw(echo_server new_stream open_session session_statuses take_line);
+use RateLimit::Stream qw(echo_server new_statuses new_stream no_permit_is_left open_session reset_session take_line);
 use RateLimit::Wait qw(wait_until);
-use Socket qw(SOL_SOCKET SO_LINGER);
 use Test::More;
 
 my ($version) = qx{@{[ RateLimit::Nginx::binary() ]} -v 2>&1} =~ m{/(\d+\.\d+\.\d+)} or die 'no nginx';
@@ -85,21 +84,6 @@ sub taken ($name) { return $redis->taken("rl:{z:127.0.0.1}:sliding_log:3600000:$
 
 sub permits ($name) { return scalar grep { length } $client->zrange("rl:{z:127.0.0.1}:concurrency:60000:$name", 0, -1) }
 
-sub no_permit_is_left () {
-    local $Test::Builder::Level = $Test::Builder::Level + 1;
-    ok(wait_until(sub { !grep { /concurrency/ } $redis->keys }), 'no permit is left') or diag join ' ', $redis->keys;
-}
-
-# What the log says of the sessions since the last call.
-my $seen = 0;
-
-sub new_statuses ($count) {
-    my @lines = session_statuses($nginx, $seen + $count);
-    my @new   = @lines[$seen .. $#lines];
-    $seen = @lines;
-    return join ', ', sort @new;
-}
-
 my @tls = (SSL_verify_mode => SSL_VERIFY_NONE);
 
 # The statuses of so many sessions that ask for that name. Where nginx only reads it, what it answers is no TLS
@@ -110,7 +94,7 @@ sub statuses ($kind, $name, $count) {
         take_line($session) if IO::Socket::SSL->start_SSL($session, @tls, SSL_hostname => "$name.example");
         CORE::close $session;
     }
-    return new_statuses($count);
+    return new_statuses($nginx, $count);
 }
 
 # One that waits for its verdict.
@@ -145,11 +129,10 @@ for my $kind (qw(tls preread)) {
         $relay->delay(0.2);
         my $session = suspended_session($kind, 'permit');
         ok(wait_until(sub { permits("permit_$kind") == 1 }), 'a permit is taken');
-        setsockopt $session, SOL_SOCKET, SO_LINGER, pack 'II', 1, 0;
-        CORE::close $session;
+        reset_session($session);
         $relay->delay(0);
-        no_permit_is_left();
-        like(new_statuses(1), qr/^200 /, 'the session ends');
+        no_permit_is_left($redis);
+        like(new_statuses($nginx, 1), qr/^200 /, 'the session ends');
     };
 }
 
@@ -168,14 +151,14 @@ subtest 'pass to http' => sub {
     CORE::close shift @sessions;
     ok(wait_until(sub { permits('passed') == 1 }), 'until one ends');
     @sessions = ();
-    no_permit_is_left();
+    no_permit_is_left($redis);
     is(taken('settled'), 2, 'nothing is settled: the session was charged when it began');
-    is(new_statuses(1), '503 REJECTED', 'the log has no session that was passed');
+    is(new_statuses($nginx, 1), '503 REJECTED', 'the log has no session that was passed');
 };
 
 subtest 'pass to http, with its limits' => sub {
     is(join(' ', map { request(open_session($port{to_http}), '/?key=limited') } 1 .. 3), '200 200 429', 'count its requests');
-    no_permit_is_left();
+    no_permit_is_left($redis);
 };
 
 subtest 'pass after TLS, in preread' => sub {
@@ -184,7 +167,7 @@ subtest 'pass after TLS, in preread' => sub {
     is(request($session), 200, 'a request');
     is(permits('passed'), 1, 'holds a permit');
     $session->close;
-    no_permit_is_left();
+    no_permit_is_left($redis);
 };
 
 subtest 'pass to http, of what came before the verdict' => sub {
@@ -195,9 +178,8 @@ subtest 'pass to http, of what came before the verdict' => sub {
     is(take_line($session, 0.1), undef, 'nothing is answered');
     $relay->release;
     like(take_line($session), qr{^HTTP/1.1 200}, 'then http gets it');
-    setsockopt $session, SOL_SOCKET, SO_LINGER, pack 'II', 1, 0;
-    CORE::close $session;
-    no_permit_is_left();
+    reset_session($session);
+    no_permit_is_left($redis);
 };
 
 subtest 'pass to another server of stream' => sub {
@@ -207,8 +189,8 @@ subtest 'pass to another server of stream' => sub {
     is(permits('passed') . permits('inner'), '11', 'holds the permits of both servers');
     is(take_line(open_session($port{to_stream})), '', 'the second server has one alone');
     CORE::close $session;
-    no_permit_is_left();
-    is(new_statuses(2), '200 PASSED, 503 REJECTED', 'which has its sessions in the log');
+    no_permit_is_left($redis);
+    is(new_statuses($nginx, 2), '200 PASSED, 503 REJECTED', 'which has its sessions in the log');
 };
 
 $nginx->stop(expect => qr/SSL_do_handshake/);

@@ -10,9 +10,10 @@ use IO::Socket::INET;
 use RateLimit::Nginx;
 use RateLimit::Server;
 use RateLimit::Wait qw(wait_until);
+use Socket qw(SOL_SOCKET SO_LINGER);
 use Test::More;
 
-our @EXPORT_OK = qw(echo_server new_stream open_session session_statuses take_line udp_answer);
+our @EXPORT_OK = qw(echo_server new_statuses new_stream no_permit_is_left open_session reset_session take_line udp_answer);
 
 # Empty where the modules are a part of nginx.
 my $modules  = '/usr/lib/nginx/modules';
@@ -56,11 +57,25 @@ sub take_line ($socket, $seconds = 10) {
     return $line;
 }
 
-# The statuses of stream.log, once it has so many lines.
-sub session_statuses ($nginx, $count) {
+# Ends a session as a client does that crashed.
+sub reset_session ($session) {
+    setsockopt $session, SOL_SOCKET, SO_LINGER, pack 'II', 1, 0;
+    CORE::close $session;
+}
+
+# What stream.log says of the sessions since the last call, in the order of the alphabet, once it has so many new lines.
+sub new_statuses ($nginx, $count) {
+    my $seen = $nginx->{seen_statuses} // 0;
     my @lines;
-    wait_until(sub { @lines = split /\n/, RateLimit::Nginx::slurp($nginx->dir . '/stream.log'); @lines >= $count });
-    return @lines;
+    wait_until(sub { @lines = split /\n/, RateLimit::Nginx::slurp($nginx->dir . '/stream.log'); @lines >= $seen + $count });
+    $nginx->{seen_statuses} = @lines;
+    return join ', ', sort @lines[$seen .. $#lines];
+}
+
+# Tests that no rule of concurrency has a key in Redis any more.
+sub no_permit_is_left ($redis, @what) {
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    ok(wait_until(sub { !grep { /concurrency/ } $redis->keys }), join ': ', @what, 'no permit is left') or diag join ' ', $redis->keys;
 }
 
 # What comes back for one datagram, each sent from a port of its own; undef if nothing does.
