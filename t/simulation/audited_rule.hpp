@@ -48,6 +48,7 @@ struct Grant {
     uint64_t limit = 0;    // that the request had
     uint64_t capacity = 0; // the same, of a bucket
     GrantedBy by = GrantedBy::redis;
+    int64_t redis_ahead_us = 0; // of `time_us`: the clock of the Redis that has the key
     int64_t window_ends_us = 0; // of a fixed window that Redis has charged, else 0
     int64_t ended_us = 0;       // when the request ended; the end of the simulation if it did not
     uint64_t final_cost = UINT64_MAX; // what it turned out to cost then

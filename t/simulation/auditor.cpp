@@ -16,19 +16,18 @@ void Auditor::count(const std::string &rule, const Counted &counted) {
     }
 }
 
+void Auditor::count_leased(const std::string &rule, uint64_t units, uint64_t with_fate) {
+    if (with_fate < units) {
+        complain("rule " + rule + ": of " + std::to_string(units) + " leased units only " +
+                 std::to_string(with_fate) + " were used, returned or expired");
+    }
+}
+
 void Auditor::wait(int64_t waited_us, int64_t at_most_us) {
     if (waited_us > at_most_us) {
         complain("a request waited " + std::to_string(waited_us) + " us, not " +
                  std::to_string(at_most_us));
     }
-}
-
-size_t Auditor::copy_history(size_t of, int64_t copied_us, int64_t time_us) {
-    // The one that was copied may take writes for a while.
-    constexpr int64_t lives_on_us = 3'000'000;
-    overrides.doubt_all(time_us);
-    overrides.doubt_all(time_us + lives_on_us);
-    return add({.began_us = time_us, .copy_of = of, .copied_us = copied_us});
 }
 
 size_t Auditor::add(const History &history) {
@@ -134,6 +133,7 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
     // much may be granted there beyond the quota, at most a quota again.
     const JudgedKey judged{.rule = rule,
                            .has_leases = has_leases,
+                           .settles = settles,
                            .times = has_leases || settles ? 1 + copies(history) : 1,
                            .permits_return_within_us = permits_return_within_us_,
                            .grants = grants,

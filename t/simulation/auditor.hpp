@@ -62,7 +62,9 @@ class Auditor {
         resets_[key].push_back({sent_us, done_us});
     }
     /// Data begins as a copy of what other data was at a time.
-    size_t copy_history(size_t of, int64_t copied_us, int64_t time_us);
+    size_t copy_history(size_t of, int64_t copied_us, int64_t time_us) {
+        return add({.began_us = time_us, .copy_of = of, .copied_us = copied_us});
+    }
 
     /// Requests, by how each ended, in whole numbers that the hosts' metrics show.
     struct Counted {
@@ -71,6 +73,9 @@ class Auditor {
         uint64_t counted = 0; // in all outcomes of the rule
     };
     void count(const std::string &rule, const Counted &counted);
+    /// Units that a host has leased, and how many of them have found their fate by now. A reload
+    /// may have forgotten the first number.
+    void count_leased(const std::string &rule, uint64_t units, uint64_t with_fate);
     /// A request has waited for its verdict.
     void wait(int64_t waited_us, int64_t at_most_us);
     /// Permits may come back so late, where hash slots move: two nodes may each say that the other

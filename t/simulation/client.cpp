@@ -204,25 +204,24 @@ bool Client::lacks_verdicts() const {
     return is_lacking && !suffices && !is_denied; // a denial leaves the other rules open
 }
 
-/// Finds out when which Redis has decided, since the request has begun.
-bool Client::find_decision(const limiter::AppliedRule &rule, uint16_t hash_slot,
-                           Decision &decision) const {
-    const auto found = simulation_.topology->decision(hash_slot, rule.result.decided(), began_);
-    decision = found.value_or(decision);
-    return found.has_value();
-}
-
-/// Returns when and on which data it was decided.
+/// Returns when and on which data it was decided. What Redis has decided, it has since the request
+/// has begun.
 Decision Client::decision_of(const limiter::AppliedRule &rule) {
+    const Topology &topology = *simulation_.topology;
     const uint16_t hash_slot = redis_client::hash_slot(rule.charge->redis_key);
-    Decision decision{simulation_.timeline.now(), 0};
-    if (!rule.is_decided_by(limiter::RuleResult::Source::redis)) {
-        decision.when = host_.time_of_boot_clock(rule.result.decided());
-        decision.history = simulation_.topology->history_of(hash_slot);
-    } else if (!find_decision(rule, hash_slot, decision)) {
-        simulation_.auditor.misbehave("a verdict that Redis has not given to this request");
+    const Time decided = rule.result.decided();
+    if (rule.is_decided_by(limiter::RuleResult::Source::redis)) {
+        const auto found = topology.decision(hash_slot, decided, began_);
+        if (!found) {
+            simulation_.auditor.misbehave("a verdict that Redis has not given to this request");
+        }
+        return found.value_or(Decision{.when = simulation_.timeline.now()});
     }
-    return decision;
+    const SimulatedRedis &redis = topology.redis_of(hash_slot);
+    const Time when = host_.time_of_boot_clock(decided);
+    return {.when = when,
+            .clock = when + redis.ahead(),
+            .history = redis.histories().at(hash_slot, simulation_.timeline.now())};
 }
 
 void Client::note_grants() {
@@ -264,6 +263,7 @@ void Client::note_grant(const limiter::AppliedRule &rule) {
                 .limit = rule.quota.limit,
                 .capacity = rule.quota.capacity(),
                 .by = is_leased ? GrantedBy::lease : GrantedBy::redis,
+                .redis_ahead_us = (decision.clock - decision.when).count(),
                 .history = decision.history};
     // Shards have windows of their own, and what costs nothing begins none.
     if (audited.algorithm == "fixed_window" && audited.shards == 1 && !is_leased &&

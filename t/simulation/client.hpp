@@ -74,8 +74,6 @@ class Client final : limiter::Request {
     void note_numbers(bool passes);
     void note_numbers(const AuditedRule &rule, const limiter::AppliedRule *applied);
     Decision decision_of(const limiter::AppliedRule &rule);
-    bool find_decision(const limiter::AppliedRule &rule, uint16_t hash_slot,
-                       Decision &decision) const;
     // Of the phase:
     void note_grants();
     void note_grant(const limiter::AppliedRule &rule);

@@ -177,6 +177,52 @@ std::optional<std::string> judge_fixed_windows(const JudgedKey &key) {
     return std::nullopt;
 }
 
+/// A fixed window ends by the clock of Redis, which may step back: it goes on then, and no other
+/// one begins. Where all units have been returned, the next one begins a window.
+std::optional<std::string> judge_begins_of_fixed_windows(const JudgedKey &key) {
+    const Grant *last = nullptr;
+    const auto ends_us = [](const Grant &grant) {
+        return grant.window_ends_us + grant.redis_ahead_us;
+    };
+    for (const Grant &grant : key.grants) {
+        if (grant.window_ends_us == 0 || key.settles) {
+            continue;
+        }
+        const bool is_other = last != nullptr && ends_us(grant) != ends_us(*last);
+        if (is_other && grant.time_us > last->time_us &&
+            grant.time_us + grant.redis_ahead_us < ends_us(*last)) {
+            return "a window began" + at(grant) + " before the one of before has ended";
+        }
+        last = &grant;
+    }
+    return std::nullopt;
+}
+
+/// A window that slides counts what the one before has granted by how much of it would still be in
+/// a window that ends now. That cannot be told from outside where numbers change, units are given
+/// back, or Redis's clock steps back.
+std::optional<std::string> judge_sliding_windows(const JudgedKey &key) {
+    const auto is_other = [&](const Grant &grant) {
+        return grant.redis_ahead_us != key.grants.front().redis_ahead_us;
+    };
+    if (key.settles || key.rule.shards > 1 || !Numbers(key).are_always_the_same() ||
+        std::ranges::any_of(key.grants, is_other)) {
+        return std::nullopt;
+    }
+    const int64_t length = key.rule.window_us;
+    std::map<int64_t, uint64_t> taken; // by the windows' numbers
+    for (const Grant &grant : key.grants) {
+        const int64_t clock = grant.time_us + grant.redis_ahead_us;
+        const int64_t window = clock / length;
+        taken[window] += grant.cost;
+        const Wide weighted = Wide{taken[window - 1]} * (length - clock % length);
+        if (weighted + Wide{taken[window]} * length > Wide{key.times * grant.limit} * length) {
+            return "more than two windows hold" + at(grant);
+        }
+    }
+    return std::nullopt;
+}
+
 /// What a bucket has to hold at least, in parts of a unit: one unit comes back in the window.
 class Bucket {
   public:
@@ -330,8 +376,13 @@ std::optional<std::string> judge_grants(const JudgedKey &key) {
     if (key.rule.is_bucket()) {
         return judge_bucket(key);
     }
-    const auto wrong =
-        key.rule.algorithm == "fixed_window" ? judge_fixed_windows(key) : std::nullopt;
+    std::optional<std::string> wrong;
+    if (key.rule.algorithm == "fixed_window") {
+        wrong = judge_fixed_windows(key);
+        wrong = wrong ? wrong : judge_begins_of_fixed_windows(key);
+    } else if (key.rule.algorithm == "sliding_window") {
+        wrong = judge_sliding_windows(key);
+    }
     return wrong ? wrong : judge_sum(key);
 }
 

@@ -17,6 +17,7 @@ inline constexpr int64_t longest_lease_us = 10'000'000;
 struct JudgedKey {
     const AuditedRule &rule; // one of the counter
     bool has_leases = false; // any rule of the counter has
+    bool settles = false;    // the same: units may be returned
     uint64_t times = 1;      // so often the quota may have been granted, because data was copied
     int64_t permits_return_within_us = 20'000; // of the end of their requests
     const std::vector<Grant> &grants;

@@ -3,12 +3,11 @@
 //
 //   simulate --seed 1 --worlds 100 --seconds 10
 //   simulate --seed 244 --trace k1              prints what happened to this key; '' prints all
-//   simulate --worlds 1000 --until-failure yes  ends with the first world in which something is
-//   wrong simulate --seed 244 --shrink yes            looks for the smallest fleet with the same
-//   seed in
-//                                               which something is wrong
+//   simulate --worlds 1000 --until-failure yes  ends with the first world that fails
+//   simulate --seed 244 --shrink yes            looks for the smallest fleet of this seed in which
+//                                               something is wrong, and prints a command:
 //   simulate --seed 244 --seconds 0.8 --skip 0,2,3
-//                                               what that prints: without what has these numbers
+//                                               without what has these numbers
 #include "simulation/shrinking.hpp"
 #include "simulation/simulated_fleet.hpp"
 

@@ -3,6 +3,7 @@
 #include "simulation/drawn_rules.hpp"
 
 #include <memory>
+#include <numeric>
 
 namespace simulation {
 
@@ -116,14 +117,22 @@ void SimulatedFleet::finish_requests() {
 
 /// A rule that a reload took away, or brought, is counted somewhere else.
 void SimulatedFleet::count_outcomes() {
+    using rate_limit::RuleCounter;
     for (const DrawnRule &rule : reloads_.configuration().rules) {
+        const std::string &name = rule.audited.name;
         uint64_t counted = 0;
         for (const auto &host : hosts_) {
-            counted += host->outcomes(rule.audited.name).value_or(0);
+            const rate_limit::RuleCounts counts = host->counts(name);
+            counted = std::accumulate(counts.outcomes.begin(), counts.outcomes.end(), counted);
+            if (simulation_.happened.killed_workers == 0) { // such a worker counts no more
+                simulation_.auditor.count_leased(name, counts.of(RuleCounter::lease_units),
+                                                 counts.of(RuleCounter::lease_units_used) +
+                                                     counts.of(RuleCounter::lease_units_returned) +
+                                                     counts.of(RuleCounter::lease_units_expired));
+            }
         }
-        simulation_.auditor.count(rule.audited.name, {.least = clients_.counted(rule.audited.name),
-                                                      .most = clients_.begun(),
-                                                      .counted = counted});
+        simulation_.auditor.count(
+            name, {.least = clients_.counted(name), .most = clients_.begun(), .counted = counted});
     }
 }
 

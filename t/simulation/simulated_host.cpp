@@ -1,7 +1,6 @@
 #include "simulation/simulated_host.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <span>
 #include <utility>
 
@@ -67,13 +66,9 @@ SimulatedWorker &SimulatedHost::draw_serving_worker(Chance &chance) const {
     return *serving[chance.below(serving.size())];
 }
 
-std::optional<uint64_t> SimulatedHost::outcomes(std::string_view name) const {
+rate_limit::RuleCounts SimulatedHost::counts(std::string_view name) const {
     const limiter::Rule *rule = configurations_.back()->rule_named(name);
-    if (rule == nullptr) {
-        return std::nullopt;
-    }
-    const auto counts = rule->counters->read().outcomes;
-    return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+    return rule != nullptr ? rule->counters->read() : rate_limit::RuleCounts{};
 }
 
 } // namespace simulation

@@ -4,6 +4,8 @@
 #include "simulation/host_configuration.hpp"
 #include "simulation/simulated_worker.hpp"
 
+#include "rate_limit/metrics/rule_counters.hpp"
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -32,9 +34,8 @@ class SimulatedHost final : limiter::ZoneMutex, rate_limit::Machine {
     SimulatedWorker &add_worker();
     /// Returns one to which requests may come.
     SimulatedWorker &draw_serving_worker(Chance &chance) const;
-    /// In how many outcomes the requests of the rule of that name are; nothing if the latest
-    /// configuration has none.
-    std::optional<uint64_t> outcomes(std::string_view rule) const;
+    /// What the rule of that name has counted; nothing if the latest configuration has none.
+    rate_limit::RuleCounts counts(std::string_view rule) const;
 
     /// Returns what the timeline showed when World::boot_now(), or precise_now(), was this.
     Time time_of_boot_clock(Time boot_time) const {

@@ -280,18 +280,17 @@ void SimulatedCluster::be_down() {
     });
 }
 
-size_t SimulatedCluster::history_of(uint16_t hash_slot) const {
+const SimulatedRedis &SimulatedCluster::redis_of(uint16_t hash_slot) const {
     const auto move = nodes_.moves.find(hash_slot);
-    const SimulatedRedis &node =
-        move != nodes_.moves.end() ? *move->second.to : nodes_.master_of(hash_slot);
-    return node.histories().at(hash_slot, simulation_.timeline.now());
+    return move != nodes_.moves.end() ? *move->second.to : nodes_.master_of(hash_slot);
 }
 
 /// Keys that are missing where they come from are made anew where they go to.
-void SimulatedCluster::on_data_changed(SimulatedRedis &redis) {
+void SimulatedCluster::on_data_changed(SimulatedRedis &redis, std::optional<uint16_t> hash_slot) {
     const Time now = simulation_.timeline.now();
     for (const auto &[slot, move] : nodes_.moves) {
-        if (move.from == &redis || move.to == &redis) {
+        const bool is_of_slot = hash_slot.value_or(slot) == slot;
+        if (is_of_slot && (move.from == &redis || move.to == &redis)) {
             move.to->histories().set(slot, now, simulation_.auditor.begin_history(now.count()));
         }
     }

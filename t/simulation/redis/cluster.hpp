@@ -18,8 +18,8 @@ class SimulatedCluster final : public Topology {
     void configure(redis_client::BackendSettings &settings) const override;
     void go_wrong() override;
     void recover() override;
-    size_t history_of(uint16_t hash_slot) const override;
-    void on_data_changed(SimulatedRedis &redis) override;
+    const SimulatedRedis &redis_of(uint16_t hash_slot) const override;
+    void on_data_changed(SimulatedRedis &redis, std::optional<uint16_t> hash_slot) override;
 
   private:
     uint16_t draw_hash_slot();

@@ -80,7 +80,7 @@ void RedisFaults::lose_data(SimulatedRedis &redis) {
     redis.lose_data();
     const Time now = simulation_.timeline.now();
     redis.histories().set_all(now, simulation_.auditor.begin_history(now.count()));
-    topology_.on_data_changed(redis);
+    topology_.on_data_changed(redis, std::nullopt);
 }
 
 void RedisFaults::change_mood(SimulatedRedis &redis) {
@@ -126,7 +126,7 @@ void RedisFaults::step_clock(SimulatedRedis &redis) {
         redis.step_clock(step);
         redis.histories().set_all(now, simulation_.auditor.begin_history(now.count()));
     }
-    topology_.on_data_changed(redis);
+    topology_.on_data_changed(redis, std::nullopt);
 }
 
 /// Somebody else writes a key, of a type that no script of ours makes. When it is deleted, what it

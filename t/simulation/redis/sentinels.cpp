@@ -192,8 +192,8 @@ void Sentinels::fail_sentinel() {
     }
 }
 
-size_t Sentinels::history_of(uint16_t hash_slot) const {
-    return master_->histories().at(hash_slot, simulation_.timeline.now());
+const SimulatedRedis &Sentinels::redis_of(uint16_t /*hash_slot*/) const {
+    return *master_;
 }
 
 } // namespace simulation

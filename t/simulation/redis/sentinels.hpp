@@ -18,7 +18,7 @@ class Sentinels final : public Topology {
     void configure(redis_client::BackendSettings &settings) const override;
     void go_wrong() override;
     bool tells_of_masters() const override { return lost_ == nullptr; }
-    size_t history_of(uint16_t hash_slot) const override;
+    const SimulatedRedis &redis_of(uint16_t hash_slot) const override;
 
   private:
     void switch_master();

@@ -66,8 +66,8 @@ void Standalone::be_replica() {
                              [this] { redis_[0]->set_master(""); });
 }
 
-size_t Standalone::history_of(uint16_t hash_slot) const {
-    return redis_[0]->histories().at(hash_slot, simulation_.timeline.now());
+const SimulatedRedis &Standalone::redis_of(uint16_t /*hash_slot*/) const {
+    return *redis_[0];
 }
 
 } // namespace simulation

@@ -15,7 +15,7 @@ class Standalone final : public Topology {
     void configure(redis_client::BackendSettings &settings) const override;
     void go_wrong() override;
     SimulatedRedis *only_redis() override { return redis_[0].get(); }
-    size_t history_of(uint16_t hash_slot) const override;
+    const SimulatedRedis &redis_of(uint16_t hash_slot) const override;
 
   private:
     void move();

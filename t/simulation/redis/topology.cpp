@@ -34,9 +34,9 @@ SimulatedRedis &Topology::add_redis(const std::string &address, Time ahead) {
     redis.set_access(access_);
     redis.on_deleted = [this, &redis](std::string_view key) {
         const Time now = simulation_.timeline.now();
-        redis.histories().set(redis_client::hash_slot(key), now,
-                              simulation_.auditor.begin_history_by_reset(now.count()));
-        on_data_changed(redis);
+        const uint16_t slot = redis_client::hash_slot(key);
+        redis.histories().set(slot, now, simulation_.auditor.begin_history_by_reset(now.count()));
+        on_data_changed(redis, slot);
     };
     redis.on_run = [this](std::string_view key) {
         if (!is_of_live_limits(key)) {
@@ -53,9 +53,12 @@ SimulatedRedis &Topology::draw_redis() {
 
 /// A clock that is ahead of that of the other one has the effect of a step forward.
 void Topology::copy_data(const SimulatedRedis &from, Time known_up_to, SimulatedRedis &to) {
+    constexpr Time takes_writes_for{3'000'000}; // the one that was copied
     SimulatedRedis::Copy copy = from.copy_at(known_up_to);
     Auditor &auditor = simulation_.auditor;
     const Time now = simulation_.timeline.now();
+    auditor.overrides.doubt_all(now.count());
+    auditor.overrides.doubt_all((now + takes_writes_for).count());
     note_step_back(from.ahead() - to.ahead());
     const bool is_step_forward = to.ahead() > from.ahead();
     const auto next = [&](size_t history) {
@@ -93,7 +96,7 @@ redis_client::ServerAddress Topology::server_at(const std::string &address) {
 std::optional<Decision> Topology::decision(uint16_t hash_slot, Time clock, Time since) const {
     for (const auto &redis : redis_) {
         if (const auto when = redis->ran_at(hash_slot, clock, since)) {
-            return Decision{*when, redis->histories().at(hash_slot, *when)};
+            return Decision{*when, clock, redis->histories().at(hash_slot, *when)};
         }
     }
     return std::nullopt;
@@ -114,7 +117,7 @@ void Topology::flush_all() {
     for (const auto &redis : redis_) {
         redis->lose_data();
         redis->histories().set_all(now, simulation_.auditor.begin_history(now.count()));
-        on_data_changed(*redis);
+        on_data_changed(*redis, std::nullopt);
     }
     simulation_.auditor.overrides.forget_all(now.count());
 }
@@ -125,9 +128,9 @@ void Topology::lose_key(const std::string &name) {
         if (redis->keys().find(name) != nullptr) {
             redis->keys().remove(name);
             redis->keys_were_changed();
-            redis->histories().set(redis_client::hash_slot(name), now,
-                                   simulation_.auditor.begin_history(now.count()));
-            on_data_changed(*redis);
+            const uint16_t slot = redis_client::hash_slot(name);
+            redis->histories().set(slot, now, simulation_.auditor.begin_history(now.count()));
+            on_data_changed(*redis, slot);
         }
     }
 }

@@ -15,9 +15,10 @@ namespace simulation {
 
 struct Simulation;
 
-/// When Redis has decided, and of which data: see histories.hpp.
+/// When Redis has decided, what its clock showed, and of which data it did: see histories.hpp.
 struct Decision {
     Time when{0};
+    Time clock{0};
     size_t history = 0;
 };
 
@@ -35,8 +36,8 @@ class Topology {
     virtual void recover();
     /// Whether all hosts hear of another master before they ask it.
     virtual bool tells_of_masters() const { return true; }
-    /// Returns the history of the data that counts for a hash slot now.
-    virtual size_t history_of(uint16_t hash_slot) const = 0;
+    /// Returns the Redis whose data counts for a hash slot now.
+    virtual const SimulatedRedis &redis_of(uint16_t hash_slot) const = 0;
 
     /// Returns the Redis that has all data from begin to end if nothing goes wrong; null if there
     /// is no such one.
@@ -44,8 +45,9 @@ class Topology {
 
     /// Removes a key from wherever it has moved to. What it has held is lost.
     void lose_key(const std::string &name);
-    /// A Redis has lost data, or its clock has stepped.
-    virtual void on_data_changed(SimulatedRedis & /*redis*/) {}
+    /// A Redis has lost data, all or that of one hash slot, or its clock has stepped.
+    virtual void on_data_changed(SimulatedRedis & /*redis*/,
+                                 std::optional<uint16_t> /*hash_slot*/) {}
 
     /// Returns what was decided at that time of its own clock by a Redis, not earlier than `since`;
     /// nothing if none has decided something then.

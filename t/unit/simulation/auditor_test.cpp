@@ -46,8 +46,11 @@ TEST(AuditorTest, HoldsALogToItsLimitInAnyWindow) {
 TEST(AuditorTest, HoldsWindowsToWhatTwoOfThemGrant) {
     EXPECT_EQ(complaints(rule("fixed_window", 2), {{0, 2}, {1, 2}}), 0u);
     EXPECT_EQ(complaints(rule("fixed_window", 2), {{0, 2}, {1, 2}, {2, 1}}), 1u);
-    EXPECT_EQ(complaints(rule("sliding_window", 2), {{0, 2}, {1, 1}}), 0u);
-    EXPECT_EQ(complaints(rule("sliding_window", 2), {{0, 2}, {1, 2}}), 1u);
+    const auto after_a_step = [](uint64_t cost) {
+        return Grant{.time_us = 1, .cost = cost, .redis_ahead_us = -1};
+    };
+    EXPECT_EQ(complaints(rule("sliding_window", 2), {{0, 2}, after_a_step(1)}), 0u);
+    EXPECT_EQ(complaints(rule("sliding_window", 2), {{0, 2}, after_a_step(2)}), 1u);
 }
 
 TEST(AuditorTest, HoldsAFixedWindowToItsLimitWhereItsEndIsKnown) {
@@ -68,6 +71,39 @@ TEST(AuditorTest, HoldsAFixedWindowToItsLimitWhereItsEndIsKnown) {
                               in_window(next - second, 3, next)}),
               1u);
     EXPECT_EQ(complaints(of, {in_window(0, 3, first), leased(first + 1)}), 0u) << "of a third one";
+}
+
+TEST(AuditorTest, RefusesAWindowThatBeginsBeforeTheLastOneHasEndedByRedissClock) {
+    const auto granted = [](int64_t time_us, int64_t ahead_us, int64_t ends_us) {
+        return Grant{
+            .time_us = time_us, .cost = 1, .redis_ahead_us = ahead_us, .window_ends_us = ends_us};
+    };
+    const AuditedRule of = rule("fixed_window", 3);
+    const int64_t later = second + second / 2;
+    EXPECT_EQ(complaints(of, {granted(0, 0, second), granted(later, 0, later + second)}), 0u);
+    const int64_t back = -2 * second; // the clock has stepped
+    EXPECT_EQ(complaints(of, {granted(0, 0, second), granted(later, back, second - back)}), 0u);
+    EXPECT_EQ(complaints(of, {granted(0, 0, second), granted(later, back, later + second)}), 1u);
+    AuditedRule settling = of;
+    settling.settles = true;
+    EXPECT_EQ(complaints(settling, {granted(0, 0, second), granted(later, back, later + second)}),
+              0u);
+}
+
+TEST(AuditorTest, HoldsASlidingWindowToItsWeights) {
+    const AuditedRule of = rule("sliding_window", 4);
+    const int64_t half = second + second / 2;
+    EXPECT_EQ(complaints(of, {{0, 4}, {half, 2}}), 0u);
+    EXPECT_EQ(complaints(of, {{0, 4}, {half - 1, 2}}), 1u);
+    EXPECT_EQ(complaints(of, {{0, 3}, {half, 2}, {half, 1, 0, 0, GrantedBy::lease}}), 1u);
+}
+
+TEST(AuditorTest, RefusesLeasedUnitsWithoutAFate) {
+    for (const auto &[with_fate, complaints] : {std::pair{3u, 0u}, {2u, 1u}}) {
+        Auditor auditor;
+        auditor.count_leased("r", 3, with_fate);
+        EXPECT_EQ(auditor.judge().size(), complaints);
+    }
 }
 
 TEST(AuditorTest, HoldsABucketToItsCapacityAndWhatComesBack) {
