@@ -142,9 +142,14 @@ void SimulatedCluster::begin_move() {
     move_keys(slot, to_shard);
 }
 
-/// Moves the keys one by one. Then the nodes hear of it: that which has them now first.
+/// Moves the keys one by one. Then the nodes hear of it: that which has them now first. Meanwhile a
+/// host may be told to try again when it asks for changes of live limits, which it does later.
 void SimulatedCluster::move_keys(uint16_t hash_slot, uint8_t to) {
-    later(10'000, [this, hash_slot, to] {
+    constexpr Time longest_between_keys{10'000};
+    if (hash_slot == redis_client::hash_slot("{live}")) {
+        simulation_.disturb(longest_between_keys);
+    }
+    later(longest_between_keys.count(), [this, hash_slot, to] {
         const auto [from_node, to_node] = nodes_.moves[hash_slot];
         if (from_node->is_down || to_node->is_down) {
             move_keys(hash_slot, to);
