@@ -103,6 +103,7 @@ redis_rate_limit_zone $arg_key zone=z:1m backend=b on_error=closed;
 redis_rate_limit_backend b {
     include %DIR%/redis*.conf;
     timeout 5s;
+    connect_timeout 5s;
 }
 END
 RateLimit::Nginx::write_file($served->dir . '/redis.conf', "server ${\$redis->address};\nprefix a:;\n");

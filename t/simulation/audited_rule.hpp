@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace simulation {
 
@@ -15,6 +16,8 @@ struct AuditedRule {
     std::string algorithm;
     uint64_t limit = 0;
     int64_t window_us = 0;
+    /// By Redis's clock, where a calendar says them.
+    std::vector<int64_t> window_ends_us{};
     std::optional<uint64_t> burst = std::nullopt;
     bool has_leases = false;
     bool settles = false;       // it has a final cost

@@ -200,6 +200,9 @@ bool Client::lacks_verdicts() const {
         is_lacking = is_lacking || lacks_this;
         has_one = has_one || !lacks_this;
     }
+    if (host_.is_years_off()) {
+        return false; // it knows no window of Redis's clock
+    }
     const bool suffices = needed_ == Needed::none || (needed_ == Needed::one && has_one);
     return is_lacking && !suffices && !is_denied; // a denial leaves the other rules open
 }

@@ -1,9 +1,11 @@
 #include "simulation/drawn_rules.hpp"
 
 #include "limiter/configuration.hpp"
+#include "simulation/timeline.hpp"
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,12 +16,24 @@ namespace simulation {
 
 namespace {
 
+/// A calendar one of whose windows ends when the timeline begins, and the length of the next one.
+struct Calendar {
+    std::string_view window;
+    std::string_view starts;
+    std::chrono::days length;
+};
+
+constexpr std::array calendars{
+    Calendar{.window = "window=day", .starts = "", .length = std::chrono::days{1}},
+    Calendar{.window = "window=month", .starts = "starts=25", .length = std::chrono::days{30}}};
+
 /// The parameters of a rule, as they are drawn one after the other.
 struct Draft {
     size_t name = 0;
     std::string algorithm;
     uint64_t limit = 1;
     int64_t window_ms = 1000;
+    const Calendar *calendar = nullptr; // it says the windows, if there is one
     std::optional<uint64_t> burst = std::nullopt;
     std::string lease = {};
     uint64_t cost = 1;
@@ -38,8 +52,15 @@ struct Draft {
 
 RuleWords words_of(const Draft &draft) {
     RuleWords words{"algorithm=" + draft.algorithm, "limit=" + std::to_string(draft.limit),
-                    "window=" + std::to_string(draft.window_ms) + "ms",
+                    draft.calendar != nullptr ? std::string(draft.calendar->window)
+                                              : "window=" + std::to_string(draft.window_ms) + "ms",
                     "name=r" + std::to_string(draft.name)};
+    if (draft.calendar != nullptr) {
+        words.emplace_back("timezone=Africa/Johannesburg");
+        if (!draft.calendar->starts.empty()) {
+            words.emplace_back(draft.calendar->starts);
+        }
+    }
     if (draft.burst) {
         words.push_back("burst=" + std::to_string(*draft.burst));
     }
@@ -91,6 +112,12 @@ std::optional<DrawnRule> finish(const Draft &draft) {
                      .shards = draft.shards,
                      .is_precontent = draft.is_precontent,
                      .is_dry_run = draft.is_dry_run};
+    if (draft.calendar != nullptr) {
+        const Time length = draft.calendar->length;
+        drawn.audited.window_us = length.count();
+        drawn.audited.window_ends_us = {Timeline::began.count(),
+                                        (Timeline::began + length).count()};
+    }
     return drawn;
 }
 
@@ -147,6 +174,10 @@ Draft draw_rule(Chance &chance, Theme theme, size_t number) {
                 .algorithm = algorithms[chance.below(may_be_concurrency ? 7 : 6)],
                 .limit = draw_limit(chance, theme),
                 .window_ms = draw_window(chance, theme)};
+    if (theme == Theme::calendars) {
+        draft.algorithm = "fixed_window";
+        draft.calendar = &calendars[chance.below(calendars.size())];
+    }
     draft.is_precontent = chance.one_in(5);
     draft.is_dry_run = chance.one_in(8);
     if (draft.is_concurrency()) {
@@ -161,11 +192,12 @@ Draft draw_rule(Chance &chance, Theme theme, size_t number) {
     draft.cost = chance.one_in(4) ? 1 + chance.below(3) : 1;
     draft.has_own_costs = chance.one_in(4);
     draft.settles = !asks_once && chance.one_in(theme == Theme::operators ? 6 : 3);
-    if (is_of_leases(theme) || (theme == Theme::anything && chance.one_in(4))) {
+    const bool is_mixed = theme == Theme::anything || theme == Theme::calendars;
+    if (is_of_leases(theme) || (is_mixed && chance.one_in(4))) {
         draft.lease = draw_lease(chance, theme, draft.window_ms);
-    } else if (theme == Theme::blocks || (theme == Theme::anything && chance.one_in(8))) {
+    } else if (theme == Theme::blocks || (is_mixed && chance.one_in(8))) {
         draft.block_s = 1 + chance.below(2);
-    } else if (theme == Theme::shards) {
+    } else if (theme == Theme::shards || (theme == Theme::calendars && chance.one_in(8))) {
         draft.shards = 2 + chance.below(5);
     }
     return draft;
@@ -192,7 +224,9 @@ Draft draft_of(const DrawnRule &rule) {
                 .is_precontent = audited.is_precontent,
                 .is_dry_run = audited.is_dry_run};
     for (const std::string &word : rule.words) {
-        if (word.starts_with("lease=")) {
+        if (word.starts_with("window=") && !audited.window_ends_us.empty()) {
+            draft.calendar = std::ranges::find(calendars, word, &Calendar::window);
+        } else if (word.starts_with("lease=")) {
             draft.lease = word.substr(6);
         } else if (word == "cost=$c") {
             draft.has_own_costs = true;
@@ -222,7 +256,9 @@ void change(Draft &draft, Chance &chance, Theme theme) {
                           : "";
         break;
     case 4:
-        if (!draft.is_concurrency()) {
+        if (draft.calendar != nullptr) {
+            draft.calendar = &calendars[chance.below(calendars.size())];
+        } else if (!draft.is_concurrency()) {
             draft.window_ms = draw_window(chance, theme);
         }
         break;
@@ -233,13 +269,14 @@ void change(Draft &draft, Chance &chance, Theme theme) {
 
 } // namespace
 
-DrawnConfiguration draw_configuration(Chance &chance) {
+DrawnConfiguration draw_configuration(Chance &chance, bool has_calendars) {
     static constexpr std::array themes{Theme::anything,  Theme::anything,  Theme::anything,
                                        Theme::leases,    Theme::waves,     Theme::waves,
                                        Theme::blocks,    Theme::shards,    Theme::edges,
                                        Theme::operators, Theme::operators, Theme::single_checks};
     DrawnConfiguration drawn;
     drawn.theme = themes[chance.below(themes.size())];
+    drawn.theme = has_calendars ? Theme::calendars : drawn.theme;
     static constexpr std::array errors{"on_error=closed", "on_error=open", "on_error=local"};
     static constexpr std::array caches{"deny_cache=off", "deny_cache=1s", "deny_cache=on"};
     drawn.zone = {errors[chance.below(errors.size())], caches[chance.below(caches.size())],

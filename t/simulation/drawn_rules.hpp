@@ -32,6 +32,7 @@ enum class Theme : uint8_t {
     operators,
     // Each client makes one request, and may be charged for it once.
     single_checks,
+    calendars, // say the windows, one of which ends meanwhile
 };
 
 struct DrawnConfiguration {
@@ -40,7 +41,7 @@ struct DrawnConfiguration {
     std::vector<DrawnRule> rules;
 };
 
-DrawnConfiguration draw_configuration(Chance &chance);
+DrawnConfiguration draw_configuration(Chance &chance, bool has_calendars);
 /// Draws one that a reload makes of it: other numbers, a rule gone, a rule new.
 DrawnConfiguration redraw(const DrawnConfiguration &configuration, Chance &chance);
 

@@ -2,6 +2,7 @@
 
 #include "simulation/drawn_rules.hpp"
 
+#include <chrono>
 #include <memory>
 #include <numeric>
 
@@ -11,9 +12,9 @@ namespace {
 
 constexpr Time settling{15'000'000}; // for so long a worker may wait until it connects anew
 constexpr Time quiet{200'000'000};   // after it nothing is on its way any more
-/// Longer than any state lives: an operator may let 5,000 units come back one by one, in a minute
-/// each.
-constexpr Time all_expires{400'000'000'000};
+/// Longer than any state lives: the last month of a calendar goes on for 30 days, and an operator
+/// may let 5,000 units come back one by one, in a minute each.
+constexpr Time all_expires = std::chrono::days{35};
 
 } // namespace
 
@@ -28,14 +29,16 @@ SimulatedFleet::SimulatedFleet(const Plan &plan, Journal &journal)
 
 void SimulatedFleet::make_hosts() {
     Chance &chance = simulation_.chance;
-    reloads_.set_configuration(draw_configuration(chance));
+    reloads_.set_configuration(draw_configuration(chance, simulation_.has_calendars));
     clients_.draw(reloads_.configuration());
     // The smallest zone has tables of a few entries.
     const size_t zone_size = chance.one_in(3) ? size_t{32} << 10 : size_t{1} << 20;
     const size_t hosts = 1 + chance.below(3);
     for (size_t i = 0; i < hosts; ++i) {
+        const bool is_years_off = simulation_.has_calendars && chance.one_in(6);
+        const Time year = is_years_off ? std::chrono::days{366} : Time{0};
         const SimulatedHost::Machinery machinery{
-            .ahead = Time{chance.between(-1'000'000'000, 1'000'000'000)},
+            .ahead = Time{chance.between(-1'000'000'000, 1'000'000'000)} + year,
             .zone_size = zone_size,
             .workers = 1 + chance.below(3)};
         hosts_.push_back(std::make_unique<SimulatedHost>(

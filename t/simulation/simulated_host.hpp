@@ -6,6 +6,7 @@
 
 #include "rate_limit/metrics/rule_counters.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -36,6 +37,9 @@ class SimulatedHost final : limiter::ZoneMutex, rate_limit::Machine {
     SimulatedWorker &draw_serving_worker(Chance &chance) const;
     /// What the rule of that name has counted; nothing if the latest configuration has none.
     rate_limit::RuleCounts counts(std::string_view rule) const;
+
+    /// Whether its clock shows a year that no other one has.
+    bool is_years_off() const { return machinery_.ahead > std::chrono::days{300}; }
 
     /// Returns what the timeline showed when World::boot_now(), or precise_now(), was this.
     Time time_of_boot_clock(Time boot_time) const {

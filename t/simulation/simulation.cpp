@@ -7,6 +7,7 @@ namespace simulation {
 
 Simulation::Simulation(const Plan &its_plan, Journal &its_journal)
     : plan(its_plan),
+      has_calendars(Chance(plan.seed ^ 0xCA43).one_in(8)),
       chance(plan.seed),
       journal(its_journal),
       network(timeline, chance.fork()),

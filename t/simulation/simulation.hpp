@@ -33,6 +33,8 @@ struct Simulation {
     uint64_t events() const { return events_; }
 
     const Plan plan;
+    /// Rules count by calendars, and a window ends while clients come.
+    const bool has_calendars;
     Chance chance;
     Journal &journal;
     Timeline timeline;

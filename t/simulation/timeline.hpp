@@ -17,6 +17,10 @@ class Timeline {
     /// What happens at one time happens in the order in which it was added.
     using Place = std::pair<Time, uint64_t>;
 
+    /// When it begins, by a Unix clock: it is midnight in Johannesburg, before the 25th of
+    /// November.
+    static constexpr Time began{1'764'021'600'000'000};
+
     Time now() const { return now_; }
     /// The time of a clock that began some hours before.
     Time since_boot() const { return now_ - began + Time{20'000'000'000}; }
@@ -43,8 +47,6 @@ class Timeline {
     }
 
   private:
-    static constexpr Time began{1'764'021'600'000'000}; // by a Unix clock
-
     Time now_ = began;
     uint64_t added_ = 0;
     std::map<Place, std::function<void()>> events_;

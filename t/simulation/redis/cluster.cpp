@@ -18,7 +18,7 @@ SimulatedCluster::SimulatedCluster(Simulation &simulation)
     access_.database = 0;
     simulation.auditor.let_permits_return_within(250'000);
     Chance &chance = simulation.chance;
-    const Time ahead{chance.between(-3'000'000'000, 3'000'000'000)};
+    const Time ahead = draw_ahead();
     // Where nothing goes wrong, their clocks are one.
     const int64_t most_apart_us = simulation.has_faults ? 1000 << chance.below(16) : 0;
     const auto add = [&](size_t port) -> SimulatedRedis * {

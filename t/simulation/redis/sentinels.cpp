@@ -10,7 +10,7 @@ namespace simulation {
 
 Sentinels::Sentinels(Simulation &simulation) : Topology(simulation), faults_(simulation, *this) {
     Chance &chance = simulation.chance;
-    const Time ahead{chance.between(-3'000'000'000, 3'000'000'000)};
+    const Time ahead = draw_ahead();
     // Clocks of servers differ by little, or nobody has set them.
     const int64_t most_apart_us = chance.one_in(2) ? 30'000 : 60'000'000;
     const size_t replicas = 1 + chance.below(2);

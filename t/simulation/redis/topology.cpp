@@ -51,6 +51,14 @@ SimulatedRedis &Topology::draw_redis() {
     return *redis_[simulation_.chance.below(redis_.size())];
 }
 
+/// Where calendars say the windows, one of them ends at most five seconds after the timeline
+/// begins.
+Time Topology::draw_ahead() const {
+    constexpr Time longest{3'000'000'000};
+    const Time ahead{simulation_.chance.between(-longest.count(), longest.count())};
+    return simulation_.has_calendars ? -std::chrono::abs(ahead) / 600 : ahead;
+}
+
 /// A clock that is ahead of that of the other one has the effect of a step forward.
 void Topology::copy_data(const SimulatedRedis &from, Time known_up_to, SimulatedRedis &to) {
     constexpr Time takes_writes_for{3'000'000}; // the one that was copied

@@ -67,6 +67,8 @@ class Topology {
     /// Makes a Redis and lets it listen. All have the same access.
     SimulatedRedis &add_redis(const std::string &address, Time ahead);
     SimulatedRedis &draw_redis();
+    /// Draws how far the clocks of all Redis are ahead of the timeline.
+    Time draw_ahead() const;
     /// Gives a Redis what another one had then, as far as that is remembered.
     void copy_data(const SimulatedRedis &from, Time known_up_to, SimulatedRedis &to);
     void configure_access(redis_client::BackendSettings &settings) const;

@@ -90,6 +90,14 @@ TEST(AuditorTest, RefusesAWindowThatBeginsBeforeTheLastOneHasEndedByRedissClock)
               0u);
 }
 
+TEST(AuditorTest, KnowsWhichWindowsACalendarHas) {
+    AuditedRule of = rule("fixed_window", 3);
+    of.window_ends_us = {second, 3 * second};
+    for (const auto &[ends_us, refused] : {std::pair{second, 0u}, {2 * second, 1u}}) {
+        EXPECT_EQ(complaints(of, {{.time_us = 0, .cost = 1, .window_ends_us = ends_us}}), refused);
+    }
+}
+
 TEST(AuditorTest, HoldsASlidingWindowToItsWeights) {
     const AuditedRule of = rule("sliding_window", 4);
     const int64_t half = second + second / 2;

@@ -1,0 +1,14 @@
+// Judges of the algorithms that count in windows: sliding_log, fixed_window and sliding_window.
+#pragma once
+
+#include "simulation/judges.hpp"
+
+#include <optional>
+#include <string>
+
+namespace simulation {
+
+/// Returns what was granted beyond the promise, if anything was.
+std::optional<std::string> judge_windows(const JudgedKey &key);
+
+} // namespace simulation
