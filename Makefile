@@ -21,7 +21,7 @@ SECONDS ?= 60
 # For commands that do all there is to do; `make` itself does as it is told by -j.
 ON_ALL_CORES = --jobs=$$(nproc)
 
-.PHONY: all replay run test test-asan test-tsan test-arm64 fuzz simulate simulate-leases soak mutants bench install deb release test-deb test-release test-rpm test-image lint format clean help FORCE
+.PHONY: all replay run test test-asan test-tsan test-arm64 fuzz simulate simulate-leases soak mutants bench install deb release test-deb test-release test-upgrade test-rpm test-image lint format clean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(MODULE)
@@ -51,6 +51,8 @@ help:
 	@echo 'make test-deb   the same, and tests them in a Debian of their own (as root)'
 	@echo 'make test-release'
 	@echo '                makes a release twice, in other folders, by other users, at other times, and compares'
+	@echo 'make test-upgrade'
+	@echo '                runs hosts with the module of BASE=, else of the last release, beside and before those with this one'
 	@echo 'make test-rpm   checks the RPM spec and builds it, with stubs for macros that Debian lacks'
 	@echo 'make test-image builds docker/official from SOURCE=, an unpacked nginx, and tests it (as root)'
 	@echo 'make lint       checks layout, names and usual mistakes'
@@ -220,6 +222,13 @@ test-deb:
 test-release:
 	tools/install-packages test-release
 	tools/run-tests t/packages/release.t
+
+# 0.2.0
+test-upgrade: BASE = 7602641d160d78e1a7ed0954746b205d9602a4f8
+test-upgrade:
+	tools/install-packages test
+	$(MAKE) all $(BASE_MODULE)
+	PREVIOUS_MODULE=$(BASE_MODULE) tools/run-tests t/workers/versions.t
 
 test-rpm:
 	tools/install-packages test-rpm
