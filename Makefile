@@ -184,6 +184,7 @@ bench:
 	perl t/bench/leases.pl
 	perl t/bench/scripts.pl >build/bench/scripts.md
 	perl t/bench/streams.pl >build/bench/streams.md
+	perl t/bench/connections.pl >build/bench/connections.md
 	perl t/bench/report.pl
 
 # The module with a gcra that does nothing, to compare with, from a copy of the tree.

@@ -1,6 +1,6 @@
 # Writes docs/benchmark.md, docs/benchmark.svg and the README's section from what requests.pl, leases.pl,
-# scripts.pl and streams.pl have left in build/bench, and prints the tables. After a run of some cells only, or with
-# DRAFT set, all of it goes to build/bench.
+# scripts.pl, streams.pl and connections.pl have left in build/bench, and prints the tables. After a run of
+# some cells only, or with DRAFT set, all of it goes to build/bench.
 
 use v5.36;
 use lib qw(t/lib t/bench);
@@ -19,7 +19,7 @@ use RateLimit::Nginx;
 my $figures = Bench::Figures->load('build/bench/requests.json');
 my $leases  = JSON::PP->new->decode(RateLimit::Nginx::slurp('build/bench/leases.json'));
 my $scripts = RateLimit::Nginx::slurp('build/bench/scripts.md');
-my $streams = RateLimit::Nginx::slurp('build/bench/streams.md');
+my ($streams, $connections) = map { RateLimit::Nginx::slurp("build/bench/$_.md") } qw(streams connections);
 my $is_real = $figures->{is_full} && !$ENV{DRAFT};
 my $docs    = $is_real ? 'docs' : 'build/bench';
 
@@ -124,6 +124,12 @@ nginx's CPU for a part of a stream that it passes on with `proxy_buffering off`,
 part once the client has the one before.
 
 $streams
+## Connections of stream
+
+[stream](stream.md): each connection is accepted, limited, answered with a line and closed, by 32 clients at once. What
+is proxied goes to another server of the same worker, whose CPU counts, too. The bound is 15 % more CPU.
+
+$connections
 ## How it was measured
 
 $machine
@@ -183,7 +189,7 @@ How it was measured, other loads, all algorithms and the scripts alone: [docs/be
 END
 }
 
-print 'Goals', "\n\n", table(goals($figures, $leases)), "\n", load_tables(), lease_tables($figures, $leases), base_table(), "$scripts\n", $streams;
+print 'Goals', "\n\n", table(goals($figures, $leases)), "\n", load_tables(), lease_tables($figures, $leases), base_table(), "$scripts\n", "$streams\n", $connections;
 mkdir $docs;
 draw($figures, "$docs/benchmark.svg") or say 'No picture: its cells were not measured.';
 RateLimit::Nginx::write_file("$docs/benchmark.md", document() =~ s/\n+\z/\n/r);

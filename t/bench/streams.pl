@@ -11,6 +11,8 @@ use RateLimit::Nginx;
 use Socket qw(IPPROTO_TCP TCP_NODELAY);
 use Test::More;
 
+Test::More->builder->output(\*STDERR); # the table alone goes to where the report finds it
+
 my ($rounds, $events) = ($ENV{ROUNDS} // 9, $ENV{EVENTS} // 20_000);
 
 # The upstream is this process, too: it sends a part, waits until it has come through nginx, and sends
