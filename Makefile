@@ -21,7 +21,7 @@ SECONDS ?= 60
 # For commands that do all there is to do; `make` itself does as it is told by -j.
 ON_ALL_CORES = --jobs=$$(nproc)
 
-.PHONY: all replay run test test-asan test-tsan test-arm64 fuzz simulate simulate-leases soak mutants bench install deb release test-deb test-release test-upgrade test-rpm test-image lint format clean help FORCE
+.PHONY: all replay run test test-asan test-tsan test-arm64 fuzz simulate simulate-leases test-same-runs soak mutants bench install deb release test-deb test-release test-upgrade test-rpm test-image lint format clean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(MODULE)
@@ -38,6 +38,8 @@ help:
 	@echo 'make simulate   fleets in one process with faults of all kinds: WORLDS=$(WORLDS) from SEED=$(SEED) on'
 	@echo 'make simulate-leases'
 	@echo '                what hosts with leases grant of what a rule allows, in many cases (GROUP=docs: those of docs/leases.md)'
+	@echo 'make test-same-runs'
+	@echo '                runs fleets that were built by other compilers, with sanitizers, and for arm64: a seed is always the same run'
 	@echo 'make soak       faults of all kinds under load for MINUTES=$(MINUTES), by chance from SEED=$(SEED); then, of at least 10'
 	@echo '                minutes, all commands of this list that `make test` does not run'
 	@echo 'make mutants    puts MUTANTS=$(MUTANTS) small mistakes into the code by chance from SEED=$(SEED), tells which no test'
@@ -154,6 +156,18 @@ simulate-leases:
 	cmake -S . -B build/simulation -D SANITIZE=OFF -D CMAKE_BUILD_TYPE=Release
 	cmake --build build/simulation --parallel $$(nproc) --target simulate_leases
 	perl t/simulation/run.pl build/simulation/simulate_leases '$(GROUP)'
+
+test-same-runs: $(SIMULATE)
+	tools/install-packages fuzz
+	cmake -S . -B build/clang -D CMAKE_CXX_COMPILER=clang++ -D SANITIZE=OFF -D CMAKE_BUILD_TYPE=Release
+	cmake -S . -B build/cmake
+	tools/install-packages arm64
+	tools/get-arm64-libraries build/arm64-libraries
+	cmake -S . -B build/arm64 -D CMAKE_TOOLCHAIN_FILE=$(CURDIR)/tools/arm64.cmake -D SANITIZE=OFF
+	for build in clang cmake arm64; do cmake --build build/$$build --parallel $$(nproc) --target simulate || exit; done
+	PROGRAMS='$(SIMULATE); setarch -R $(SIMULATE); build/clang/simulate; build/cmake/simulate; tools/run-arm64 simulate' \
+	WORLDS=20 tools/run-tests t/simulation/same_runs.t
+	tools/find-mistakes 'two runs'
 
 soak: $(SIMULATE)
 	tools/install-packages test

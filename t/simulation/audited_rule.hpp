@@ -60,6 +60,8 @@ struct Grant {
 
     /// The units that somebody else can have once the request has ended.
     uint64_t returned() const { return cost - std::min(cost, final_cost); }
+    /// The units that were charged then beyond those that were granted.
+    uint64_t debt() const { return final_cost != UINT64_MAX ? final_cost - cost + returned() : 0; }
 };
 
 /// A check of a key that charged nothing, because another rule denied. Redis has seen its numbers.

@@ -134,6 +134,7 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
     const JudgedKey judged{.rule = rule,
                            .has_leases = has_leases,
                            .settles = settles,
+                           .is_all_known = knows_requests_,
                            .times = has_leases || settles ? 1 + copies(history) : 1,
                            .permits_return_within_us = permits_return_within_us_,
                            .grants = grants,
@@ -142,7 +143,7 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
     if (const auto wrong = judge_grants(judged)) {
         complain(of + ": " + *wrong);
     }
-    if (const auto wrong = judge_blocks(judged, knows_requests_)) {
+    if (const auto wrong = judge_blocks(judged)) {
         complain(of + ": " + *wrong);
     }
     // Room that is returned is not known, nor what leases hold, nor what other shards have.

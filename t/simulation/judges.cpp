@@ -36,24 +36,38 @@ class Bucket {
     int64_t last_us_ = 0;
 };
 
-/// Never more than the capacity and what has come back meanwhile.
-std::optional<std::string> judge_bucket(const JudgedKey &key) {
-    struct Change {
-        int64_t time_us;
-        uint64_t returned;  // first, where both are at one time
-        const Grant *grant; // null: units are returned
-    };
-    std::vector<Change> changes;
+struct BucketChange {
+    int64_t time_us;
+    uint64_t returned; // first, where both are at one time
+    uint64_t debt;
+    const Grant *grant; // null: units are returned, or a debt is charged
+};
+
+/// What happened to a bucket. A debt counts as soon as Redis must have heard of it, where that is
+/// known.
+std::vector<BucketChange> bucket_changes(const JudgedKey &key, const Numbers &numbers) {
+    const bool has_debts = key.is_all_known && !key.has_leases && key.rule.shards == 1 &&
+                           numbers.are_always_the_same();
+    std::vector<BucketChange> changes;
     for (const Grant &grant : key.grants) {
-        changes.push_back({grant.time_us, 0, &grant});
+        changes.push_back({.time_us = grant.time_us, .returned = 0, .debt = 0, .grant = &grant});
         if (grant.returned() > 0) {
-            changes.push_back({grant.ended_us, grant.returned(), nullptr});
+            changes.push_back({grant.ended_us, grant.returned(), 0, nullptr});
+        }
+        if (has_debts && grant.debt() > 0) {
+            changes.push_back(
+                {grant.ended_us + 2 * key.permits_return_within_us, 0, grant.debt(), nullptr});
         }
     }
-    std::ranges::stable_sort(changes, [](const Change &one, const Change &other) {
+    std::ranges::stable_sort(changes, [](const BucketChange &one, const BucketChange &other) {
         return std::pair(one.time_us, one.grant != nullptr) <
                std::pair(other.time_us, other.grant != nullptr);
     });
+    return changes;
+}
+
+/// Never more than the capacity and what has come back meanwhile.
+std::optional<std::string> judge_bucket(const JudgedKey &key) {
     const Numbers numbers(key);
     if (key.rule.shards > 1 && !numbers.are_always_the_same()) {
         // Such a bucket counts in time, unless an operator has set its burst, too. And a limit less
@@ -61,12 +75,13 @@ std::optional<std::string> judge_bucket(const JudgedKey &key) {
         return std::nullopt;
     }
     Bucket bucket(key.rule.window_us);
-    for (const Change &change : changes) {
+    for (const BucketChange &change : bucket_changes(key, numbers)) {
         const int64_t now = change.time_us;
         const uint64_t limit =
             numbers.largest_limit(bucket.last_us() - of_two_minds_us, now + of_two_minds_us);
         bucket.pass_to(now, key.times * limit);
         bucket.give_back(change.returned);
+        bucket.take(change.debt);
         if (change.grant == nullptr) {
             continue;
         }
@@ -195,7 +210,7 @@ bool is_denied_with_room(const JudgedKey &key, const Denial &denial, int64_t sin
 }
 
 /// Whom a rule has denied, it denies until the block ends. Denials meanwhile do not prolong it.
-std::optional<std::string> judge_blocks(const JudgedKey &key, bool is_all_known) {
+std::optional<std::string> judge_blocks(const JudgedKey &key) {
     constexpr int64_t rounded_us = 2'000;
     const Denial *first = nullptr; // of the last block
     for (const Denial &denial : key.denials) {
@@ -205,7 +220,7 @@ std::optional<std::string> judge_blocks(const JudgedKey &key, bool is_all_known)
         const bool is_first = first == nullptr || first->blocked_until_us <= denial.time_us;
         const int64_t until =
             is_first ? denial.time_us + key.rule.block_us : first->blocked_until_us;
-        if (is_all_known && std::abs(denial.blocked_until_us - until) > rounded_us) {
+        if (key.is_all_known && std::abs(denial.blocked_until_us - until) > rounded_us) {
             return "blocked until " + std::to_string(denial.blocked_until_us) + ", not until " +
                    std::to_string(until);
         }

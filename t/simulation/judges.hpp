@@ -18,7 +18,9 @@ struct JudgedKey {
     const AuditedRule &rule; // one of the counter
     bool has_leases = false; // any rule of the counter has
     bool settles = false;    // the same: units may be returned
-    uint64_t times = 1;      // so often the quota may have been granted, because data was copied
+    bool is_all_known =
+        false;          // each charge and each denial is in the lists, and nothing went wrong
+    uint64_t times = 1; // so often the quota may have been granted, because data was copied
     int64_t permits_return_within_us = 20'000; // of the end of their requests
     const std::vector<Grant> &grants;
     const std::vector<Denial> &denials;
@@ -30,7 +32,7 @@ std::optional<std::string> judge_grants(const JudgedKey &key);
 /// Returns whether the client has room at the denial, though all that was charged are the grants.
 /// What was granted before `since_us` does not count.
 bool is_denied_with_room(const JudgedKey &key, const Denial &denial, int64_t since_us);
-/// Returns what is wrong with blocks. `is_all_known` says whether each denial is in the list.
-std::optional<std::string> judge_blocks(const JudgedKey &key, bool is_all_known);
+/// Returns what is wrong with blocks.
+std::optional<std::string> judge_blocks(const JudgedKey &key);
 
 } // namespace simulation

@@ -1,5 +1,7 @@
 #include "simulation/simulation.hpp"
 
+#include "rate_limit/calendar/time_zone.hpp"
+
 #include <memory>
 #include <utility>
 
@@ -7,7 +9,7 @@ namespace simulation {
 
 Simulation::Simulation(const Plan &its_plan, Journal &its_journal)
     : plan(its_plan),
-      has_calendars(Chance(plan.seed ^ 0xCA43).one_in(8)),
+      has_calendars(rate_limit::has_time_zones() && Chance(plan.seed ^ 0xCA43).one_in(8)),
       chance(plan.seed),
       journal(its_journal),
       network(timeline, chance.fork()),

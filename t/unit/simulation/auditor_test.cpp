@@ -145,6 +145,18 @@ TEST(AuditorTest, TakesWhatIsReturned) {
     }
 }
 
+TEST(AuditorTest, ExpectsThatADebtIsWorkedOff) {
+    for (const auto &[next_us, complaints] : {std::pair{second, 0u}, {second / 2, 1u}}) {
+        Auditor auditor;
+        auditor.set_knows_requests(true);
+        const AuditedRule of = rule("gcra", 3, 3);
+        auditor.add_rule(of, long_ago);
+        auditor.grant(0, "k", by(of, {.time_us = 0, .cost = 1, .ended_us = 1, .final_cost = 4}));
+        auditor.grant(0, "k", by(of, {.time_us = next_us, .cost = 2}));
+        EXPECT_EQ(auditor.judge().size(), complaints);
+    }
+}
+
 Grant grant_of(size_t history, int64_t time_us, uint64_t limit) {
     return {.time_us = time_us, .cost = 1, .limit = limit, .history = history};
 }
