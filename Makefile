@@ -117,7 +117,7 @@ test-asan:
 	$(MAKE) unit-tests
 	ASAN_OPTIONS=detect_leaks=1 LSAN_OPTIONS=suppressions=$(CURDIR)/t/lib/leaks.supp:print_suppressions=0 \
 	RATE_LIMIT_MODULE=build/asan/$(NAME) \
-	RATE_LIMIT_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so) libcctz.so" \
+	RATE_LIMIT_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so) $$($(CC) -print-file-name=libcctz.so)" \
 	tools/run-tests $(TESTS)
 
 test-tsan:

@@ -135,7 +135,7 @@ subtest 'a Redis that is 20 ms away' => sub {
     my (undef, $first) = $second->();
     cmp_ok($first, '>', 0, 'the first requests of a key wait for it');
     my ($taken, $waiting);
-    wait_until(sub { ($taken, $waiting) = $second->(); $taken > 7 && $waiting < $taken / 2 }, 20); # on a busy machine some do
+    wait_until(sub { ($taken, $waiting) = $second->(); $taken > 7 && $waiting < $taken / 2 }, 60); # on a busy machine more do
     cmp_ok($waiting, '<', $taken / 2, "the $taken leases of a second follow each other");
     $nginx->stop;
 };
