@@ -20,6 +20,9 @@ promtool('check config', "$here/prometheus.yaml");
 promtool('check rules --lint-fatal', "$here/alerts.yaml");
 promtool('test rules', 't/docs/alerts.yaml');
 
+my $page = RateLimit::Nginx::slurp('docs/metrics.md');
+like($page, qr/^\| `$_` \|/m, "docs/metrics.md tells when $_ fires") for RateLimit::Nginx::slurp("$here/alerts.yaml") =~ /- alert: (\w+)/g;
+
 # Grafana's variables stand for something that PromQL takes.
 my $dashboard   = decode_json(RateLimit::Nginx::slurp("$here/grafana/redis_rate_limit.json"));
 my @expressions = map { $_->{expr} } map { $_->{targets}->@* } $dashboard->{panels}->@*;
