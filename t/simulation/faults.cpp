@@ -36,19 +36,19 @@ void Faults::happen() {
         break;
     case 1:
         simulation_.write("a worker is killed");
-        ++simulation_.happened.killed_workers;
+        simulation_.hit(&Happened::killed_workers);
         replace_worker(host, i, true);
         break;
     default:
         simulation_.write("a worker leaves");
-        ++simulation_.happened.reloads;
+        simulation_.hit(&Happened::reloads);
         replace_worker(host, i, false);
     }
 }
 
 void Faults::stop_worker(SimulatedWorker &worker) {
     simulation_.write("a worker stands still");
-    ++simulation_.happened.stopped_workers;
+    simulation_.hit(&Happened::stopped_workers);
     worker.stop_until(simulation_.timeline.now() +
                       Time{simulation_.chance.between(1'000, 400'000)});
     clients_.note_stop(worker);

@@ -20,6 +20,8 @@ class Faults {
 
     /// They happen from now on until then.
     void happen_until(Time end);
+    /// Whether a worker was killed.
+    bool have_killed() const { return !killed_.empty(); }
 
   private:
     void happen();

@@ -106,7 +106,7 @@ inline constexpr HappenedRow happened_rows[] = {
     {"answered CLUSTERDOWN", &Happened::cluster_down},
     {"hash slots that moved", &Happened::moved_slots},
     {"nodes that disagreed", &Happened::disagreements},
-    {"outages", &Happened::outages},
+    {"outages without loss of data", &Happened::outages},
     {"outages with loss of data", &Happened::lost_data},
     {"SCRIPT FLUSH", &Happened::forgotten_scripts},
     {"workers killed", &Happened::killed_workers},

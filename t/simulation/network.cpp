@@ -42,6 +42,10 @@ class Pieces {
 
 } // namespace
 
+bool Network::is_busy() const {
+    return std::ranges::any_of(connections, &SimulatedConnection::is_busy);
+}
+
 void Network::cut(const Server &server) {
     const auto all = connections;
     for (SimulatedConnection *connection : all) {

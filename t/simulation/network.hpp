@@ -51,6 +51,9 @@ class Network {
     /// How long a message takes.
     Time delay() { return Time{chance.between(50, chance.one_in(50) ? 5'000 : 300)}; }
 
+    /// Whether anything is on its way.
+    bool is_busy() const;
+
     /// Ends all connections to a server.
     void cut(const Server &server);
     /// The server sends something unasked to the clients that have subscribed.
@@ -91,6 +94,11 @@ class SimulatedConnection final : public redis_client::Connection {
     void read_now() override;
     void set_idle(bool is_idle) override { is_idle_ = is_idle; }
     bool is_of(const Process &process) const { return &process == &process_; }
+    /// Whether bytes of this connection are on their way, to either side.
+    bool is_busy() const {
+        const Time now = network_.timeline.now();
+        return session_ != nullptr && (session_->last_sent > now || session_->last_answered > now);
+    }
     /// The worker begins to shut down.
     void dismiss();
     /// The server or the network ends the connection.

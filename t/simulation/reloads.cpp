@@ -37,7 +37,7 @@ void Reloads::happen_until(Time end) {
 /// Hosts that are not reloaded yet go on with the rules before.
 void Reloads::happen() {
     Chance &chance = simulation_.chance;
-    ++simulation_.happened.changed_configurations;
+    simulation_.hit(&Happened::changed_configurations);
     set_configuration(redraw(drawn_, chance));
     const Time longest = chance.one_in(2) ? Time{20'000} : longest_roll_out;
     for (const auto &host : hosts_) {

@@ -127,7 +127,7 @@ void SimulatedFleet::count_outcomes() {
         for (const auto &host : hosts_) {
             const rate_limit::RuleCounts counts = host->counts(name);
             counted = std::accumulate(counts.outcomes.begin(), counts.outcomes.end(), counted);
-            if (simulation_.happened.killed_workers == 0) { // such a worker counts no more
+            if (!faults_.have_killed()) { // such a worker counts no more
                 simulation_.auditor.count_leased(name, counts.of(RuleCounter::lease_units),
                                                  counts.of(RuleCounter::lease_units_used) +
                                                      counts.of(RuleCounter::lease_units_returned) +

@@ -20,6 +20,13 @@ Simulation::Simulation(const Plan &its_plan, Journal &its_journal)
     network.on_fault = [this] { disturb(Time{1'500'000}); };
 }
 
+namespace {
+
+constexpr Time between_looks{100};
+constexpr size_t longest_aim = 1000; // looks
+
+} // namespace
+
 /// What happens at last, and again.
 struct Simulation::Repeated {
     Time end;
@@ -38,12 +45,18 @@ void Simulation::repeat(Time end, Time shortest_pause, Time longest_pause,
 void Simulation::wait_for(const std::shared_ptr<Repeated> &next) {
     const Time pause{
         next->chance.between(next->shortest_pause.count(), next->longest_pause.count())};
-    timeline.add(timeline.now() + pause, [this, next] {
-        if (timeline.now() < next->end) {
-            happen(next->what);
-            wait_for(next);
-        }
-    });
+    timeline.add(timeline.now() + pause, [this, next] { aim(next, longest_aim); });
+}
+
+/// Lets it happen when something is on its way, or else after so many looks. Each fourth happens at
+/// once, whatever it hits.
+void Simulation::aim(const std::shared_ptr<Repeated> &next, size_t looks) {
+    if (looks > 0 && !network.is_busy() && events_ % 4 != 0) {
+        timeline.add(timeline.now() + between_looks, [this, next, looks] { aim(next, looks - 1); });
+    } else if (timeline.now() < next->end) {
+        happen(next->what);
+        wait_for(next);
+    }
 }
 
 /// An event has a chance of its own, so that one that is skipped changes no other one's draws.

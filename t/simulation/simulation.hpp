@@ -26,9 +26,11 @@ struct Simulation {
     void disturb(Time length) {
         auditor.overrides.disturb(timeline.now().count(), (timeline.now() + length).count());
     }
+    /// Counts a fault, if something is on its way that it can hit.
+    void hit(uint64_t Happened::*fault) { happened.*fault += network.is_busy() ? 1 : 0; }
     void write(std::string_view line) { journal.write(timeline.now(), line); }
-    /// Lets something happen again and again until then, each time after such a pause. Each time is
-    /// an event, which the plan may skip.
+    /// Lets something happen again and again until then, each time after such a pause, and mostly
+    /// when something is on its way. Each time is an event, which the plan may skip.
     void repeat(Time end, Time shortest_pause, Time longest_pause, std::function<void()> what);
     uint64_t events() const { return events_; }
 
@@ -47,6 +49,7 @@ struct Simulation {
   private:
     struct Repeated;
     void wait_for(const std::shared_ptr<Repeated> &next);
+    void aim(const std::shared_ptr<Repeated> &next, size_t looks);
     void happen(const std::function<void()> &what);
 
     uint64_t events_ = 0;

@@ -130,7 +130,7 @@ void SimulatedCluster::begin_move() {
     }
     simulation_.write("hash slot " + std::to_string(slot) + " moves from " + from.address() +
                       " to " + to.address());
-    ++simulation_.happened.moved_slots;
+    simulation_.hit(&Happened::moved_slots);
     const Time now = simulation_.timeline.now();
     // What a key holds are times of the clock of the node that it comes from.
     const size_t history = to.ahead() > from.ahead()
@@ -215,7 +215,7 @@ void SimulatedCluster::lose_master() {
     }
     SimulatedRedis &old = *nodes_.shards()[*shard].master;
     simulation_.write(old.address() + " is down");
-    ++simulation_.happened.lost_masters;
+    simulation_.hit(&Happened::lost_masters);
     old.is_down = true;
     simulation_.network.cut(old);
     const Time known = simulation_.timeline.now() - Time{simulation_.chance.between(0, 200'000)};
@@ -236,7 +236,7 @@ void SimulatedCluster::switch_master() {
         return;
     }
     SimulatedRedis &old = *nodes_.shards()[*shard].master;
-    ++simulation_.happened.switched_masters;
+    simulation_.hit(&Happened::switched_masters);
     promote_replica(*shard, simulation_.timeline.now());
     nodes_.inform(old);
 }
@@ -247,7 +247,7 @@ void SimulatedCluster::disagree() {
     const uint8_t owner = shard_of(slot);
     const uint8_t other = draw_shard_but(owner);
     simulation_.write("two nodes disagree about hash slot " + std::to_string(slot));
-    ++simulation_.happened.disagreements;
+    simulation_.hit(&Happened::disagreements);
     SimulatedRedis &one = *nodes_.shards()[owner].master;
     SimulatedRedis &two = *nodes_.shards()[other].master;
     nodes_.mislead(one, slot, other);

@@ -29,7 +29,7 @@ void RedisFaults::happen(SimulatedRedis &redis) {
         break;
     case 3:
         write(redis, "SCRIPT FLUSH");
-        ++simulation_.happened.forgotten_scripts;
+        simulation_.hit(&Happened::forgotten_scripts);
         redis.forget_scripts();
         break;
     case 4:
@@ -38,7 +38,7 @@ void RedisFaults::happen(SimulatedRedis &redis) {
         break;
     case 5:
         write(redis, "FLUSHALL");
-        ++simulation_.happened.flushed;
+        simulation_.hit(&Happened::flushed);
         lose_data(redis);
         break;
     case 6:
@@ -61,15 +61,14 @@ void RedisFaults::happen(SimulatedRedis &redis) {
 
 void RedisFaults::end(SimulatedRedis &redis) {
     write(redis, "is down");
-    ++simulation_.happened.outages;
+    const bool loses_data = simulation_.chance.one_in(2);
+    simulation_.hit(loses_data ? &Happened::lost_data : &Happened::outages);
     redis.is_down = true;
     simulation_.network.cut(redis);
-    const bool loses_data = simulation_.chance.one_in(2);
     simulation_.timeline.add(soon(500'000), [this, &redis, loses_data] {
         redis.is_down = false;
         if (loses_data) {
             write(redis, "is there again without its data");
-            ++simulation_.happened.lost_data;
             lose_data(redis);
         }
     });
@@ -99,7 +98,7 @@ void RedisFaults::change_password(SimulatedRedis &redis) {
         return;
     }
     write(redis, "has another password");
-    ++simulation_.happened.changed_passwords;
+    simulation_.hit(&Happened::changed_passwords);
     redis.set_password(other);
     if (simulation_.chance.one_in(2)) {
         simulation_.network.cut(redis);
@@ -116,13 +115,13 @@ void RedisFaults::step_clock(SimulatedRedis &redis) {
     if (chance.one_in(2)) {
         simulation_.write(redis.address() + " steps its clock back by " +
                           std::to_string(step.count()));
-        ++simulation_.happened.clocks_back;
+        simulation_.hit(&Happened::clocks_back);
         redis.step_clock(-step);
         topology_.note_step_back(step);
     } else {
         simulation_.write(redis.address() + " steps its clock forward by " +
                           std::to_string(step.count()));
-        ++simulation_.happened.clocks_forward;
+        simulation_.hit(&Happened::clocks_forward);
         redis.step_clock(step);
         redis.histories().set_all(now, simulation_.auditor.begin_history(now.count()));
     }

@@ -77,7 +77,7 @@ void Sentinels::later(int64_t at_most_us, std::function<void()> what) {
 
 /// Another one becomes the master, while the one before is well and hears of it a little later.
 void Sentinels::switch_master() {
-    ++simulation_.happened.switched_masters;
+    simulation_.hit(&Happened::switched_masters);
     SimulatedRedis &old = *master_;
     promote_another(simulation_.timeline.now() - Time{simulation_.chance.between(0, 200'000)});
     later(300'000, [this, &old] { demote(old); });
@@ -87,7 +87,7 @@ void Sentinels::switch_master() {
 /// hears that it is none.
 void Sentinels::lose_master() {
     simulation_.write("the master is down");
-    ++simulation_.happened.lost_masters;
+    simulation_.hit(&Happened::lost_masters);
     SimulatedRedis &old = *master_;
     old.is_down = true;
     simulation_.network.cut(old);
@@ -185,7 +185,7 @@ void Sentinels::fail_sentinel() {
         const std::string wrong =
             simulation_.chance.one_in(3) ? "10.0.0.9:6379" : draw_redis().address();
         simulation_.write(sentinel.address() + " takes " + wrong + " for the master");
-        ++simulation_.happened.wrong_sentinels;
+        simulation_.hit(&Happened::wrong_sentinels);
         simulation_.network.publish(sentinel, sentinel.hear(wrong));
         later(2'000'000, [this, &sentinel] { tell(sentinel); });
     }

@@ -43,7 +43,7 @@ void Standalone::go_wrong() {
 /// The name server hears of it a little later.
 void Standalone::move() {
     simulation_.write("Redis moves to another address");
-    ++simulation_.happened.moved_addresses;
+    simulation_.hit(&Happened::moved_addresses);
     Network &network = simulation_.network;
     const std::string host = "10.0.0." + std::to_string(2 + ++moves_);
     network.servers.erase(redis_[0]->address());

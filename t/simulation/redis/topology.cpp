@@ -121,7 +121,7 @@ void Topology::note_step_back(Time by) {
 
 void Topology::flush_all() {
     const Time now = simulation_.timeline.now();
-    ++simulation_.happened.flushed_by_operators;
+    simulation_.hit(&Happened::flushed_by_operators);
     for (const auto &redis : redis_) {
         redis->lose_data();
         redis->histories().set_all(now, simulation_.auditor.begin_history(now.count()));
