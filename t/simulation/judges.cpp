@@ -4,7 +4,6 @@
 #include "simulation/window_judges.hpp"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 namespace simulation {
@@ -157,14 +156,14 @@ std::optional<int64_t> blocked_until(const JudgedKey &key, int64_t time_us) {
     const auto end = std::ranges::lower_bound(key.denials, time_us, {}, &Denial::time_us);
     std::optional<int64_t> until;
     int64_t said_us = INT64_MIN;
-    for (const Denial &denial :
-         std::ranges::subrange(key.denials.begin(), end) | std::views::reverse) {
-        if (denial.time_us < said_us) {
+    for (auto denial = end; denial != key.denials.begin();) {
+        --denial;
+        if (denial->time_us < said_us) {
             break; // nobody knows the order of denials of one microsecond
         }
-        if (denial.is_by_redis && denial.blocked_until_us != 0) {
-            said_us = denial.time_us;
-            until = std::min(until.value_or(INT64_MAX), denial.blocked_until_us);
+        if (denial->is_by_redis && denial->blocked_until_us != 0) {
+            said_us = denial->time_us;
+            until = std::min(until.value_or(INT64_MAX), denial->blocked_until_us);
         }
     }
     return until;

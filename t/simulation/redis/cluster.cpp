@@ -199,11 +199,12 @@ void SimulatedCluster::promote_replica(uint8_t shard, Time known_up_to) {
 /// Draws a shard. Returns nothing if one of its two nodes is down, or a hash slot of it is moving.
 std::optional<uint8_t> SimulatedCluster::draw_settled_shard() {
     const auto shard = static_cast<uint8_t>(simulation_.chance.below(nodes_.shards().size()));
-    const auto &[master, replica] = nodes_.shards()[shard];
+    const ClusterNodes::Shard &nodes = nodes_.shards()[shard];
     const bool is_moving = std::ranges::any_of(nodes_.moves, [&](const auto &move) {
-        return move.second.from == master || move.second.to == master;
+        return move.second.from == nodes.master || move.second.to == nodes.master;
     });
-    return is_moving || master->is_down || replica->is_down ? std::nullopt : std::optional(shard);
+    const bool is_settled = !is_moving && !nodes.master->is_down && !nodes.replica->is_down;
+    return is_settled ? std::optional(shard) : std::nullopt;
 }
 
 /// The master is down until its replica has taken its place, and knows that only a moment after it
