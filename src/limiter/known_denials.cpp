@@ -25,14 +25,12 @@ bool is_certain(const AppliedRule &applied) {
            !rate_limit::holds_permits(applied.charge->quota.algorithm);
 }
 
-/// Returns the part of a denial that holds until the time that Redis said: all of it, or the block
-/// alone, which may be 0.
-rate_limit::Verdict certain_part(const AppliedRule &applied) {
-    rate_limit::Verdict denied = applied.charge->verdict;
-    if (!is_certain(applied)) {
-        denied.retry_after = applied.charge->blocked_for;
-    }
-    return denied;
+/// Returns for how long a denial is known to hold, which may be 0. When a block has ended Redis is
+/// to be asked, even if the rule still denies: its next denial begins another block.
+std::chrono::microseconds certain_for(const AppliedRule &applied) {
+    const redis_client::Charge &charge = *applied.charge;
+    const bool holds_until_retry = charge.blocked_for.count() == 0 && is_certain(applied);
+    return holds_until_retry ? charge.verdict.retry_after : charge.blocked_for;
 }
 
 /// Returns a hash of all that a denial depends on.
@@ -107,7 +105,8 @@ void remember_denial(const AppliedRule &applied, const rate_limit::DenyCache::Ch
         return;
     }
     const Zone &zone = *applied.rule->zone;
-    if (!zone.memory.deny_cache().add(hash_of_denial(applied), certain_part(applied), times)) {
+    if (!zone.memory.deny_cache().add(hash_of_denial(applied), *verdict, certain_for(applied),
+                                      times)) {
         zone.memory.count_eviction();
     }
 }

@@ -195,7 +195,7 @@ class Denials {
         Denial denial{.verdict = take_denial(input_), .times = {}};
         denial.times.asked = microseconds(input_.number(0, 1'000'000'000));
         denial.times.answered = denial.times.asked + microseconds(input_.number(0, 1'000'000));
-        table_.add(hash, denial.verdict, denial.times);
+        table_.add(hash, denial.verdict, denial.verdict.retry_after, denial.times);
         stored_[number].push_back(denial);
     }
 

@@ -37,6 +37,7 @@ server {
     location = /plain  { redis_rate_limit zone=z algorithm=sliding_log limit=2 window=300ms; empty_gif; }
     location = /dry    { redis_rate_limit zone=z algorithm=sliding_log limit=2 window=300ms $block dry_run; empty_gif; }
     location = /cached { redis_rate_limit zone=cached algorithm=sliding_log limit=2 window=300ms $block; empty_gif; }
+    location = /cached_long { redis_rate_limit zone=cached algorithm=fixed_window limit=1 window=1h block=1s name=cached_long; empty_gif; }
     location = /cached_plain { redis_rate_limit zone=cached algorithm=sliding_log limit=2 window=300ms; empty_gif; }
     location = /cached_in_flight { redis_rate_limit zone=cached algorithm=concurrency limit=1 $block; proxy_pass ${\$upstream->url}; }
     location = /local  { redis_rate_limit zone=local algorithm=token_bucket limit=20 window=1s burst=2 $block; empty_gif; }
@@ -169,6 +170,20 @@ subtest 'the deny cache' => sub {
     is(calls(), $before, 'without a call');
     is($here->get('/cached_plain?key=k')->{status}, 200, 'but not for a rule without block');
     is(calls(), $before + 1, 'which asks');
+};
+
+# As without the cache: a denial by the rule itself begins the next block.
+subtest 'the deny cache asks when a block has ended' => sub {
+    is($here->get('/cached_long?key=k')->{status}, 200, 'passes once an hour');
+    my $key = block_key('k', 'fixed_window:3600000:cached_long', 'cached');
+    is(told($here->get('/cached_long?key=k'), 'x-source'), '429 redis', 'is denied, and blocked');
+    my $known = $here->get('/cached_long?key=k');
+    is(told($known, 'x-source'), '429 deny_cache', 'which is known');
+    cmp_ok($known->{headers}{'retry-after'}, '>', 3590, 'with the longer time of block and rule');
+    my $block = $redis->client->get($key);
+    ok($block, 'Redis knows the block');
+    ok(wait_until(sub { told($here->get('/cached_long?key=k'), 'x-source') eq '429 redis' }, 5), 'a second later Redis is asked');
+    isnt($redis->client->get($key), $block, 'and has begun another one');
 };
 
 subtest 'requests in flight' => sub {

@@ -42,8 +42,7 @@ struct BucketChange {
     const Grant *grant; // null: units are returned, or a debt is charged
 };
 
-/// What happened to a bucket. A debt counts as soon as Redis must have heard of it, where that is
-/// known.
+/// What happened to a bucket. Debts count where all of them are known.
 std::vector<BucketChange> bucket_changes(const JudgedKey &key, const Numbers &numbers) {
     const bool has_debts = key.is_all_known && !key.has_leases && key.rule.shards == 1 &&
                            numbers.are_always_the_same();
@@ -54,8 +53,7 @@ std::vector<BucketChange> bucket_changes(const JudgedKey &key, const Numbers &nu
             changes.push_back({grant.ended_us, grant.returned(), 0, nullptr});
         }
         if (has_debts && grant.debt() > 0) {
-            changes.push_back(
-                {grant.ended_us + 2 * key.permits_return_within_us, 0, grant.debt(), nullptr});
+            changes.push_back({grant.ended_us, 0, grant.debt(), nullptr});
         }
     }
     std::ranges::stable_sort(changes, [](const BucketChange &one, const BucketChange &other) {
@@ -74,13 +72,17 @@ std::optional<std::string> judge_bucket(const JudgedKey &key) {
         return std::nullopt;
     }
     Bucket bucket(key.rule.window_us);
+    int64_t knows_debts_from_us = INT64_MIN; // before, Redis may not have heard of the last one
     for (const BucketChange &change : bucket_changes(key, numbers)) {
         const int64_t now = change.time_us;
         const uint64_t limit =
             numbers.largest_limit(bucket.last_us() - of_two_minds_us, now + of_two_minds_us);
         bucket.pass_to(now, key.times * limit);
         bucket.give_back(change.returned);
-        bucket.take(change.debt);
+        if (change.debt > 0) {
+            bucket.take(change.debt);
+            knows_debts_from_us = now + 2 * key.permits_return_within_us;
+        }
         if (change.grant == nullptr) {
             continue;
         }
@@ -92,7 +94,7 @@ std::optional<std::string> judge_bucket(const JudgedKey &key) {
         // another limit has led to is rounded, too.
         const Wide rounded =
             numbers.are_always_the_same() ? Wide{2 * limit} : Wide{2 * limit} + key.rule.window_us;
-        if (bucket.excess(0, key.times * capacity) > rounded) {
+        if (now >= knows_debts_from_us && bucket.excess(0, key.times * capacity) > rounded) {
             return "more than the capacity" + at(*change.grant);
         }
     }
@@ -169,6 +171,13 @@ std::optional<int64_t> blocked_until(const JudgedKey &key, int64_t time_us) {
     return until;
 }
 
+/// A denial that a host knows. When a block has ended, only Redis can deny, for it then begins
+/// another one.
+bool is_known_for_too_long(const JudgedKey &key, const Denial &denial) {
+    const auto until = denial.is_by_redis ? std::nullopt : blocked_until(key, denial.time_us);
+    return key.is_all_known && until && *until < denial.time_us;
+}
+
 } // namespace
 
 std::optional<std::string> judge_grants(const JudgedKey &key) {
@@ -213,6 +222,9 @@ std::optional<std::string> judge_blocks(const JudgedKey &key) {
     constexpr int64_t rounded_us = 2'000;
     const Denial *first = nullptr; // of the last block
     for (const Denial &denial : key.denials) {
+        if (is_known_for_too_long(key, denial)) {
+            return "denied at " + std::to_string(denial.time_us) + " by a block that has ended";
+        }
         if (!denial.is_by_redis || denial.blocked_until_us == 0) {
             continue;
         }

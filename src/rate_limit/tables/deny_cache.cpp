@@ -35,8 +35,9 @@ microseconds left_of(uint64_t time, microseconds passed) {
 DenyCache::DenyCache(std::span<std::byte> memory)
     : header_(reinterpret_cast<Header *>(memory.data())), table_(memory.subspan(sizeof(Header))) {}
 
-bool DenyCache::add(const Hash &hash, const Verdict &denied, const CheckTimes &times) {
-    const microseconds holds_for = denied.retry_after - drift_of(denied.retry_after);
+bool DenyCache::add(const Hash &hash, const Verdict &denied, microseconds certain_for,
+                    const CheckTimes &times) {
+    const microseconds holds_for = certain_for - drift_of(certain_for);
     if (holds_for <= microseconds::zero()) {
         return true;
     }

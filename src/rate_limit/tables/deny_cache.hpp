@@ -30,8 +30,10 @@ class DenyCache {
         std::chrono::microseconds asked;
         std::chrono::microseconds answered;
     };
-    /// Returns false if another denial that still held had to make room.
-    bool add(const Hash &hash, const Verdict &denied, const CheckTimes &times);
+    /// Keeps a denial that is certain for so long. Returns false if another one that still held had
+    /// to make room.
+    bool add(const Hash &hash, const Verdict &denied, std::chrono::microseconds certain_for,
+             const CheckTimes &times);
 
     /// Returns false if there is surely nothing to find.
     bool may_hold(std::chrono::microseconds now) const;

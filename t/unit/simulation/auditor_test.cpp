@@ -106,6 +106,21 @@ TEST(AuditorTest, HoldsASlidingWindowToItsWeights) {
     EXPECT_EQ(complaints(of, {{0, 3}, {half, 2}, {half, 1, 0, 0, GrantedBy::lease}}), 1u);
 }
 
+TEST(AuditorTest, RefusesWhatIsKnownOfABlockThatHasEnded) {
+    for (const auto &[known_us, complaints] : {std::pair{second, 0u}, {second + 1, 1u}}) {
+        Auditor auditor;
+        auditor.set_knows_requests(true);
+        AuditedRule of = rule("fixed_window", 1);
+        of.window_us = 10 * second;
+        of.block_us = second;
+        auditor.add_rule(of, long_ago);
+        auditor.grant(0, "k", by(of, {.time_us = -1, .cost = 1}));
+        auditor.deny(0, "k", {.time_us = 0, .cost = 1, .limit = 1, .blocked_until_us = second});
+        auditor.deny(0, "k", {.time_us = known_us, .cost = 1, .limit = 1, .is_by_redis = false});
+        EXPECT_EQ(auditor.judge().size(), complaints);
+    }
+}
+
 TEST(AuditorTest, RefusesLeasedUnitsWithoutAFate) {
     for (const auto &[with_fate, complaints] : {std::pair{3u, 0u}, {2u, 1u}}) {
         Auditor auditor;

@@ -17,6 +17,11 @@ class DenyCacheTest : public testing::Test {
         OneBucket bucket;
     } memory_{};
     DenyCache table_{std::as_writable_bytes(std::span(&memory_, 1))};
+
+    /// A denial that is certain until its end.
+    bool add(const Hash &hash, const Verdict &denied, const DenyCache::CheckTimes &times) {
+        return table_.add(hash, denied, denied.retry_after, times);
+    }
 };
 
 /// The times of a check that took no time.
@@ -43,7 +48,7 @@ TEST_F(DenyCacheTest, FindsADenialUntilItsTimeLessDrift) {
     for (const microseconds wait : {microseconds{2}, microseconds{1500}, microseconds{1s},
                                     microseconds{60s}, microseconds{10min}}) {
         const microseconds held = wait - wait / 1000 - 1us;
-        table_.add(hash(1), denied(wait), at(start));
+        add(hash(1), denied(wait), at(start));
         EXPECT_TRUE(table_.find(hash(1), start, an_hour));
         EXPECT_TRUE(table_.find(hash(1), start + held - 1us, an_hour)) << wait.count();
         EXPECT_FALSE(table_.find(hash(1), start + held, an_hour)) << wait.count();
@@ -53,25 +58,33 @@ TEST_F(DenyCacheTest, FindsADenialUntilItsTimeLessDrift) {
     }
 }
 
+TEST_F(DenyCacheTest, KnowsADenialNoLongerThanItIsCertain) {
+    table_.add(hash(1), denied(10min), 1s, at(start));
+    const auto found = table_.find(hash(1), start + 900ms, an_hour);
+    ASSERT_TRUE(found);
+    EXPECT_GT(found->retry_after, 9min);
+    EXPECT_FALSE(table_.find(hash(1), start + 1s, an_hour));
+}
+
 TEST_F(DenyCacheTest, KnowsADenialForTheLongestTimeAtMost) {
-    table_.add(hash(1), denied(10min), at(start));
+    add(hash(1), denied(10min), at(start));
     EXPECT_TRUE(table_.find(hash(1), start + 60s - 1us, 60s));
     EXPECT_FALSE(table_.find(hash(1), start + 60s, 60s));
     EXPECT_TRUE(table_.find(hash(1), start + 60s, 61s)); // the caller says how old a denial may be
 }
 
 TEST_F(DenyCacheTest, KeepsNoDenialThatEndsAtOnce) {
-    table_.add(hash(1), denied(0us), at(start));
-    table_.add(hash(1), denied(1us), at(start));
-    table_.add(hash(1), {.decision = Decision::never}, at(start));
+    add(hash(1), denied(0us), at(start));
+    add(hash(1), denied(1us), at(start));
+    add(hash(1), {.decision = Decision::never}, at(start));
     EXPECT_FALSE(table_.find(hash(1), start, an_hour));
     EXPECT_FALSE(table_.may_hold(start));
 }
 
 TEST_F(DenyCacheTest, MayHoldUntilTheLastOneEnds) {
     EXPECT_FALSE(table_.may_hold(start));
-    table_.add(hash(1), denied(10s), at(start));
-    table_.add(hash(2), denied(5s), at(start + 1s));
+    add(hash(1), denied(10s), at(start));
+    add(hash(2), denied(5s), at(start + 1s));
     const microseconds end = start + 10s - 10ms - 1us;
     EXPECT_TRUE(table_.may_hold(end - 1us));
     EXPECT_FALSE(table_.may_hold(end));
@@ -79,7 +92,7 @@ TEST_F(DenyCacheTest, MayHoldUntilTheLastOneEnds) {
 }
 
 TEST_F(DenyCacheTest, CountsDown) {
-    table_.add(hash(1), denied(10s, 3), at(start));
+    add(hash(1), denied(10s, 3), at(start));
     EXPECT_EQ(table_.find(hash(1), start, an_hour), denied(10s, 3));
     const microseconds passed = 4s - 4ms - 1us; // so much has passed at least by Redis's clock
     EXPECT_EQ(table_.find(hash(1), start + 4s, an_hour), (Verdict{.decision = Decision::denied,
@@ -92,7 +105,7 @@ TEST_F(DenyCacheTest, CountsDown) {
 
 // Redis may have decided just before it answered. A client that waits from then on waits enough.
 TEST_F(DenyCacheTest, HoldsFromAskingAndTellsTimesFromTheAnswer) {
-    table_.add(hash(1), denied(10s), {.asked = start, .answered = start + 1s});
+    add(hash(1), denied(10s), {.asked = start, .answered = start + 1s});
     const auto found = table_.find(hash(1), start + 1s, an_hour);
     ASSERT_TRUE(found);
     EXPECT_EQ(found->retry_after, 10s + 1ms + 1us);
@@ -104,9 +117,9 @@ TEST_F(DenyCacheTest, HoldsFromAskingAndTellsTimesFromTheAnswer) {
 
 TEST_F(DenyCacheTest, KeepsTheLastDenialOfAHash) {
     for (uint64_t number = 1; number <= 8; ++number) {
-        table_.add(hash(number), denied(10s), at(start));
+        add(hash(number), denied(10s), at(start));
     }
-    table_.add(hash(5), denied(20s, 7), at(start + 1s));
+    add(hash(5), denied(20s, 7), at(start + 1s));
     EXPECT_EQ(table_.find(hash(5), start + 1s, an_hour), denied(20s, 7));
     for (uint64_t number = 1; number <= 8; ++number) {
         EXPECT_TRUE(table_.find(hash(number), start + 1s, an_hour)) << number;
