@@ -36,12 +36,29 @@ adapt('docker/nginx.conf', "$dir/nginx.conf", sub {
     s/^load_module .*$/$built/m; # which may be in /tmp, too
 });
 
+# What the last stage of a Dockerfile copies: where to => where from.
+sub copied ($file) { return map { (split)[-1] => (split)[-2] } RateLimit::Nginx::slurp($file) =~ s/.*^FROM //msr =~ /^COPY (.*)/mg }
+
 subtest 'the images have the licenses of what is in the module' => sub {
-    for my $file ('docker/Dockerfile', 'docker/official/Dockerfile') {
-        my $image  = RateLimit::Nginx::slurp($file) =~ s/.*^FROM //msr;
-        my %copied = map { (split)[-1] => (split)[-2] } $image =~ /^COPY (.*)/mg;
-        my $place  = '/usr/share/doc/redis_rate_limit';
-        ok(-s ($copied{"$place/$_.copyright"} // ''), "$file: $_") for qw(hiredis rapidjson);
+    my $place  = '/usr/share/doc/redis_rate_limit';
+    my %copied = copied('docker/Dockerfile');
+    ok(-s ($copied{"$place/$_.copyright"} // ''), "docker/Dockerfile: $_") for qw(hiredis rapidjson);
+
+    # Where the modules are built in an image, this is the end of the script that does it.
+    my ($lines) = RateLimit::Nginx::slurp('docker/build-modules') =~ m{^(mkdir /licenses\n.*)}ms;
+    for my $system ('Debian', 'Alpine') {
+        my $licenses = "$dir/licenses-$system";
+        RateLimit::Nginx::write_file("$dir/collect", "set -eu\n" . $lines =~ s{(?<!\w)/licenses}{$licenses}gr);
+        adapt("$dir/collect", "$dir/collect", sub { s{/usr/share/doc/}{$dir/none/}g }) if $system eq 'Alpine';
+        is(qx{sh $dir/collect 2>&1}, '', "$system: all are found");
+        like(RateLimit::Nginx::slurp("$licenses/$_.copyright"), qr/Copyright.*(?:Redistribution and use|MIT License)/s, "$system: $_") for qw(hiredis rapidjson);
+    }
+    for my $file ('docker/official/Dockerfile', 'docker/ingress/Dockerfile') {
+        my %copied = copied($file);
+        is($copied{"$place/"}, '/licenses/', "$file: they are copied");
+    }
+    for my $file ('docker/Dockerfile', 'docker/official/Dockerfile', 'docker/ingress/Dockerfile') {
+        my %copied = copied($file);
         ok(-s ($copied{"$place/copyright"} // ''), "$file: its own");
     }
 };
