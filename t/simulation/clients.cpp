@@ -49,7 +49,8 @@ void Clients::come() {
     Chance &chance = simulation_.chance;
     std::erase_if(clients_, [](const auto &client) { return client->is_over(); });
     for (uint64_t i = chance.one_in(20) ? 1 + chance.below(20) : 1; i > 0; --i) {
-        come_to(draw_host(), draw_key());
+        const std::string key = draw_key(); // first, whatever the compiler
+        come_to(draw_host(), key);
     }
     simulation_.timeline.add(now + Time{chance.between(0, 2 * pause_.count())}, [this] { come(); });
 }
