@@ -15,10 +15,10 @@ my $away  = RateLimit::Redis->start_new(bind => '127.0.0.3', port => $port);
 $redis[1]->stop;
 $redis[1] = RateLimit::Redis->start_new(bind => '127.0.0.2', port => $port);
 
-sub start_nginx ($dns) {
+sub start_nginx ($dns, $more = '') {
     return RateLimit::Nginx->start_new(<<"END");
 ${\$dns->resolver}
-redis_rate_limit_backend default { server redis.test:$port; }
+redis_rate_limit_backend default { server redis.test:$port; $more }
 redis_rate_limit_zone \$arg_key zone=open:1m   on_error=open;
 redis_rate_limit_zone \$arg_key zone=closed:1m on_error=closed;
 server {
@@ -80,7 +80,7 @@ subtest 'a name that nobody ever knew' => sub {
 # Its addresses come in any order.
 subtest 'a name of which one address is of no use' => sub {
     my $dns   = RateLimit::Dns->start_new('redis.test' => '127.0.0.4,127.0.0.3');
-    my $nginx = start_nginx($dns);
+    my $nginx = start_nginx($dns, 'timeout 5s; connect_timeout 5s;');
     my @statuses;
     for my $worker (1 .. 8) {
         push @statuses, $nginx->get("/closed?key=worker$worker")->{status};

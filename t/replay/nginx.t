@@ -92,7 +92,7 @@ sub start ($format, %options) {
     my @clock = $options{clock} ? (clock => $options{clock}) : ();
     my $redis = RateLimit::Redis->start_new(@clock);
     my $http  = <<"END";
-redis_rate_limit_backend default { server ${\$redis->address}; timeout 10s; }
+redis_rate_limit_backend default { server ${\$redis->address}; timeout 10s; connect_timeout 10s; }
 keepalive_requests 1000000;
 log_format replayed '$format';
 access_log %DIR%/replayed.log replayed;
