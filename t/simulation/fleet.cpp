@@ -258,7 +258,8 @@ void Fleet::on_answer(const Call &call, bool is_answered) {
     } else if (call.charge.is_charged) {
         ++outcome_.granted;
     } else {
-        host.denials().add(identity, call.charge.verdict,
+        const rate_limit::Verdict &denied = call.charge.verdict;
+        host.denials().add(identity, denied, denied.retry_after,
                            {.asked = call.asked, .answered = Host::now()});
     }
 }
