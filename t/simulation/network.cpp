@@ -162,14 +162,24 @@ void SimulatedConnection::break_at(Time when, const SessionPointer &session) {
 /// Bytes come to the server. Who has sent them may be gone, if the session is over.
 void SimulatedConnection::arrive(Network &network, SimulatedConnection &from,
                                  const SessionPointer &session, const std::string &bytes) {
+    session->unread += bytes;
+    if (!session->is_read_later) {
+        read(network, from, session);
+    }
+}
+
+/// The server reads what has come, when it does not stand still any more.
+void SimulatedConnection::read(Network &network, SimulatedConnection &from,
+                               const SessionPointer &session) {
     Server &server = *session->server;
-    if (server.stalled_until > network.timeline.now()) {
+    session->is_read_later = server.stalled_until > network.timeline.now();
+    if (session->is_read_later) {
         ++network.counts.stalls;
-        network.timeline.add(server.stalled_until, [&network, &from, session, bytes] {
-            arrive(network, from, session, bytes);
-        });
+        network.timeline.add(server.stalled_until,
+                             [&network, &from, session] { read(network, from, session); });
         return;
     }
+    const std::string bytes = std::exchange(session->unread, {});
     if (server.is_down || session->is_cut || session->peer.was_lied_to) {
         return;
     }

@@ -125,6 +125,8 @@ class SimulatedConnection final : public redis_client::Connection {
         Time last_answered{0};      // when the last bytes come to the worker
         Server *server = nullptr;   // null: nobody answers
         Server::Peer peer;          // what the server knows of it
+        std::string unread;         // has come to the server, which stands still
+        bool is_read_later = false; // when it goes on
         std::deque<Answer> answers; // on their way
     };
     using SessionPointer = std::shared_ptr<Session>;
@@ -135,6 +137,7 @@ class SimulatedConnection final : public redis_client::Connection {
     void accept();
     static void arrive(Network &network, SimulatedConnection &from, const SessionPointer &session,
                        const std::string &bytes);
+    static void read(Network &network, SimulatedConnection &from, const SessionPointer &session);
     void answer(const SessionPointer &session, std::string_view bytes, bool ends_with_lie);
     void deliver();
 
