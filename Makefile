@@ -127,10 +127,13 @@ test-tsan:
 	build/tsan/unit_tests --gtest_filter='LeaseBook*:LiveLimits*:ProcessClaim*:SharedTable*:TopKeys*:RuleCounters*'
 
 # Without a sanitizer, which qemu does not run.
-test-arm64:
+.PHONY: build/arm64
+build/arm64:
 	tools/install-packages arm64
 	tools/get-arm64-libraries build/arm64-libraries
 	cmake -S . -B build/arm64 -D CMAKE_TOOLCHAIN_FILE=$(CURDIR)/tools/arm64.cmake -D SANITIZE=OFF
+
+test-arm64: build/arm64
 	cmake --build build/arm64 --parallel $$(nproc) --target unit_tests
 	tools/run-tests tools/run-arm64
 
@@ -157,13 +160,10 @@ simulate-leases:
 	cmake --build build/simulation --parallel $$(nproc) --target simulate_leases
 	perl t/simulation/run.pl build/simulation/simulate_leases '$(GROUP)'
 
-test-same-runs: $(SIMULATE)
+test-same-runs: $(SIMULATE) build/arm64
 	tools/install-packages fuzz
 	cmake -S . -B build/clang -D CMAKE_CXX_COMPILER=clang++ -D SANITIZE=OFF -D CMAKE_BUILD_TYPE=Release
 	cmake -S . -B build/cmake
-	tools/install-packages arm64
-	tools/get-arm64-libraries build/arm64-libraries
-	cmake -S . -B build/arm64 -D CMAKE_TOOLCHAIN_FILE=$(CURDIR)/tools/arm64.cmake -D SANITIZE=OFF
 	for build in clang cmake arm64; do cmake --build build/$$build --parallel $$(nproc) --target simulate || exit; done
 	PROGRAMS='$(SIMULATE); setarch -R $(SIMULATE); build/clang/simulate; build/cmake/simulate; tools/run-arm64 simulate' \
 	WORLDS=20 tools/run-tests t/simulation/same_runs.t

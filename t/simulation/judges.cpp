@@ -37,9 +37,9 @@ class Bucket {
 
 struct BucketChange {
     int64_t time_us;
-    uint64_t returned; // first, where both are at one time
-    uint64_t debt;
-    const Grant *grant; // null: units are returned, or a debt is charged
+    uint64_t returned = 0; // first, where both are at one time
+    uint64_t debt = 0;
+    const Grant *grant = nullptr; // null: units are returned, or a debt is charged
 };
 
 /// What happened to a bucket. Debts count where all of them are known.
@@ -48,12 +48,12 @@ std::vector<BucketChange> bucket_changes(const JudgedKey &key, const Numbers &nu
                            numbers.are_always_the_same();
     std::vector<BucketChange> changes;
     for (const Grant &grant : key.grants) {
-        changes.push_back({.time_us = grant.time_us, .returned = 0, .debt = 0, .grant = &grant});
+        changes.push_back({.time_us = grant.time_us, .grant = &grant});
         if (grant.returned() > 0) {
-            changes.push_back({grant.ended_us, grant.returned(), 0, nullptr});
+            changes.push_back({.time_us = grant.ended_us, .returned = grant.returned()});
         }
         if (has_debts && grant.debt() > 0) {
-            changes.push_back({grant.ended_us, 0, grant.debt(), nullptr});
+            changes.push_back({.time_us = grant.ended_us, .debt = grant.debt()});
         }
     }
     std::ranges::stable_sort(changes, [](const BucketChange &one, const BucketChange &other) {

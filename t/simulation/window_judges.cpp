@@ -65,8 +65,7 @@ uint64_t most_of_window(const JudgedKey &key, const Numbers &numbers, const Gran
     return key.rule.algorithm == "sliding_window" ? 2 * limit - 1 : 2 * limit;
 }
 
-std::optional<std::string> judge_sum(const JudgedKey &key) {
-    const Numbers numbers(key);
+std::optional<std::string> judge_sum(const JudgedKey &key, const Numbers &numbers) {
     Window window(key.grants, key.rule.window_us);
     for (size_t last = 0; last < key.grants.size(); ++last) {
         const uint64_t sum = window.sum_up_to(last);
@@ -90,7 +89,7 @@ int64_t end_of_fixed_window(const std::set<int64_t> &ends, const Grant &grant, i
 
 /// Where a clock stepped back, a window is longer, and has two ends here, each with a part of its
 /// grants.
-std::optional<std::string> judge_fixed_windows(const JudgedKey &key) {
+std::optional<std::string> judge_fixed_windows(const JudgedKey &key, const Numbers &numbers) {
     std::set<int64_t> ends;
     for (const Grant &grant : key.grants) {
         ends.insert(grant.window_ends_us);
@@ -100,7 +99,6 @@ std::optional<std::string> judge_fixed_windows(const JudgedKey &key) {
         windows[end_of_fixed_window(ends, grant, key.rule.window_us)].push_back(grant);
     }
     windows.erase(0);
-    const Numbers numbers(key);
     for (const auto &[end, grants] : windows) {
         const int64_t begin = std::min(end - key.rule.window_us, grants.front().time_us);
         const uint64_t limit =
@@ -147,11 +145,11 @@ std::optional<std::string> judge_ends_of_fixed_windows(const JudgedKey &key) {
 /// A window that slides counts what the one before has granted by how much of it would still be in
 /// a window that ends now. That cannot be told from outside where numbers change, units are given
 /// back, or Redis's clock steps back.
-std::optional<std::string> judge_sliding_windows(const JudgedKey &key) {
+std::optional<std::string> judge_sliding_windows(const JudgedKey &key, const Numbers &numbers) {
     const auto is_other = [&](const Grant &grant) {
         return grant.redis_ahead_us != key.grants.front().redis_ahead_us;
     };
-    if (key.settles || key.rule.shards > 1 || !Numbers(key).are_always_the_same() ||
+    if (key.settles || key.rule.shards > 1 || !numbers.are_always_the_same() ||
         std::ranges::any_of(key.grants, is_other)) {
         return std::nullopt;
     }
@@ -172,14 +170,15 @@ std::optional<std::string> judge_sliding_windows(const JudgedKey &key) {
 } // namespace
 
 std::optional<std::string> judge_windows(const JudgedKey &key) {
+    const Numbers numbers(key);
     std::optional<std::string> wrong;
     if (key.rule.algorithm == "fixed_window") {
-        wrong = judge_fixed_windows(key);
+        wrong = judge_fixed_windows(key, numbers);
         wrong = wrong ? wrong : judge_ends_of_fixed_windows(key);
     } else if (key.rule.algorithm == "sliding_window") {
-        wrong = judge_sliding_windows(key);
+        wrong = judge_sliding_windows(key, numbers);
     }
-    return wrong ? wrong : judge_sum(key);
+    return wrong ? wrong : judge_sum(key, numbers);
 }
 
 } // namespace simulation

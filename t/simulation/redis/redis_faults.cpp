@@ -2,7 +2,6 @@
 
 #include "simulation/simulation.hpp"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -22,7 +21,7 @@ void RedisFaults::happen(SimulatedRedis &redis) {
     case 0:
     case 1:
         write(redis, "stands still");
-        redis.stalled_until = std::max(redis.stalled_until, soon(300'000));
+        redis.stall_until(soon(300'000));
         break;
     case 2:
         end(redis);

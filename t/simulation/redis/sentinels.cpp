@@ -157,9 +157,8 @@ void Sentinels::fail_sentinel() {
     switch (simulation_.chance.below(5)) {
     case 0:
         write("stands still");
-        sentinel.stalled_until = std::max(sentinel.stalled_until,
-                                          simulation_.timeline.now() +
-                                              Time{simulation_.chance.between(1'000, 2'000'000)});
+        sentinel.stall_until(simulation_.timeline.now() +
+                             Time{simulation_.chance.between(1'000, 2'000'000)});
         break;
     case 1:
         write("is down");

@@ -3,6 +3,7 @@
 
 #include "simulation/timeline.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -34,8 +35,10 @@ class Server {
     virtual std::string take(Peer &peer, std::string_view bytes) = 0;
 
     Time stalled_until{0}; // it reads nothing before
-    Time full_until{0};    // it takes no client before
-    bool is_down = false;  // nobody listens at its address
+    /// It stands still until then, if it does not for longer already.
+    void stall_until(Time when) { stalled_until = std::max(stalled_until, when); }
+    Time full_until{0};   // it takes no client before
+    bool is_down = false; // nobody listens at its address
 
   private:
     std::string address_;
