@@ -141,7 +141,17 @@ REPLY[4], REPLY[5], REPLY[6] = leased, tonumber(ARGV[7]), arrival - now + moved_
 -- debt
 --
 -- It may lead further than the capacity, to 3653 days ahead. The key has to outlive it.
+--
+-- Where the limit has changed since the charge, as many units are charged of the limit that the last
+-- check had. The old one must not come back, by whose pace units would return until the next check.
 
+if expiry_serves < 0 then
+    local limit_of_charge = mark % 4294967296
+    arrival, fraction, mark, moved_back, expiry_serves = unpack_state('<ddddd', state)
+    local ratio = limit_of_charge / (mark % 4294967296)
+    next_arrival = arrival + math.ceil((ARGV[1] + ARGV[2] / limit_of_charge) * ratio) -- rounded up
+    next_fraction = fraction
+end
 local furthest = now + 315619200000000
 if next_arrival >= furthest then
     next_arrival, next_fraction = math.max(arrival, furthest), 0

@@ -175,6 +175,23 @@ TEST_P(OtherLimitsTest, KeepADebtToTenYears) {
     EXPECT_EQ(ask(limit_of(1, 1), 0, "k").verdict.reset, rate_limit::longest_debt);
 }
 
+// A request that was charged before the limit changed ends after it.
+TEST_P(OtherLimitsTest, DoNotComeBackWithADebt) {
+    const Quota fast = limit_of(400, 100);
+    const Quota slow = limit_of(4, 100);
+    const Charge braked = ask(fast, 50, "braked");
+    ask(slow, 0, "braked");
+    settle(SettlementKind::debt, braked, 10);
+    clock_.move(6'000'000); // 40 units by the old limit
+    EXPECT_EQ(remaining(slow, "braked"), 40U);
+
+    const Charge raised = ask(slow, 50, "raised");
+    ask(fast, 0, "raised");
+    settle(SettlementKind::debt, raised, 10);
+    clock_.move(6'000'000);
+    EXPECT_EQ(remaining(fast, "raised"), 80U);
+}
+
 TEST_P(OtherLimitsTest, OfARefundGiveBackAsManyUnitsAsStillAre) {
     const Quota fast = limit_of(400, 100);
     const Quota slow = limit_of(4, 100);

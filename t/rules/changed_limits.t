@@ -6,13 +6,16 @@ use v5.36;
 use lib 't/lib';
 use RateLimit::Api qw(api);
 use RateLimit::Client;
+use RateLimit::Metrics qw(metrics_of);
 use RateLimit::Nginx;
 use RateLimit::Redis;
+use RateLimit::Upstream;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
 use Time::HiRes qw(sleep);
 
-my $redis = RateLimit::Redis->start_new;
+my $redis    = RateLimit::Redis->start_new;
+my $upstream = RateLimit::Upstream->start_new;
 
 # Rules of the same limit: a bucket of 100 that gets so many a minute.
 sub configuration ($limit) {
@@ -22,11 +25,16 @@ redis_rate_limit_zone \$arg_key zone=z:1m on_error=closed;
 server {
     listen %PORT%;
     location / { redis_rate_limit zone=z algorithm=token_bucket limit=$limit burst=100 window=1m cost=\$arg_cost; empty_gif; }
+    location /held/ {
+        redis_rate_limit zone=z algorithm=token_bucket limit=$limit burst=100 window=1m cost=\$arg_cost final_cost=\$arg_final;
+        proxy_pass ${\$upstream->url};
+    }
     location /shared/ { redis_rate_limit zone=z algorithm=gcra limit=4 burst=3 window=1m name=shared; empty_gif; }
     location /shared/fast/ {
         redis_rate_limit zone=z algorithm=gcra limit=400 burst=999 window=1m name=shared;
         empty_gif;
     }
+    location = /json { redis_rate_limit_metrics json; }
     location /api/ { redis_rate_limit_api write; }
 }
 END
@@ -44,6 +52,9 @@ sub wait_for_refill ($key, $seconds) {
     my $policy = qq{"z/60s";q=100;w=$seconds};
     return wait_until(sub { $nginx->get("/?key=$key&cost=0")->{headers}{'ratelimit-policy'} eq $policy });
 }
+
+# How many requests turned out to cost more than they had reserved.
+sub told_settlements () { return metrics_of($nginx)->{zones}{z}{rules}{'z/60s'}{settlements}{charged} }
 
 # What the API shows of it, which changes nothing.
 sub shown ($key) { return api($nginx, "GET key?zone=z&key=$key")->{json}{rules}{'z/60s'} }
@@ -72,6 +83,22 @@ subtest 'a raise' => sub {
     my $response = $nginx->get('/?key=raised&cost=100');
     cmp_ok($response->{headers}{'retry-after'} // 0, '<=', 2, 'a client waits for 1.5 s at most');
     ok(wait_until(sub { told('raised', 100) eq '200 0' }), 'and has all of them again');
+    is(api($nginx, 'DELETE rule?zone=z&rule=z/60s')->{status}, 200, 'the configured limit holds again');
+    ok(wait_for_refill('other', 15), 'this host obeys');
+};
+
+subtest 'a debt of a request that was charged before' => sub {
+    $upstream->hold;
+    my $held = $nginx->get_later('/held/?key=debtor&cost=50&final=51');
+    ok($upstream->wait_for(1), 'a request is under way, at 400 a minute');
+    is(api($nginx, 'PUT rule?zone=z&rule=z/60s', body => { limit => 4 })->{status}, 200, 'the limit becomes 4');
+    ok(wait_for_refill('other', 1500), 'this host obeys');
+    my ($left) = told('debtor') =~ / (\d+)$/;
+    $upstream->answer;
+    is($held->()->{status}, 200, 'the request ends');
+    ok(wait_until(sub { told_settlements() == 1 }), 'and its debt is charged');
+    sleep 1; # 6 units at 400 a minute
+    cmp_ok(shown('debtor')->{remaining}, '<=', $left, 'which does not bring the old limit back');
     is(api($nginx, 'DELETE rule?zone=z&rule=z/60s')->{status}, 200, 'the configured limit holds again');
     ok(wait_for_refill('other', 15), 'this host obeys');
 };

@@ -160,21 +160,25 @@ int64_t still_taken(int64_t receipt, uint64_t moved_back, microseconds now) {
 
 std::optional<Record> settle(const std::optional<Record> &known, const Quota &quota,
                              const LocalSettlement &settlement, bool /*aligned*/, const Now &now) {
-    const Interval interval(quota);
+    const bool has_other_limit = known && is_to_convert(*known, quota);
+    if (has_other_limit && settlement.to_return > 0) {
+        // What was charged has come back sooner or later than its receipt says.
+        return std::nullopt;
+    }
+    // Where the limit has changed since the charge, a debt must not bring the old one back.
+    Quota by = quota;
+    by.limit = has_other_limit ? known->values[2] : quota.limit;
+    const Interval interval(by);
     const Wide parts = interval.parts;
-    Wide ahead = known ? ahead_of(*known, now.monotonic, quota) : 0;
-    uint64_t moved_back = moved_back_of(known, now.monotonic, quota);
+    Wide ahead = known ? ahead_of(*known, now.monotonic, by) : 0;
+    uint64_t moved_back = moved_back_of(known, now.monotonic, by);
+    const auto left_out =
+        static_cast<uint64_t>(Wide{settlement.left_out} * Interval(quota).parts / parts);
     const auto to_settle = [&](uint64_t units) {
         const BucketTime time = time_of_units(interval, units);
-        return time.us < settlement.left_out
-                   ? BucketTime{0, 0}
-                   : BucketTime{time.us - settlement.left_out, time.fraction};
+        return time.us < left_out ? BucketTime{0, 0} : BucketTime{time.us - left_out, time.fraction};
     };
     if (settlement.to_return > 0) {
-        // By another limit what was charged has come back sooner or later than its receipt says.
-        if (known && is_to_convert(*known, quota)) {
-            return std::nullopt;
-        }
         const int64_t taken = still_taken(settlement.receipt, moved_back, now.monotonic);
         if (taken <= 0 || taken > ahead / parts) {
             return std::nullopt;
@@ -194,7 +198,7 @@ std::optional<Record> settle(const std::optional<Record> &known, const Quota &qu
                      std::max(ahead, Wide{longest_debt.count()} * parts));
     return Record{.time = now.monotonic,
                   .holds_for = to_microseconds(ahead / parts) + microseconds{1},
-                  .values = values_of(ahead, now.monotonic, quota, moved_back)};
+                  .values = values_of(ahead, now.monotonic, by, moved_back)};
 }
 
 std::optional<Record> record(const std::optional<Record> &known, const RedisVerdict &redis) {

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
 #include <vector>
 
 namespace rate_limit {
@@ -186,6 +187,20 @@ TEST(Local, BucketGivesNothingBackByALimitThatHasChangedSince) {
                              {.receipt = charged.receipt, .to_return = 50}, false,
                              host.at(10 * second)));
     EXPECT_EQ(host.ask(asking(fast, 0), 10 * second).remaining, 50U);
+}
+
+TEST(Local, BucketTakesNoOldLimitBackWithADebt) {
+    Quota slow{.algorithm = Algorithm::token_bucket, .window = 60s, .limit = 4, .burst = 100};
+    slow.other_limit = OtherLimit::counts_in_units;
+    Quota fast = slow;
+    fast.limit = 400;
+    for (const auto &[before, after, left] : {std::tuple{fast, slow, 40U}, {slow, fast, 80U}}) {
+        Host host;
+        host.ask(asking(before, 50), 0);
+        host.ask(asking(after, 0), 0);
+        host.keep(settle_locally(host.known(0), before, {.to_charge = 10}, false, host.at(0)));
+        EXPECT_EQ(host.ask(asking(after, 0), 6 * second).remaining, left);
+    }
 }
 
 TEST(Local, LeakyBucketHoldsBack) {
