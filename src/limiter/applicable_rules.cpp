@@ -1,7 +1,7 @@
 #include "limiter/applicable_rules.hpp"
 
 #include "rate_limit/text/key.hpp"
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/times_and_numbers.hpp"
 
 #include <algorithm>
 #include <array>

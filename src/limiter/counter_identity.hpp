@@ -2,7 +2,7 @@
 #pragma once
 
 #include "limiter/applied_rule.hpp"
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/text_writer.hpp"
 
 #include <array>
 #include <cstring>

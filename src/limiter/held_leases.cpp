@@ -1,7 +1,7 @@
 #include "limiter/held_leases.hpp"
 
 #include "rate_limit/rule/counter_charges.hpp"
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/text_writer.hpp"
 
 #include <new>
 

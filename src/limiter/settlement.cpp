@@ -3,7 +3,7 @@
 #include "limiter/fallback.hpp"
 #include "limiter/leases.hpp"
 #include "rate_limit/rule/counter_charges.hpp"
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/times_and_numbers.hpp"
 
 #include <algorithm>
 #include <optional>

@@ -1,7 +1,6 @@
 #include "limiter/shard_choice.hpp"
 
 #include "rate_limit/rule/shards.hpp"
-#include "rate_limit/text/text.hpp"
 #include "redis_client/script/arguments.hpp"
 
 #include <algorithm>

@@ -3,7 +3,8 @@
 
 #include "rate_limit/algorithms/local.hpp"
 #include "rate_limit/text/header_values.hpp"
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/text_writer.hpp"
+#include "rate_limit/text/times_and_numbers.hpp"
 #include "redis_client/script/arguments.hpp"
 #include "rules.hpp"
 #include "targets.hpp"

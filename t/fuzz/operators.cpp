@@ -2,6 +2,7 @@
 // that a simple writer gives it, and what is shown is text.
 
 #include "rate_limit/settings/override_json.hpp"
+#include "rate_limit/text/text_writer.hpp"
 #include "rate_limit/text/url_text.hpp"
 #include "targets.hpp"
 

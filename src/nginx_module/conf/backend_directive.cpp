@@ -4,7 +4,7 @@
 #include "nginx_module/conf/directives.hpp"
 #include "nginx_module/conf/parameters.hpp"
 #include "rate_limit/text/row_names.hpp"
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/times_and_numbers.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

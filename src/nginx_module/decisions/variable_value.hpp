@@ -4,7 +4,7 @@
 #include "nginx_module/ngx.hpp"
 
 #include "nginx_module/util.hpp"
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/text_writer.hpp"
 
 #include <cstdint>
 #include <string_view>

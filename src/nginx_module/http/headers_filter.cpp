@@ -5,6 +5,7 @@
 #include "nginx_module/http/request_state.hpp"
 #include "nginx_module/util.hpp"
 #include "rate_limit/text/header_values.hpp"
+#include "rate_limit/text/text_writer.hpp"
 
 #include <algorithm>
 

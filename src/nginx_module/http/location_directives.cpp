@@ -2,7 +2,7 @@
 #include "nginx_module/conf/directives.hpp"
 #include "nginx_module/conf/value_directives.hpp"
 #include "nginx_module/http/configuration.hpp"
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/times_and_numbers.hpp"
 
 namespace nginx_module {
 

@@ -2,7 +2,7 @@
 
 #include "rate_limit/enum_table.hpp"
 #include "rate_limit/text/row_names.hpp"
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/times_and_numbers.hpp"
 
 #include <algorithm>
 

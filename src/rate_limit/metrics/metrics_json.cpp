@@ -2,7 +2,7 @@
 #include "rate_limit/embed.hpp"
 #include "rate_limit/metrics/metrics.hpp"
 #include "rate_limit/text/json_writer.hpp"
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/text_writer.hpp"
 
 EMBED(redis_rate_limit_version, "VERSION");
 

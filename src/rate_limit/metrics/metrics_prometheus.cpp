@@ -1,7 +1,7 @@
 // https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format: all samples of a
 // metric stand together. Names need no escapes in labels.
 #include "rate_limit/metrics/metrics.hpp"
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/text_writer.hpp"
 
 #include <array>
 #include <initializer_list>

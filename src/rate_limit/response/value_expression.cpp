@@ -1,6 +1,6 @@
 #include "rate_limit/response/value_expression.hpp"
 
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/times_and_numbers.hpp"
 
 #include <algorithm>
 #include <utility>

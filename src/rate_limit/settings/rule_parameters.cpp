@@ -2,7 +2,7 @@
 
 #include "rate_limit/rule/leasing.hpp"
 #include "rate_limit/rule/shards.hpp"
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/times_and_numbers.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,7 @@
 #include "rate_limit/settings/zone_parameters.hpp"
 
 #include "rate_limit/rule/rule.hpp"
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/times_and_numbers.hpp"
 
 namespace rate_limit {
 

@@ -1,6 +1,7 @@
 #include "rate_limit/text/client_network.hpp"
 
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/text_writer.hpp"
+#include "rate_limit/text/times_and_numbers.hpp"
 
 #include <algorithm>
 #include <cstdint>

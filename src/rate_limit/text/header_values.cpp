@@ -1,5 +1,7 @@
 #include "rate_limit/text/header_values.hpp"
 
+#include "rate_limit/text/text_writer.hpp"
+
 #include <algorithm>
 
 namespace rate_limit {

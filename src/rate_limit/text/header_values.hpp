@@ -6,7 +6,6 @@
 #pragma once
 
 #include "rate_limit/rule/verdict.hpp"
-#include "rate_limit/text/text.hpp"
 
 #include <array>
 #include <chrono>

@@ -1,7 +1,7 @@
 // Writes JSON to any output.
 #pragma once
 
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/text_writer.hpp"
 
 #include <rapidjson/prettywriter.h>
 

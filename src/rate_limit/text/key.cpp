@@ -1,6 +1,7 @@
 #include "rate_limit/text/key.hpp"
 
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/text_writer.hpp"
+#include "rate_limit/text/times_and_numbers.hpp"
 #include "rate_limit/text/url_text.hpp"
 
 #include <openssl/sha.h>

@@ -1,7 +1,7 @@
 // Percent-encoded text of URLs, and bytes of any kind as text that can be shown.
 #pragma once
 
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/text_writer.hpp"
 
 #include <optional>
 #include <span>

@@ -2,7 +2,7 @@
 
 #include "rate_limit/rule/shards.hpp"
 #include "rate_limit/text/key.hpp"
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/times_and_numbers.hpp"
 #include "redis_client/script/lua_source.hpp"
 #include "redis_client/wire/hash_slot.hpp"
 #include "redis_client/wire/resp.hpp"

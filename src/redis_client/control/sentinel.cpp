@@ -1,6 +1,6 @@
 #include "redis_client/control/sentinel.hpp"
 
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/times_and_numbers.hpp"
 #include "redis_client/session/auth.hpp"
 #include "redis_client/wire/resp.hpp"
 

@@ -1,7 +1,7 @@
 #include "redis_client/script/answer.hpp"
 
 #include "rate_limit/algorithms/rule_reply.hpp"
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/times_and_numbers.hpp"
 
 #include <endian.h>
 

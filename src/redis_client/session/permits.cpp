@@ -1,6 +1,6 @@
 #include "redis_client/session/permits.hpp"
 
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/text_writer.hpp"
 
 #include <algorithm>
 #include <charconv>

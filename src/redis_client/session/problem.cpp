@@ -1,7 +1,7 @@
 #include "redis_client/session/problem.hpp"
 
 #include "rate_limit/calendar/day.hpp"
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/text_writer.hpp"
 #include "redis_client/script/answer.hpp"
 
 #include <algorithm>

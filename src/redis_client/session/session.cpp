@@ -1,6 +1,5 @@
 #include "redis_client/session/session.hpp"
 
-#include "rate_limit/text/text.hpp"
 #include "redis_client/script/answer.hpp"
 
 #include <algorithm>

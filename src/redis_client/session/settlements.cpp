@@ -2,7 +2,7 @@
 
 #include "redis_client/script/arguments.hpp"
 
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/text_writer.hpp"
 
 #include <array>
 #include <utility>

@@ -1,6 +1,6 @@
 #include "redis_client/wire/byte_queue.hpp"
 
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/text_writer.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "redis_client/wire/redirect_error.hpp"
 
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/times_and_numbers.hpp"
 #include "redis_client/wire/endpoint.hpp"
 #include "redis_client/wire/hash_slot.hpp"
 #include "redis_client/wire/resp.hpp"

@@ -1,6 +1,6 @@
 #include "redis_client/wire/resp.hpp"
 
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/text_writer.hpp"
 
 #include <hiredis/hiredis.h>
 

@@ -1,6 +1,6 @@
 #include "replay/redis/real_redis.hpp"
 
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/times_and_numbers.hpp"
 #include "redis_client/script/script.hpp"
 #include "replay/syntax/command_words.hpp"
 

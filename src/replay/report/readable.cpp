@@ -1,5 +1,6 @@
 #include "replay/report/readable.hpp"
 
+#include "rate_limit/text/text_writer.hpp"
 #include "rate_limit/text/url_text.hpp"
 
 #include <algorithm>

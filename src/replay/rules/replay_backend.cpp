@@ -1,6 +1,6 @@
 #include "replay/rules/replay_backend.hpp"
 
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/text_writer.hpp"
 #include "redis_client/script/answer.hpp"
 #include "redis_client/script/arguments.hpp"
 

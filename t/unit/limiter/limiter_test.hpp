@@ -3,7 +3,6 @@
 
 #include "limiter/limited_request.hpp"
 #include "limiter/silent_log.hpp"
-#include "rate_limit/text/text.hpp"
 #include "unit/redis_client/world.hpp"
 
 #include <gtest/gtest.h>

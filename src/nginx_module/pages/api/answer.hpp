@@ -4,7 +4,7 @@
 #include "nginx_module/http/ngx.hpp"
 
 #include "nginx_module/http/json_writer.hpp"
-#include "rate_limit/text/text.hpp"
+#include "rate_limit/text/text_writer.hpp"
 
 #include <string_view>
 

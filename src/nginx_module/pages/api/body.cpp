@@ -1,7 +1,6 @@
 #include "nginx_module/pages/api/body.hpp"
 
 #include "nginx_module/util.hpp"
-#include "rate_limit/text/text.hpp"
 
 #include <algorithm>
 #include <array>

@@ -4,6 +4,7 @@
 #include "nginx_module/util.hpp"
 #include "rate_limit/text/client_network.hpp"
 #include "rate_limit/text/key.hpp"
+#include "rate_limit/text/text_writer.hpp"
 #include "rate_limit/text/url_text.hpp"
 
 #include <arpa/inet.h>

@@ -5,6 +5,7 @@
 #include "nginx_module/util.hpp"
 #include "nginx_module/worker/worker.hpp"
 #include "rate_limit/text/key.hpp"
+#include "rate_limit/text/text_writer.hpp"
 #include "redis_client/control/counter_deletion.hpp"
 #include "redis_client/control/live_store.hpp"
 

@@ -8,6 +8,7 @@
 #include "nginx_module/util.hpp"
 #include "rate_limit/rule/shards.hpp"
 #include "rate_limit/text/key.hpp"
+#include "rate_limit/text/text_writer.hpp"
 #include "redis_client/control/live_store.hpp"
 #include "redis_client/control/peek.hpp"
 #include "redis_client/wire/hash_slot.hpp"

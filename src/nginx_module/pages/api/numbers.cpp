@@ -2,6 +2,7 @@
 
 #include "nginx_module/util.hpp"
 #include "rate_limit/calendar/calendar_json.hpp"
+#include "rate_limit/text/text_writer.hpp"
 
 #include <algorithm>
 

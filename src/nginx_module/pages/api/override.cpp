@@ -6,6 +6,7 @@
 #include "nginx_module/util.hpp"
 #include "nginx_module/worker/worker.hpp"
 #include "rate_limit/settings/override_json.hpp"
+#include "rate_limit/text/text_writer.hpp"
 #include "rate_limit/text/url_text.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "nginx_module/pages/api/override_json.hpp"
 
+#include "rate_limit/text/text_writer.hpp"
 #include "rate_limit/text/url_text.hpp"
 
 #include <algorithm>

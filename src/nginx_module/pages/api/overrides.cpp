@@ -3,6 +3,8 @@
 #include "nginx_module/pages/api/operation.hpp"
 #include "nginx_module/pages/api/override_json.hpp"
 #include "rate_limit/text/key.hpp"
+#include "rate_limit/text/text_writer.hpp"
+#include "rate_limit/text/times_and_numbers.hpp"
 
 #include <algorithm>
 #include <array>

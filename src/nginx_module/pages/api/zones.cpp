@@ -2,6 +2,7 @@
 #include "nginx_module/pages/api/actions.hpp"
 #include "nginx_module/pages/api/numbers.hpp"
 #include "nginx_module/util.hpp"
+#include "rate_limit/text/text_writer.hpp"
 
 namespace nginx_module {
 

@@ -1,3 +1,4 @@
+#include "rate_limit/text/text_writer.hpp"
 #include "rate_limit/text/url_text.hpp"
 
 #include <gtest/gtest.h>
