@@ -1,7 +1,7 @@
 // The directive redis_rate_limit_backend, and the lines of its block.
 #include "nginx_module/conf/backend_completion.hpp"
 #include "nginx_module/conf/configuration.hpp"
-#include "nginx_module/conf/directives.hpp"
+#include "nginx_module/conf/directive_readers.hpp"
 #include "nginx_module/conf/parameters.hpp"
 #include "rate_limit/text/row_names.hpp"
 #include "rate_limit/text/times_and_numbers.hpp"

@@ -1,6 +1,6 @@
 // The directive redis_rate_limit, which makes a rule.
 #include "nginx_module/conf/configuration.hpp"
-#include "nginx_module/conf/directives.hpp"
+#include "nginx_module/conf/directive_readers.hpp"
 #include "nginx_module/conf/parameters.hpp"
 #include "redis_client/script/lua_source.hpp"
 

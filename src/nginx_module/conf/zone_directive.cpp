@@ -1,6 +1,6 @@
 // The directive redis_rate_limit_zone.
 #include "nginx_module/conf/configuration.hpp"
-#include "nginx_module/conf/directives.hpp"
+#include "nginx_module/conf/directive_readers.hpp"
 #include "nginx_module/conf/parameters.hpp"
 #include "nginx_module/memory/shared_memory.hpp"
 #include "nginx_module/random_bytes.hpp"

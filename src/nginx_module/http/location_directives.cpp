@@ -1,5 +1,5 @@
 // A location's directives other than its pages, and how locations inherit all they have.
-#include "nginx_module/conf/directives.hpp"
+#include "nginx_module/conf/directive_readers.hpp"
 #include "nginx_module/conf/value_directives.hpp"
 #include "nginx_module/http/configuration.hpp"
 #include "rate_limit/text/times_and_numbers.hpp"

@@ -3,7 +3,7 @@
 // responses, and another place in the chain of filters (see ngx_module_order in `config`).
 #include "nginx_module/http/ngx.hpp"
 
-#include "nginx_module/conf/directives.hpp"
+#include "nginx_module/conf/directive_readers.hpp"
 #include "nginx_module/conf/linking.hpp"
 #include "nginx_module/http/configuration.hpp"
 #include "nginx_module/http/headers_filter.hpp"

@@ -1,7 +1,7 @@
 #include "nginx_module/stream/configuration.hpp"
 
 #include "nginx_module/conf/compiled_text.hpp"
-#include "nginx_module/conf/directives.hpp"
+#include "nginx_module/conf/directive_readers.hpp"
 #include "nginx_module/conf/resolver.hpp"
 #include "nginx_module/conf/value_directives.hpp"
 #include "nginx_module/util.hpp"

@@ -1,6 +1,6 @@
 // The module of stream as nginx knows it: its directives, its handlers, and what it does when a
 // worker starts and ends.
-#include "nginx_module/conf/directives.hpp"
+#include "nginx_module/conf/directive_readers.hpp"
 #include "nginx_module/conf/linking.hpp"
 #include "nginx_module/stream/configuration.hpp"
 #include "nginx_module/stream/phase_handlers.hpp"
