@@ -207,7 +207,7 @@ $(EMPTY_SCRIPT)/$(MODULE): $(SOURCES) $(CONFIGURED_BY) t/bench/empty_check.lua
 	mkdir -p $(EMPTY_SCRIPT)
 	rm -rf $(EMPTY_SCRIPT)/src $(EMPTY_SCRIPT)/lua
 	cp -r -p Makefile config config.make VERSION src lua dashboard tools $(EMPTY_SCRIPT)
-	cp t/bench/empty_check.lua $(EMPTY_SCRIPT)/lua/gcra.lua
+	cp t/bench/empty_check.lua $(EMPTY_SCRIPT)/lua/bucket.lua
 	$(MAKE) -C $(EMPTY_SCRIPT) all
 	touch $@
 

@@ -1,4 +1,4 @@
--- In the place of lua/gcra.lua: a check of the same keys, arguments and reply that does nothing. What
+-- In the place of lua/bucket.lua: a check of the same keys, arguments and reply that does nothing. What
 -- it costs is what any script costs that is asked through the module: the least that a check can.
 
 local fits = true

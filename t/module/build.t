@@ -99,7 +99,7 @@ sub rebuilt_for ($file) {
 subtest 'what is compiled anew' => sub {
     is(rebuilt_for('src/limiter/decision.cpp'), 'redis_rate_limit/limiter', 'the unit of a source');
     is(rebuilt_for('src/replay/log/log_format.hpp'), '', 'nothing of the program that replays logs');
-    is(rebuilt_for('lua/gcra.lua'), 'redis_rate_limit/rate_limit redis_rate_limit/redis_client', 'those that embed scripts');
+    is(rebuilt_for('lua/bucket.lua'), 'redis_rate_limit/rate_limit redis_rate_limit/redis_client', 'those that embed scripts');
     is(rebuilt_for('dashboard/page.css'), 'redis_rate_limit/http', 'that of the page');
     is(rebuilt_for('VERSION'), 'redis_rate_limit/rate_limit', 'and that of the version');
 };

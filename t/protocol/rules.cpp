@@ -233,7 +233,7 @@ class SlidingWindow final : public Rule {
     }
 };
 
-/// lua/gcra.lua, of whole intervals. Promises at most `capacity` - 1 units, and one for each
+/// lua/bucket.lua, of whole intervals. Promises at most `capacity` - 1 units, and one for each
 /// interval begun, in any time: what another bucket grants that knows nothing but what clients got.
 class Bucket final : public Rule {
   public:

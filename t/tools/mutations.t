@@ -57,7 +57,7 @@ subtest 'who may notice a change' => sub {
         'src/nginx_module/http/module.cpp' => [ 1, 0, 0, 0, 1 ],
         'src/replay/rules/replay.cpp'      => [ 0, 0, 1, 1, 1 ],
         'src/rate_limit/text/key.cpp'      => [ 1, 1, 1, 1, 1 ],
-        'lua/gcra.lua'                     => [ 1, 1, 1, 1, 1 ],
+        'lua/bucket.lua'                   => [ 1, 1, 1, 1, 1 ],
     );
     for my $source (sort keys %noticed) {
         my @notice = map { may_notice($_, $source) ? 1 : 0 } qw(t/rules/limit.t unit_tests replay_tests t/rules/algorithms.t t/replay/nginx.t);

@@ -48,7 +48,7 @@ extern const AlgorithmFamily family;
 namespace sliding_window {
 extern const AlgorithmFamily family;
 }
-namespace gcra {
+namespace bucket {
 extern const AlgorithmFamily family;
 }
 namespace concurrency {
@@ -95,19 +95,19 @@ inline constexpr std::array algorithm_table = {
                     .reply_length = 3},
     AlgorithmTraits{.algorithm = Algorithm::token_bucket,
                     .name = "token_bucket",
-                    .family = gcra::family,
+                    .family = bucket::family,
                     .reply_length = 3,
                     .burst = Burst::is_capacity,
                     .lease_divisor = 16},
     AlgorithmTraits{.algorithm = Algorithm::gcra,
                     .name = "gcra",
-                    .family = gcra::family,
+                    .family = bucket::family,
                     .reply_length = 3,
                     .burst = Burst::above_one,
                     .lease_divisor = 16},
     AlgorithmTraits{.algorithm = Algorithm::leaky_bucket,
                     .name = "leaky_bucket",
-                    .family = gcra::family,
+                    .family = bucket::family,
                     .reply_length = 3,
                     .burst = Burst::above_one,
                     .takes_delay = true,

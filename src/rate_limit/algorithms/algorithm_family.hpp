@@ -1,6 +1,6 @@
 // What the rest of the program asks of an algorithm. Each family of algorithms answers in a file of
 // its own, which has the name of its script: fixed_window.cpp, sliding_log.cpp, sliding_window.cpp,
-// gcra.cpp and concurrency.cpp.
+// bucket.cpp and concurrency.cpp.
 #pragma once
 
 #include "rate_limit/algorithms/algorithm.hpp"

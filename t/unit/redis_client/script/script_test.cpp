@@ -42,9 +42,9 @@ TEST(LuaSource, IsTheFileCutIntoItsParts) {
         {Algorithm::fixed_window, "fixed_window"},
         {Algorithm::sliding_log, "sliding_log"},
         {Algorithm::sliding_window, "sliding_window"},
-        {Algorithm::token_bucket, "gcra"},
-        {Algorithm::gcra, "gcra"},
-        {Algorithm::leaky_bucket, "gcra"},
+        {Algorithm::token_bucket, "bucket"},
+        {Algorithm::gcra, "bucket"},
+        {Algorithm::leaky_bucket, "bucket"},
         {Algorithm::concurrency, "concurrency"},
     };
     for (const auto &[algorithm, name] : files) {

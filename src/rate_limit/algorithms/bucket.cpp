@@ -1,4 +1,4 @@
-// gcra, token_bucket and leaky_bucket: see lua/gcra.lua.
+// gcra, token_bucket and leaky_bucket: see lua/bucket.lua.
 //
 // A record's values[0]  the time at which all units are there again, microseconds
 //                   [1]  its fraction, in so many parts of a microsecond as values[2] says
@@ -10,9 +10,9 @@
 
 #include <algorithm>
 
-EMBED(redis_rate_limit_lua_gcra, "lua/gcra.lua");
+EMBED(redis_rate_limit_lua_bucket, "lua/bucket.lua");
 
-namespace rate_limit::gcra {
+namespace rate_limit::bucket {
 
 namespace {
 
@@ -212,7 +212,7 @@ std::optional<Record> record(const std::optional<Record> &known, const RedisVerd
                                       moved_back_of(known, redis.asked, redis.part))};
 }
 
-/// The limit, and what the check makes of a state of another one: lua/gcra.lua.
+/// The limit, and what the check makes of a state of another one: lua/bucket.lua.
 uint64_t mark_of(const Quota &quota) {
     const uint64_t kind = 1 + static_cast<uint64_t>(quota.other_limit);
     return (kind << 32) + Interval(quota).parts;
@@ -246,7 +246,7 @@ ScriptArguments refund_arguments(const Quota &quota) {
 } // namespace
 
 constinit const AlgorithmFamily family = {
-    .script = [] { return embedded(redis_rate_limit_lua_gcra, redis_rate_limit_lua_gcra_end); },
+    .script = [] { return embedded(redis_rate_limit_lua_bucket, redis_rate_limit_lua_bucket_end); },
     .letter = 'g',
     .check_arguments = check_arguments,
     .debt_arguments = debt_arguments,
@@ -266,4 +266,4 @@ constinit const AlgorithmFamily family = {
     .settle_locally = settle,
 };
 
-} // namespace rate_limit::gcra
+} // namespace rate_limit::bucket
