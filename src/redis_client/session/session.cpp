@@ -16,7 +16,7 @@ Session::Session(SessionGroup &group, uint32_t seed, Redirects *redirects)
       problem_(group.unix_clock),
       breaker_(settings_.breaker, seed),
       pipeline_(group, *this),
-      background_(group, pipeline_),
+      permit_commands_(group, pipeline_),
       settlements_(group, pipeline_) {}
 
 std::variant<Command *, Failure> Session::ask(std::span<Charge> charges, CheckCallbacks &callbacks,
@@ -36,10 +36,10 @@ std::variant<Command *, Failure> Session::ask(std::span<Charge> charges, CheckCa
         charge.is_charged = false;
     }
     Command *check = pipeline_.new_command(Command::Kind::check);
-    if (check == nullptr || !background_.make_permits(charges)) {
+    if (check == nullptr || !permit_commands_.make_permits(charges)) {
         if (check != nullptr) {
             check->charges = charges;
-            background_.leave(*check, now);
+            permit_commands_.give_back_permits(*check, now);
             pipeline_.recycle(*check);
         }
         problem_.note("out of memory");
@@ -84,7 +84,7 @@ Failure Session::refuse(Failure failure, Time now) {
 }
 
 void Session::forget(Command &check, Time now) {
-    background_.leave(check, now);
+    permit_commands_.give_back_permits(check, now);
     waiting_.remove(check);
     check.callbacks = nullptr;
     check.charges = {};
@@ -99,7 +99,7 @@ void Session::forget(Command &check, Time now) {
 void Session::abandon(Command &check, Time now) {
     if (check.is_sent) {
         check.is_sent_for_good = std::ranges::any_of(check.charges, &Charge::permit);
-        background_.leave(check, now);
+        permit_commands_.give_back_permits(check, now);
     }
     check.is_abandoned = true;
 }
@@ -120,7 +120,7 @@ void Session::refund(std::span<Charge> charges, Time now) {
 }
 
 void Session::release(Permit &permit, Time now) {
-    background_.release(permit, now);
+    permit_commands_.release(permit, now);
 }
 
 void Session::connected() {
@@ -147,7 +147,7 @@ void Session::disconnected(Lost lost, Time now) {
     while (lost == Lost::unreachable && has_waiting()) {
         fail(*waiting_.front(), Failure::connect, now);
     }
-    background_.disconnected();
+    permit_commands_.disconnected();
 }
 
 bool Session::expire(Time now) {
@@ -159,9 +159,9 @@ bool Session::expire(Time now) {
         problem_.note(is_ready() ? "no answer in time" : "no connection in time");
         tell(callbacks, Failure::timeout, now);
     }
-    const auto look = background_.next_tending();
+    const auto look = permit_commands_.next_tending();
     if (look && *look <= now) {
-        background_.tend(to_send_.shares_batches(), now);
+        permit_commands_.tend(to_send_.shares_batches(), now);
     }
     const auto give_up = given_up_at();
     return give_up && *give_up <= now;
@@ -178,7 +178,7 @@ std::optional<Time> Session::overdue_at() const {
 
 std::optional<Time> Session::next_expiry() const {
     std::optional<Time> next = overdue_at();
-    if (const auto look = background_.next_tending()) {
+    if (const auto look = permit_commands_.next_tending()) {
         next = next ? std::min(*next, *look) : *look;
     }
     return next;
@@ -201,7 +201,7 @@ void Session::fail(Command &command, Failure failure, Time now) {
     }
     for (Command *check = &command; check != nullptr;) {
         Command &failed = *std::exchange(check, check->next_in_batch);
-        background_.leave(failed, now);
+        permit_commands_.give_back_permits(failed, now);
         for (Charge &charge : failed.charges) {
             charge.is_charged =
                 false; // its answer said so, but another one of the batch was broken
@@ -215,7 +215,7 @@ void Session::end_in_vain(Command &background_command) {
     if (background_command.kind == Command::Kind::settlement) {
         settlements_.lose(background_command);
     } else {
-        background_.finish(background_command, false);
+        permit_commands_.finish(background_command, false);
     }
 }
 

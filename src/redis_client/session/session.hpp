@@ -7,10 +7,10 @@
 // did not run the script (NOSCRIPT), or that another node has the key.
 #pragma once
 
-#include "redis_client/session/background_commands.hpp"
 #include "redis_client/session/breaker.hpp"
 #include "redis_client/session/check.hpp"
 #include "redis_client/session/login.hpp"
+#include "redis_client/session/permit_commands.hpp"
 #include "redis_client/session/pipeline.hpp"
 #include "redis_client/session/problem.hpp"
 #include "redis_client/session/send_queue.hpp"
@@ -105,8 +105,8 @@ class Session {
     HashSlotSet hash_slots_of_settlements() const { return settlements_.hash_slots_of_waiting(); }
 
     bool has(const Command &command) const { return command.session == this; }
-    bool has(const Permit &permit) const { return background_.has(permit); }
-    HashSlotSet hash_slots_of_permits() const { return background_.permits().hash_slots(); }
+    bool has(const Permit &permit) const { return permit_commands_.has(permit); }
+    HashSlotSet hash_slots_of_permits() const { return permit_commands_.permits().hash_slots(); }
 
     /// The transport is connected.
     void connected();
@@ -148,10 +148,14 @@ class Session {
     bool has_waiting() const { return !waiting_.empty(); }
     /// Whether Redis still has to hear of units that were given back or settled, or of permits that
     /// are held.
-    bool has_background_commands() const { return !background_.empty() || !settlements_.empty(); }
-    /// Whether Redis can hear of that: it was reached by the last attempt to connect, and did not
-    /// refuse the last background command.
-    bool takes_background_commands() const { return !unreachable_ && !background_.is_refused(); }
+    bool has_background_commands() const {
+        return !permit_commands_.empty() || !settlements_.empty();
+    }
+    /// Whether Redis can hear of that: it was reached by the last attempt to connect, and has not
+    /// refused a release of permits since it last ran a command for permits.
+    bool takes_background_commands() const {
+        return !unreachable_ && !permit_commands_.is_refused();
+    }
     size_t pending() const { return pipeline_.pending(); } // checks and background commands
     bool is_unreachable() const { return unreachable_; }   // by the last attempt to connect
     const Counters &counters() const { return counters_; }
@@ -188,7 +192,7 @@ class Session {
 
     // session_redirects.cpp
     void redirect(Command &first, const Redirect &to, std::string_view error, Time now);
-    void leave(Command &command);
+    void hand_over(Command &command);
     void wait(Command &check);
 
     SessionGroup &group_;
@@ -203,7 +207,7 @@ class Session {
     IntrusiveList<Command, &Command::waiting_hook> waiting_;
     SendQueue to_send_;
     Pipeline pipeline_;
-    BackgroundCommands background_;
+    PermitCommands permit_commands_;
     Settlements settlements_;
 };
 

@@ -37,7 +37,7 @@ Session::Progress Session::take_error(Command &command, std::string_view error, 
     const bool lacks_mode = redirects_ == nullptr && is_of_cluster(error);
     problem_.note_error(
         command, lacks_mode ? "a node of a cluster, use mode cluster" : "error reply", error);
-    background_.note_refusal(command);
+    permit_commands_.note_refusal(command);
     fail(command, Failure::reply, now);
     // A master that became a replica stays one, but its address may come to mean the new master.
     // Redis 6 hides the word behind "ERR Error running script".
@@ -63,7 +63,7 @@ void Session::send_apart(Command &first, Time now) {
         return;
     }
     if (first.kind == Command::Kind::renewal) {
-        background_.send_apart(first, now);
+        permit_commands_.send_apart(first, now);
         return;
     }
     for (Command *wanted = keep_wanted(first); wanted != nullptr;) {

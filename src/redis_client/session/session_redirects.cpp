@@ -12,15 +12,16 @@ void Session::redirect(Command &first, const Redirect &to, std::string_view erro
     redirects_->on_redirect(*this, to);
     if (first.kind == Command::Kind::renewal) {
         if (to.kind == Redirect::Kind::ask && first.has_company()) {
-            background_.send_apart(first, now); // the other node may have some of the keys only
+            // The other node may have some of the keys only.
+            permit_commands_.send_apart(first, now);
             return;
         }
         if (to.kind == Redirect::Kind::ask && !first.needs_asking) {
-            leave(first); // the permits stay here; only this renewal goes elsewhere
+            hand_over(first); // the permits stay here; only this renewal goes elsewhere
             redirects_->ask_again(first, *this, to);
             return;
         }
-        background_.disconnected();
+        permit_commands_.disconnected();
     }
     for (Command *next = &first; next != nullptr;) {
         Command &command = *std::exchange(next, next->next_in_batch);
@@ -31,14 +32,14 @@ void Session::redirect(Command &first, const Redirect &to, std::string_view erro
             problem_.note_of_keys(command, "too many redirects", error);
             fail(command, Failure::reply, now);
         } else {
-            leave(command);
+            hand_over(command);
             redirects_->ask_again(command, *this, to);
         }
     }
 }
 
 /// Removes a command that another session is to take over.
-void Session::leave(Command &command) {
+void Session::hand_over(Command &command) {
     pipeline_.let_go();
     settlements_.let_go(command);
     if (command.callbacks != nullptr) {
@@ -49,7 +50,7 @@ void Session::leave(Command &command) {
 Command *Session::give_away() {
     Command *command = waiting_.front();
     if (command != nullptr) {
-        leave(*command);
+        hand_over(*command);
     }
     return command;
 }
@@ -60,7 +61,7 @@ void Session::take_over(Command &command, Redirect::Kind kind, Time now) {
     command.needs_asking = kind == Redirect::Kind::ask;
     for (const Charge &charge : command.charges) {
         if (charge.permit != nullptr) {
-            background_.permits().adopt(*charge.permit);
+            permit_commands_.permits().adopt(*charge.permit);
         }
     }
     if (command.callbacks != nullptr) {
@@ -78,9 +79,9 @@ void Session::take_over(Command &command, Redirect::Kind kind, Time now) {
             to_send_.add(command);
         }
     } else if (command.kind == Command::Kind::renewal) {
-        background_.resend_renewal(command, from.background_, now);
+        permit_commands_.resend_renewal(command, from.permit_commands_, now);
     } else if (!pipeline_.is_open() || !pipeline_.send(command, now)) {
-        background_.finish(command, false);
+        permit_commands_.finish(command, false);
     }
 }
 
@@ -94,7 +95,7 @@ void Session::wait(Command &check) {
 }
 
 void Session::take_permits(const HashSlotSet &of, Session &from) {
-    background_.permits().adopt_all(of, from.background_.permits());
+    permit_commands_.permits().adopt_all(of, from.permit_commands_.permits());
 }
 
 } // namespace redis_client

@@ -61,7 +61,7 @@ Session::Progress Session::take_login_reply(const Reply &reply, Time now) {
     unreachable_ = false;
     breaker_.succeed();
     send_waiting();
-    background_.tend(to_send_.shares_batches(), now);
+    permit_commands_.tend(to_send_.shares_batches(), now);
     return Progress::ready;
 }
 
@@ -92,9 +92,9 @@ Session::Progress Session::take_reply(const Reply &reply, Time now) {
     }
     pipeline_.take_answered();
     if (command->kind != Command::Kind::asking) {
-        background_.note_success();
+        permit_commands_.note_success();
     }
-    background_.finish(*command, true);
+    permit_commands_.finish(*command, true);
     return Progress::more;
 }
 
@@ -125,9 +125,9 @@ Session::Progress Session::take_verdicts(Command &first, const Reply &reply, Tim
     for (Command *check = &first; check != nullptr;) {
         Command &answered = *std::exchange(check, check->next_in_batch);
         if (answered.has_failed) {
-            background_.leave(answered, now);
+            permit_commands_.give_back_permits(answered, now);
         } else {
-            background_.keep_permits(answered, now);
+            permit_commands_.keep_permits(answered, now);
         }
         finish(answered, answered.has_failed ? std::optional(Failure::reply) : std::nullopt, now);
     }

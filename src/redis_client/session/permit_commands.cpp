@@ -1,4 +1,4 @@
-#include "redis_client/session/background_commands.hpp"
+#include "redis_client/session/permit_commands.hpp"
 
 #include "redis_client/script/commands.hpp"
 
@@ -32,7 +32,7 @@ size_t find_renewed(Permits &permits, const Command &renewal, DuePermits &out) {
 
 } // namespace
 
-bool BackgroundCommands::make_permits(std::span<Charge> charges) {
+bool PermitCommands::make_permits(std::span<Charge> charges) {
     for (Charge &charge : charges) {
         charge.permit = nullptr;
     }
@@ -49,7 +49,7 @@ bool BackgroundCommands::make_permits(std::span<Charge> charges) {
     return true;
 }
 
-void BackgroundCommands::keep_permits(const Command &check, Time now) {
+void PermitCommands::keep_permits(const Command &check, Time now) {
     for (Charge &charge : check.charges) {
         if (charge.permit == nullptr) {
             continue;
@@ -65,7 +65,7 @@ void BackgroundCommands::keep_permits(const Command &check, Time now) {
     }
 }
 
-void BackgroundCommands::note_refusal(const Command &command) {
+void PermitCommands::note_refusal(const Command &command) {
     if (command.kind == Command::Kind::release &&
         !command.permit->is_unlikely) { // it will be tried again
         is_refused_ = true;
@@ -77,7 +77,7 @@ void BackgroundCommands::note_refusal(const Command &command) {
     }
 }
 
-void BackgroundCommands::leave(const Command &check, Time now) {
+void PermitCommands::give_back_permits(const Command &check, Time now) {
     for (Charge &charge : check.charges) {
         if (charge.permit == nullptr) {
             continue;
@@ -91,14 +91,14 @@ void BackgroundCommands::leave(const Command &check, Time now) {
     }
 }
 
-void BackgroundCommands::release(Permit &permit, Time now) {
+void PermitCommands::release(Permit &permit, Time now) {
     permit.home->give_back(permit, now);
     if (pipeline_.is_open()) {
         send_release(permit, now);
     }
 }
 
-void BackgroundCommands::send_release(Permit &permit, Time now) {
+void PermitCommands::send_release(Permit &permit, Time now) {
     Command *command = pipeline_.new_command(Command::Kind::release);
     if (command == nullptr) {
         return; // tend() will try again
@@ -110,7 +110,7 @@ void BackgroundCommands::send_release(Permit &permit, Time now) {
     }
 }
 
-void BackgroundCommands::tend(bool may_share, Time now) {
+void PermitCommands::tend(bool may_share, Time now) {
     permits_.looked(now);
     for (Permit *permit = permits_.returning().front(); permit != nullptr;) {
         Permit &returning = *permit;
@@ -129,7 +129,7 @@ void BackgroundCommands::tend(bool may_share, Time now) {
     }
 }
 
-void BackgroundCommands::renew_permits(bool may_share, Time now) {
+void PermitCommands::renew_permits(bool may_share, Time now) {
     DuePermits due;
     size_t count = 0;
     for (Permit *permit = permits_.held().front(); permit != nullptr; permit = permit->hook.next) {
@@ -146,7 +146,7 @@ void BackgroundCommands::renew_permits(bool may_share, Time now) {
     send_renewals({due.data(), count}, may_share, now);
 }
 
-void BackgroundCommands::send_renewals(std::span<Permit *> permits, bool may_share, Time now) {
+void PermitCommands::send_renewals(std::span<Permit *> permits, bool may_share, Time now) {
     if (!may_share) {
         std::ranges::sort(permits, {}, &Permit::redis_key);
     }
@@ -161,7 +161,7 @@ void BackgroundCommands::send_renewals(std::span<Permit *> permits, bool may_sha
     }
 }
 
-void BackgroundCommands::send_renewal(std::span<Permit *const> permits, Time now) {
+void PermitCommands::send_renewal(std::span<Permit *const> permits, Time now) {
     const uint64_t number = ++group_.renewals;
     for (Permit *permit : permits) {
         permit->renewal = number;
@@ -183,14 +183,14 @@ void BackgroundCommands::send_renewal(std::span<Permit *const> permits, Time now
     pipeline_.queue(*command, now);
 }
 
-void BackgroundCommands::send_apart(Command &renewal, Time now) {
+void PermitCommands::send_apart(Command &renewal, Time now) {
     DuePermits due;
     const size_t count = find_renewed(permits_, renewal, due);
     pipeline_.recycle(renewal);
     send_renewals({due.data(), count}, false, now);
 }
 
-void BackgroundCommands::resend_renewal(Command &renewal, BackgroundCommands &from, Time now) {
+void PermitCommands::resend_renewal(Command &renewal, PermitCommands &from, Time now) {
     DuePermits due;
     const size_t count = find_renewed(from.permits_, renewal, due);
     from.permits_.doubt_renewal(renewal.renewal);
@@ -203,7 +203,7 @@ void BackgroundCommands::resend_renewal(Command &renewal, BackgroundCommands &fr
 }
 
 /// When a worker ends, the session that has the permit by now may be gone before this one.
-void BackgroundCommands::finish(Command &command, bool done) {
+void PermitCommands::finish(Command &command, bool done) {
     if (command.kind == Command::Kind::release) {
         command.permit->is_release_sent = false;
         if (done || (command.permit->is_unlikely && has(*command.permit))) {
@@ -215,7 +215,7 @@ void BackgroundCommands::finish(Command &command, bool done) {
     pipeline_.recycle(command);
 }
 
-void BackgroundCommands::disconnected() {
+void PermitCommands::disconnected() {
     permits_.doubt_renewals();
 }
 

@@ -12,12 +12,12 @@
 
 namespace redis_client {
 
-class BackgroundCommands {
+class PermitCommands {
   public:
-    BackgroundCommands(SessionGroup &group, Pipeline &pipeline)
+    PermitCommands(SessionGroup &group, Pipeline &pipeline)
         : group_(group), pipeline_(pipeline), permits_(group.permits, group.random_bytes) {}
-    BackgroundCommands(const BackgroundCommands &) = delete;
-    BackgroundCommands &operator=(const BackgroundCommands &) = delete;
+    PermitCommands(const PermitCommands &) = delete;
+    PermitCommands &operator=(const PermitCommands &) = delete;
 
     /// Makes the permits that the charges of a check ask for. Returns false if memory ran out.
     bool make_permits(std::span<Charge> charges);
@@ -25,7 +25,7 @@ class BackgroundCommands {
     /// Redis knows none of the other permits.
     void keep_permits(const Command &check, Time now);
     /// Gives back the permits of a check, since nobody will hear whether it took them.
-    void leave(const Command &check, Time now);
+    void give_back_permits(const Command &check, Time now);
 
     void release(Permit &permit, Time now);
 
@@ -35,13 +35,13 @@ class BackgroundCommands {
     /// When tend() is to be called next, if ever.
     std::optional<Time> next_tending() const { return permits_.next_look(); }
 
-    /// Redis answered a background command, or it will not. The command is gone.
+    /// Redis answered a release, a renewal or an ASKING, or it will not. The command is gone.
     void finish(Command &command, bool done);
-    /// Redis ran a background command.
+    /// Redis ran a release or a renewal.
     void note_success() { is_refused_ = false; }
     /// Redis answered a command of any kind with an error.
     void note_refusal(const Command &command);
-    /// Whether Redis refused the last background command.
+    /// Whether Redis has refused a release, and has run neither a release nor a renewal since.
     bool is_refused() const { return is_refused_; }
     void disconnected();
 
@@ -49,7 +49,7 @@ class BackgroundCommands {
     void send_apart(Command &renewal, Time now);
     /// Sends a renewal of permits that another session holds. That session does not hear what
     /// becomes of it, and tries again soon.
-    void resend_renewal(Command &renewal, BackgroundCommands &from, Time now);
+    void resend_renewal(Command &renewal, PermitCommands &from, Time now);
 
     Permits &permits() { return permits_; }
     const Permits &permits() const { return permits_; }
