@@ -23,15 +23,15 @@ class Chart {
     this.onChoice = onChoice;
     this.back = 0;
     this.xs = [];
-    this.drawing = new Drawing(series, isStacked, { role: 'img', 'aria-label': label, tabindex: 0 });
+    this.chartLines = new ChartLines(series, isStacked, { role: 'img', 'aria-label': label, tabindex: 0 });
     this.cursor = drawing('line', { class: 'cursor', y1: 0, y2: height, visibility: 'hidden' });
-    this.drawing.svg.append(this.cursor);
+    this.chartLines.svg.append(this.cursor);
     this.top = element('span', { class: 'top' });
     this.middle = element('span', { class: 'middle' });
     this.when = element('span', {}, 'now');
     const times = element('div', { class: 'times' }, element('span', {}, '2 minutes ago'), this.when);
-    place.replaceChildren(this.drawing.svg, this.top, this.middle, times);
-    listenForChoice(this.drawing.svg, {
+    place.replaceChildren(this.chartLines.svg, this.top, this.middle, times);
+    listenForChoice(this.chartLines.svg, {
       at: (part) => this.choose(this.nearestTo(part * width)),
       by: (places) => this.choose(this.back - places),
       none: () => this.choose(0),
@@ -58,7 +58,7 @@ class Chart {
   }
 
   draw(axis, rows) {
-    const end = this.drawing.draw(axis, rows, roundUp);
+    const end = this.chartLines.draw(axis, rows, roundUp);
     tell(this.top, end > 0 ? this.format(end) : '');
     tell(this.middle, end > 0 ? this.format(end / 2) : '');
     this.xs = axis.xs;

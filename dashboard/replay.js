@@ -45,7 +45,7 @@ function settingsText({ algorithm, limit, capacity, window_ms: window, calendar 
 const about = ({ keys, keys_are_estimated: isEstimate }) => `${isEstimate ? 'about ' : ''}${count(keys)}`;
 
 function overviewRow(rule, at) {
-  const spark = new Drawing(outcomes, true, { class: 'spark', 'aria-hidden': 'true' });
+  const spark = new ChartLines(outcomes, true, { class: 'spark', 'aria-hidden': 'true' });
   spark.draw(stepAxis(rule.series.passed.length), outcomes.map((outcome) => stepped(rule.series[outcome])));
   const numbers = ['requests', ...outcomes].map((name) => {
     const part = name !== 'requests' && rule[name] > 0 ? element('small', {}, ` ${percent(rule[name], rule.requests)}`) : '';

@@ -6,7 +6,7 @@ const sum = (row) => row.reduce((total, value) => total + value, 0);
 
 // Requests in the back, rejected ones in front.
 function sparkOf({ requests_of_step: requests, rejected_of_step: rejected }) {
-  const spark = new Drawing(['rejected', 'passed'], true, { class: 'spark', 'aria-hidden': 'true' });
+  const spark = new ChartLines(['rejected', 'passed'], true, { class: 'spark', 'aria-hidden': 'true' });
   spark.draw(stepAxis(requests.length), [stepped(rejected), stepped(requests.map((all, at) => all - rejected[at]))]);
   return spark.svg;
 }

@@ -9,7 +9,7 @@ function timesPanel({ name, series, ...totals }) {
   const unit = unitOfRate(highestOf(stack(rows)) / step);
   const rates = rows.map((row) => stepped(row.map((requests) => (requests * unit.length) / step)));
 
-  const chart = new Drawing(outcomes, true, {});
+  const chart = new ChartLines(outcomes, true, {});
   const top = chart.draw(stepAxis(passed.length), rates, roundUp);
   const partOf = (time) => (time - begin) / (end - begin);
   const ticks = ticksOf(begin, end);

@@ -15,7 +15,7 @@ const ruleRows = new Map(); // of ids
 
 function buildRule({ id, zone, name, counts }) {
   const series = outcomes.map((outcome) => outcome.name);
-  const spark = new Drawing(series, true, { class: 'spark', 'aria-hidden': 'true' });
+  const spark = new ChartLines(series, true, { class: 'spark', 'aria-hidden': 'true' });
   const cells = columns.map(({ label }) => {
     const [number, part] = [element('span'), element('small')];
     return { number, part, place: element('td', { class: 'number', 'data-label': label }, number, part) };

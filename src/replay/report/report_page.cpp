@@ -12,7 +12,7 @@ EMBED_ALL(redis_rate_limit_replay_css,
 EMBED_ALL(redis_rate_limit_replay_js,
     CONTENTS("dashboard/figures.js")
     CONTENTS("dashboard/elements.js")
-    CONTENTS("dashboard/drawing.js")
+    CONTENTS("dashboard/chart_lines.js")
     CONTENTS("dashboard/replay_figures.js")
     CONTENTS("dashboard/replay_steps.js")
     CONTENTS("dashboard/replay_times.js")

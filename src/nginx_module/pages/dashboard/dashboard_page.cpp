@@ -21,7 +21,7 @@ EMBED_ALL(redis_rate_limit_page_js,
     CONTENTS("dashboard/figures.js")
     CONTENTS("dashboard/samples.js")
     CONTENTS("dashboard/elements.js")
-    CONTENTS("dashboard/drawing.js")
+    CONTENTS("dashboard/chart_lines.js")
     CONTENTS("dashboard/chart.js")
     CONTENTS("dashboard/rate_charts.js")
     CONTENTS("dashboard/rules.js")

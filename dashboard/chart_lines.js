@@ -1,6 +1,6 @@
 'use strict';
 
-// Drawings of rows of numbers, and how a place in them is chosen.
+// The lines and areas by which charts draw rows of numbers, and how a place in them is chosen.
 
 const [width, height] = [1200, 1000]; // in their own units: each fills its place on the page
 
@@ -35,7 +35,7 @@ function pathOf({ xs, runs }, row, end, isArea) {
 }
 
 // A row of numbers for each of the series: areas on top of each other, or lines.
-class Drawing {
+class ChartLines {
   constructor(series, isStacked, attributes) {
     this.isStacked = isStacked;
     this.paths = series.map((name) => drawing('path', { class: `${isStacked ? 'area' : 'line'} ${name}` }));
