@@ -134,7 +134,7 @@ void SimulatedConnection::send_now() {
     if (session_ == nullptr || !session_->is_accepted) {
         return;
     }
-    redis_client::ByteQueue &output = callbacks_.output();
+    redis_client::ByteQueue &output = callbacks_.fill_output();
     Pieces pieces(output.bytes(), network_, network_.counts.split_commands);
     while (!pieces.empty() && !session_->is_broken) {
         const std::string piece = pieces.take();

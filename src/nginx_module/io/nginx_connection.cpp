@@ -203,7 +203,7 @@ void NginxConnection::write() {
     if (connection_ == nullptr || stage_ != Stage::connected) {
         return; // nothing is sent before the peer is verified
     }
-    redis_client::ByteQueue &output = callbacks_.output();
+    redis_client::ByteQueue &output = callbacks_.fill_output();
     while (connection_ != nullptr && connection_->write->ready && !output.empty()) {
         const auto bytes = output.bytes();
         auto *data = reinterpret_cast<u_char *>(const_cast<char *>(bytes.data()));

@@ -21,8 +21,9 @@ class Connection {
         virtual void on_lost(const Fault &fault) = 0;
         /// The connection has to be closed because the worker shuts down. close() must be called.
         virtual void on_dismissed() = 0;
-        /// Returns what is to be sent. The connection removes from it what it has sent.
-        virtual ByteQueue &output() = 0;
+        /// Writes what is to be sent, and returns it. The connection removes from it what it has
+        /// sent.
+        virtual ByteQueue &fill_output() = 0;
 
       protected:
         ~Callbacks() = default;

@@ -116,7 +116,7 @@ void CheckLink::give_up(const Fault &fault, milliseconds longest_wait) {
     disconnected(Session::Lost::unreachable, longest_wait);
 }
 
-ByteQueue &CheckLink::output() {
+ByteQueue &CheckLink::fill_output() {
     if (session_.is_ready()) {
         session_.flush(context_.now());
         set_deadline_timer(); // of an answer that is expected from now on

@@ -67,7 +67,7 @@ class CheckLink final : public Link {
     void on_moved() override;
     void on_lost(const Fault &fault) override;
     void on_dismissed() override;
-    ByteQueue &output() override;
+    ByteQueue &fill_output() override;
 
     void connect_if_dismissed();
     void disconnected(Session::Lost lost, std::chrono::milliseconds longest_wait);

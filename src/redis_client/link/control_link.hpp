@@ -57,7 +57,7 @@ class ControlLink final : public Link {
     void on_moved() override;
     void on_lost(const Fault &fault) override;
     void on_dismissed() override { hang_up(); }
-    ByteQueue &output() override { return session_.output(); }
+    ByteQueue &fill_output() override { return session_.output(); }
 
     Callbacks *callbacks_;
     ControlSession session_;

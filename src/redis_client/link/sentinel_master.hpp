@@ -37,7 +37,7 @@ class SentinelMaster final : public AddressSource, AddressSource::Callbacks, Con
     void on_bytes(std::string_view bytes) override;
     void on_lost(const Fault &fault) override;
     void on_dismissed() override;
-    ByteQueue &output() override { return sentinel_.output(); }
+    ByteQueue &fill_output() override { return sentinel_.output(); }
 
     void ask();
     void listen_again();

@@ -204,7 +204,7 @@ inline void TestConnection::close() {
 inline void TestConnection::send_now() {
     is_to_send_ = false;
     if (is_open_ && stage_ == Stage::connected) {
-        ByteQueue &output = callbacks_.output();
+        ByteQueue &output = callbacks_.fill_output();
         sent_ += output.bytes();
         output.consume(output.bytes().size());
     }
