@@ -7,11 +7,11 @@
 
 namespace nginx_module {
 
-ngx_int_t list_zones(ApiRequest &request);      // api_zones.cpp
-ngx_int_t show_key(ApiRequest &request);        // api_key_state.cpp
-ngx_int_t reset_key(ApiRequest &request);       // api_key_reset.cpp
-ngx_int_t put_override(ApiRequest &request);    // api_override.cpp, for a client or a rule
+ngx_int_t list_zones(ApiRequest &request);      // zones.cpp
+ngx_int_t show_key(ApiRequest &request);        // key_state.cpp
+ngx_int_t reset_key(ApiRequest &request);       // key_reset.cpp
+ngx_int_t put_override(ApiRequest &request);    // override.cpp, for a client or a rule
 ngx_int_t remove_override(ApiRequest &request); // the same
-ngx_int_t list_overrides(ApiRequest &request);  // api_overrides.cpp
+ngx_int_t list_overrides(ApiRequest &request);  // overrides.cpp
 
 } // namespace nginx_module
