@@ -15,6 +15,8 @@ ngx_int_t access_handler(ngx_stream_session_t *s) noexcept;
 /// another has read such a name.
 void content_handler(ngx_stream_session_t *s) noexcept;
 
+/// Settles what a session turned out to cost. nginx calls this once for each session, when it ends.
+/// It is always registered, because it also abandons the check of a session that still waits.
 ngx_int_t log_handler(ngx_stream_session_t *s) noexcept;
 
 } // namespace nginx_module::stream
