@@ -15,7 +15,7 @@ namespace rate_limit {
 enum class RuleOutcome : uint8_t {
     passed,
     delayed,
-    rejected, // by Redis, by the deny cache, or by a limit of 0
+    rejected, // by Redis, by the deny cache, by a limit of 0, or by a ban
     dry_run_delayed,
     dry_run_rejected,
     local_passed, // decided by this host, for Redis gave no verdict
