@@ -30,8 +30,8 @@ class DenyCache {
         std::chrono::microseconds asked;
         std::chrono::microseconds answered;
     };
-    /// Keeps a denial that is certain for so long. Returns false if another one that still held had
-    /// to make room.
+    /// Keeps a denial that is certain for so long. Which other one makes room for it is chosen by
+    /// SharedTable::store(). Returns false if that one still held.
     bool add(const Hash &hash, const Verdict &denied, std::chrono::microseconds certain_for,
              const CheckTimes &times);
 
