@@ -90,6 +90,8 @@ bool is_known_to_deny(Worker &worker, Arena &arena, const AppliedRules &before, 
 std::span<AppliedRule> find_denials(Worker &worker, Arena &arena, const AppliedRules &before,
                                     std::span<AppliedRule> rules, std::chrono::microseconds now) {
     size_t known = 0;
+    // Charges stay where they are, unlike those of leased rules: a denial that is known is of an
+    // enforced rule and rejects the request, so no check takes them as a row.
     for (AppliedRule &rule : rules) {
         if (is_known_to_deny(worker, arena, before, rule, now)) {
             std::swap(rules[known++], rule);
