@@ -29,8 +29,7 @@ Step LimitedRequest::apply(const Level &level, rate_limit::Phase phase) {
         return {};
     }
     request_->report(RequestEvent::applies_rules,
-                     static_cast<int64_t>(rules.decided().size() + rules.open().size()),
-                     static_cast<int64_t>(rules.open().size()));
+                     static_cast<int64_t>(rules.decided().size() + rules.open().size()));
     if (!rules.decided().empty()) {
         const Step step = step_of(decide_and_record(rules.decided()));
         if (step.kind != Step::Kind::pass) {
@@ -54,8 +53,10 @@ Step LimitedRequest::ask_redis(std::span<AppliedRule> rules) {
         return step_of(decision);
     }
     const size_t leased = take_leased(worker_, rules).size();
+    if (leased > 0) {
+        request_->report(RequestEvent::takes_leased, static_cast<int64_t>(leased));
+    }
     if (leased == rules.size()) {
-        request_->report(RequestEvent::takes_leased);
         return step_of(decide_and_record(rules));
     }
     const auto open = rules.subspan(leased);
@@ -76,7 +77,11 @@ Step LimitedRequest::ask(BackendCheck *checks, std::span<AppliedRule> rules, mic
     for (BackendCheck *check = checks; check != nullptr; check = check->next) {
         unanswered_ += check->ask(now) ? 1 : 0;
     }
-    return unanswered_ > 0 ? Step{Step::Kind::wait} : take_answers();
+    if (unanswered_ == 0) {
+        return take_answers();
+    }
+    request_->report(RequestEvent::asks_redis, static_cast<int64_t>(unanswered_));
+    return {Step::Kind::wait};
 }
 
 void LimitedRequest::on_answer(BackendCheck &check, microseconds now) {

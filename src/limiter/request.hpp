@@ -19,9 +19,10 @@ struct InvalidNumber {
 
 /// What a request does on its way, for the debug log.
 enum class RequestEvent : uint8_t {
-    applies_rules, // how many; and how many of them Redis is asked for
+    applies_rules, // how many
     knows_denials, // of how many rules
-    takes_leased,  // all units are from leases
+    takes_leased,  // for how many rules units are from leases
+    asks_redis,    // by how many checks that wait for an answer
     has_answers,   // after so many microseconds
     passes,        // by the rules that have decided
 };
@@ -40,7 +41,7 @@ class Request {
     virtual void report(const InvalidNumber &invalid) = 0;
     /// A dry run has decided.
     virtual void report_dry_run(const AppliedRule &rule) = 0;
-    virtual void report(RequestEvent event, int64_t number = 0, int64_t second_number = 0) = 0;
+    virtual void report(RequestEvent event, int64_t number = 0) = 0;
 
   protected:
     ~Request() = default;

@@ -53,19 +53,19 @@ my @shown = map { s/\d+/N/gr } $trace =~ /redis_rate_limit (.*)/g;
 is_deeply(lines_of('/?key=a'), \@shown, 'a request that passes, as the documentation has it');
 is_deeply(
     lines_of('/?key=a'),
-    [ 'applies N rules, asks Redis for N', 'waits', 'has its answers after N us', 'rejects, by a verdict: N' ],
+    [ 'applies N rules', 'asks Redis by N checks', 'waits', 'has its answers after N us', 'rejects, by a verdict: N' ],
     'one that Redis denies'
 );
 is_deeply(
     lines_of('/?key=a'),
-    [ 'applies N rules, asks Redis for N', 'knows denials of N rules', 'rejects, by a verdict: N' ],
+    [ 'applies N rules', 'knows denials of N rules', 'rejects, by a verdict: N' ],
     'one that the deny cache denies'
 );
 is_deeply(lines_of('/?key='), [], 'one that no rule applies to');
 $nginx->get('/slow?key=a');
 is_deeply(
     lines_of('/slow?key=a'),
-    [ 'applies N rules, asks Redis for N', 'waits', 'has its answers after N us', 'delays', 'waits', 'ends the delay' ],
+    [ 'applies N rules', 'asks Redis by N checks', 'waits', 'has its answers after N us', 'delays', 'waits', 'ends the delay' ],
     'one that is held back'
 );
 $nginx->stop;

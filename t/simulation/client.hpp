@@ -58,7 +58,7 @@ class Client final : limiter::Request {
     void on_answered() override;
     void report(const limiter::InvalidNumber &) override {}
     void report_dry_run(const limiter::AppliedRule &) override {}
-    void report(limiter::RequestEvent, int64_t, int64_t) override {}
+    void report(limiter::RequestEvent, int64_t) override {}
 
     void later(Time when, std::function<void()> what);
     void act(const limiter::Step &step);

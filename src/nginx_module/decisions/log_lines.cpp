@@ -85,18 +85,20 @@ void log_dry_run(ngx_log_t &log, ngx_uint_t level, const limiter::AppliedRule &r
 }
 
 void log_event([[maybe_unused]] ngx_log_t &log, [[maybe_unused]] ngx_uint_t debug_level,
-               limiter::RequestEvent event, [[maybe_unused]] int64_t number,
-               [[maybe_unused]] int64_t second_number) {
+               limiter::RequestEvent event, [[maybe_unused]] int64_t number) {
     switch (event) {
     case limiter::RequestEvent::applies_rules:
-        ngx_log_debug2(debug_level, &log, 0, "redis_rate_limit applies %L rules, asks Redis for %L",
-                       number, second_number);
+        ngx_log_debug1(debug_level, &log, 0, "redis_rate_limit applies %L rules", number);
         break;
     case limiter::RequestEvent::knows_denials:
         ngx_log_debug1(debug_level, &log, 0, "redis_rate_limit knows denials of %L rules", number);
         break;
     case limiter::RequestEvent::takes_leased:
-        ngx_log_debug0(debug_level, &log, 0, "redis_rate_limit takes units of leases");
+        ngx_log_debug1(debug_level, &log, 0, "redis_rate_limit takes units of leases for %L rules",
+                       number);
+        break;
+    case limiter::RequestEvent::asks_redis:
+        ngx_log_debug1(debug_level, &log, 0, "redis_rate_limit asks Redis by %L checks", number);
         break;
     case limiter::RequestEvent::has_answers:
         ngx_log_debug1(debug_level, &log, 0, "redis_rate_limit has its answers after %L us",

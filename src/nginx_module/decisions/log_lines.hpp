@@ -22,8 +22,7 @@ void log_dry_run(ngx_log_t &log, ngx_uint_t level, const limiter::AppliedRule &r
 /// of variables.
 void log_invalid(ngx_log_t &log, const limiter::InvalidNumber &invalid);
 
-/// Logs where a request is on its road, for debugging. The numbers are those of the event.
-void log_event(ngx_log_t &log, ngx_uint_t debug_level, limiter::RequestEvent event, int64_t number,
-               int64_t second_number);
+/// Logs where a request is on its road, for debugging. The number is that of the event.
+void log_event(ngx_log_t &log, ngx_uint_t debug_level, limiter::RequestEvent event, int64_t number);
 
 } // namespace nginx_module

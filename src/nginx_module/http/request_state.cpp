@@ -94,9 +94,8 @@ void RequestState::report_dry_run(const limiter::AppliedRule &rule) {
     log_dry_run(*r->connection->log, location_conf(r).log_level, rule);
 }
 
-void RequestState::report(limiter::RequestEvent event, int64_t number, int64_t second_number) {
-    log_event(*suspension_.request()->connection->log, NGX_LOG_DEBUG_HTTP, event, number,
-              second_number);
+void RequestState::report(limiter::RequestEvent event, int64_t number) {
+    log_event(*suspension_.request()->connection->log, NGX_LOG_DEBUG_HTTP, event, number);
 }
 
 } // namespace nginx_module

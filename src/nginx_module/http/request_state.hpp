@@ -53,7 +53,7 @@ class RequestState final : public limiter::Request, Suspension::Callbacks {
     void on_answered() override { suspension_.end_soon(); }
     void report(const limiter::InvalidNumber &invalid) override;
     void report_dry_run(const limiter::AppliedRule &rule) override;
-    void report(limiter::RequestEvent event, int64_t number, int64_t second_number) override;
+    void report(limiter::RequestEvent event, int64_t number) override;
 
     void on_resume() override;
     void on_leave() override { abandon(); }

@@ -92,8 +92,8 @@ void SessionState::report_dry_run(const limiter::AppliedRule &rule) {
     log_dry_run(log(), server_conf(suspension_.session()).log_level, rule);
 }
 
-void SessionState::report(limiter::RequestEvent event, int64_t number, int64_t second_number) {
-    log_event(log(), NGX_LOG_DEBUG_STREAM, event, number, second_number);
+void SessionState::report(limiter::RequestEvent event, int64_t number) {
+    log_event(log(), NGX_LOG_DEBUG_STREAM, event, number);
 }
 
 } // namespace nginx_module::stream

@@ -52,7 +52,7 @@ class SessionState final : public limiter::Request {
     void on_answered() override;
     void report(const limiter::InvalidNumber &invalid) override;
     void report_dry_run(const limiter::AppliedRule &rule) override;
-    void report(limiter::RequestEvent event, int64_t number, int64_t second_number) override;
+    void report(limiter::RequestEvent event, int64_t number) override;
 
     void stop_waiting();
     ngx_log_t &log() const { return *suspension_.session()->connection->log; }

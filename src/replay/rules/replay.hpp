@@ -62,8 +62,7 @@ class Replay {
         void on_answered() override {}
         void report(const limiter::InvalidNumber &invalid) override;
         void report_dry_run(const limiter::AppliedRule & /*rule*/) override {}
-        void report(limiter::RequestEvent /*event*/, int64_t /*number*/,
-                    int64_t /*second_number*/) override {}
+        void report(limiter::RequestEvent /*event*/, int64_t /*number*/) override {}
 
         limiter::LimitedRequest *limits = nullptr;
 

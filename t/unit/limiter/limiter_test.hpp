@@ -98,7 +98,7 @@ class TestRequest final : public Request {
         invalid.push_back(std::string(what.parameter) + "=" + std::string(what.value));
     }
     void report_dry_run(const AppliedRule &) override { ++dry_runs; }
-    void report(RequestEvent, int64_t, int64_t) override {}
+    void report(RequestEvent, int64_t) override {}
 
     std::string client_key = "203.0.113.7";
     std::map<RuleText, std::string> texts;
