@@ -1,4 +1,4 @@
-# docs/contributing.md: what a change takes is as it says there.
+# docs/contributing.md: the rooms of the house and what a change takes are as it says there.
 
 use v5.36;
 use lib 't/lib';
@@ -6,7 +6,17 @@ use File::Find qw(find);
 use RateLimit::Nginx;
 use Test::More;
 
-my ($table) = RateLimit::Nginx::slurp('docs/contributing.md') =~ /^## What a change takes\n(.*?)^## /ms;
+my $page = RateLimit::Nginx::slurp('docs/contributing.md');
+
+# Each row of the house has a floor and, in its third cell, the floor's rooms.
+my ($house) = $page =~ /^## The house\n(.*?)^## /ms;
+my %rooms = $house =~ /^\| `(src\/\w+)` \| [^|]* \| ([^|]*)\|/mg;
+my @named = map { my $floor = $_; map { "$floor/$_" } $rooms{$floor} =~ /`([^`]+)`/g } keys %rooms;
+my @folders;
+find({ wanted => sub { push @folders, $_ if -d && m{^src/[^/]+/} }, no_chdir => 1 }, 'src');
+is(join(' ', sort @named), join(' ', sort @folders), 'the rooms of the house are the folders of src');
+
+my ($table) = $page =~ /^## What a change takes\n(.*?)^## /ms;
 my @paths = grep { !/</ } $table =~ m{`((?:src|lua|t|docs|dashboard|docker)/[^`]*)`}g;
 cmp_ok(scalar @paths, '>', 15, 'it names files');
 is(join(' ', grep { !-e } @paths), '', 'that there are');
