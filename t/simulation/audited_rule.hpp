@@ -65,6 +65,7 @@ struct Grant {
 };
 
 /// A check of a key that charged nothing, because another rule denied. Redis has seen its numbers.
+/// Or one without an answer, of which it may have.
 struct UnchargedCheck {
     int64_t time_us = 0;
     uint64_t limit = 0;

@@ -42,6 +42,7 @@ void Client::leave() {
     if (!is_decided_) {
         ++simulation_.happened.left;
         simulation_.write("leaves " + key_);
+        note_unanswered();
         if (is_waiting_) {
             limits_->abandon();
         }
@@ -50,6 +51,7 @@ void Client::leave() {
 }
 
 void Client::die() {
+    note_unanswered();
     is_over_ = true;
     alive_.reset();
     finish_grants(/*settles=*/false);
@@ -130,8 +132,11 @@ void Client::pass(Time delay) {
 void Client::serve() {
     is_decided_ = true;
     simulation_.write("passes " + key_);
-    later(simulation_.timeline.now() + Time{simulation_.chance.between(0, 200'000)},
-          [this] { end(); });
+    Time takes{simulation_.chance.between(0, 200'000)};
+    if (simulation_.has_long_requests && takes.count() % 4 == 0) {
+        takes *= 25; // it ends when all hosts have other numbers for long
+    }
+    later(simulation_.timeline.now() + takes, [this] { end(); });
 }
 
 /// Tells the auditor by which numbers the phase has decided. A rule that was not applied to a
@@ -235,6 +240,7 @@ void Client::note_grants() {
         }
         if (one->verdict() == nullptr) {
             ++simulation_.happened.without_verdict;
+            note_uncharged(*one);
         } else if (!one->denies()) {
             note_grant(*one);
         } else {
@@ -243,19 +249,34 @@ void Client::note_grants() {
     }
 }
 
-/// Redis has seen the numbers of a check that has charged nothing.
+/// Redis has seen the numbers of a check that has charged nothing, and may have seen those of one
+/// whose answer did not come.
 void Client::note_uncharged(const limiter::AppliedRule &rule) {
-    if (rule.is_decided_by(limiter::RuleResult::Source::redis)) {
+    using Source = limiter::RuleResult::Source;
+    const bool is_answered = rule.is_decided_by(Source::redis);
+    if (is_answered || rule.verdict() == nullptr || rule.is_decided_by(Source::local)) {
+        const Time when = is_answered ? decision_of(rule).when : simulation_.timeline.now();
         simulation_.auditor.check_in_vain(number_of(rule), key_,
-                                          {.time_us = decision_of(rule).when.count(),
+                                          {.time_us = when.count(),
                                            .limit = rule.quota.limit,
                                            .capacity = rule.quota.capacity()});
+    }
+}
+
+/// The client has left, or its worker has died, while Redis may have been asked.
+void Client::note_unanswered() {
+    for (const limiter::AppliedRule *one = is_waiting_ ? limits_->rules().first() : nullptr;
+         one != nullptr; one = one->next) {
+        if (one->rule->phase == phase_) {
+            note_uncharged(*one);
+        }
     }
 }
 
 void Client::note_grant(const limiter::AppliedRule &rule) {
     const bool is_leased = rule.is_decided_by(limiter::RuleResult::Source::lease);
     if (!is_leased && !rule.is_decided_by(limiter::RuleResult::Source::redis)) {
+        note_uncharged(rule);
         return; // by this host alone
     }
     ++(is_leased ? simulation_.happened.leased : simulation_.happened.granted);

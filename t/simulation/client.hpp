@@ -78,6 +78,7 @@ class Client final : limiter::Request {
     void note_grants();
     void note_grant(const limiter::AppliedRule &rule);
     void note_uncharged(const limiter::AppliedRule &rule);
+    void note_unanswered();
     void note_denials();
     void finish_grants(bool settles);
 
