@@ -176,7 +176,8 @@ std::optional<Record> settle(const std::optional<Record> &known, const Quota &qu
         static_cast<uint64_t>(Wide{settlement.left_out} * Interval(quota).parts / parts);
     const auto to_settle = [&](uint64_t units) {
         const BucketTime time = time_of_units(interval, units);
-        return time.us < left_out ? BucketTime{0, 0} : BucketTime{time.us - left_out, time.fraction};
+        return time.us < left_out ? BucketTime{0, 0}
+                                  : BucketTime{time.us - left_out, time.fraction};
     };
     if (settlement.to_return > 0) {
         const int64_t taken = still_taken(settlement.receipt, moved_back, now.monotonic);
