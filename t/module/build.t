@@ -146,12 +146,12 @@ END
 };
 
 subtest 'a module without its scripts' => sub {
-    for my $empty (qw(gcra one_check batch_of_checks)) {
+    for my $empty (qw(bucket one_check batch_of_checks)) {
         my $tree = "$dir/tree-$empty";
         mkdir $_ or die "$_: $!" for $tree, "$tree/lua";
         copy($_, "$tree/$_") or die "$_: $!" for glob('lua/*.lua'), 'VERSION';
         RateLimit::Nginx::write_file("$tree/lua/$empty.lua", '');
-        my $module = rebuild_with($empty eq 'gcra' ? 'rate_limit' : 'redis_client', name => "no_$empty", tree => $tree, flags => $quickly);
+        my $module = rebuild_with($empty eq 'bucket' ? 'rate_limit' : 'redis_client', name => "no_$empty", tree => $tree, flags => $quickly);
         my ($said, $is_valid) = said_of($module, <<'END');
 redis_rate_limit_zone $arg_key zone=z:1m;
 redis_rate_limit zone=z algorithm=gcra limit=1 window=60;
