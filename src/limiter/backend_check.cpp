@@ -58,11 +58,9 @@ void BackendCheck::on_answer(std::optional<redis_client::Failure> failure) {
 }
 
 void BackendCheck::count_abandoned() {
-    keep_leases(worker_, rules_, failure_ ? Answered::no : Answered::yes);
+    take_answer({.asked = asked_, .answered = worker_.world.precise_now()});
     if (failure_) {
         decide_on_this_host(worker_, rules_);
-    } else {
-        std::ranges::for_each(rules_, &AppliedRule::take_answer);
     }
     count_outcomes(rules_);
     for (const AppliedRule &applied : rules_) {

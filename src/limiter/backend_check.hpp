@@ -31,7 +31,8 @@ class BackendCheck final : public redis_client::CheckCallbacks {
     /// answer will come.
     bool ask(std::chrono::microseconds now);
     /// Called when the request will not deal with the answer, whether it has come or not. The rules
-    /// are charged and counted all the same, so that a client cannot avoid that by leaving at once.
+    /// are charged and counted all the same, and denials are remembered, so that a client cannot
+    /// avoid that by leaving at once.
     void abandon();
     bool is_abandoned() const { return is_abandoned_; }
     bool is_answered() const { return command_ == nullptr; }

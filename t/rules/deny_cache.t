@@ -3,8 +3,11 @@
 use v5.36;
 use lib 't/lib';
 use List::Util qw(uniq zip);
+use RateLimit::Client;
 use RateLimit::DenyCache qw(calls configuration location start_nginx told);
+use RateLimit::Metrics qw(metrics_of);
 use RateLimit::Redis;
+use RateLimit::Relay;
 use RateLimit::Upstream;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
@@ -166,6 +169,27 @@ END
     is(told($nginx, '/own?key=mixed'), '429 redis', 'nor is it known where that rule stands alone') for 1, 2;
     is(told($nginx, '/another?key=mixed'), $_, "another one of the zone: $_") for '200 redis', '429 redis', '429 deny_cache';
     is(told($nginx, '/phases?key=mixed'), $_, "in different phases: $_") for '200 redis', '429 redis', '429 deny_cache';
+    $nginx->stop;
+};
+
+subtest 'a client that does not wait for its denial' => sub {
+    my $relay = RateLimit::Relay->start_new($redis->conf->{port});
+    my $rule  = location('/', 'zone=z algorithm=gcra limit=1 window=600');
+    my $json  = 'location = /json { redis_rate_limit_metrics json; }';
+    my $nginx = start_nginx($redis, $rule . $json, server => '127.0.0.1:' . $relay->port);
+    is(told($nginx, '/?key=hasty'), '200 redis', 'passes once');
+    $relay->hold;
+    my $hasty = RateLimit::Client->new($nginx);
+    $hasty->send("GET /?key=hasty HTTP/1.1\r\nHost: a\r\n\r\n");
+    my $pending = sub { metrics_of($nginx)->{backends}{default}{pending} };
+    ok(wait_until(sub { $pending->() == 1 }), 'asks again');
+    $hasty->reset;
+    ok(wait_until(sub { $nginx->access_log =~ / 499 / }), 'and leaves');
+    $relay->release;
+    ok(wait_until(sub { $pending->() == 0 }), 'Redis denies');
+    calls($redis);
+    is(told($nginx, '/?key=hasty'), '429 deny_cache', 'which is known');
+    is(calls($redis), 0, 'without another call');
     $nginx->stop;
 };
 

@@ -132,11 +132,8 @@ void Client::pass(Time delay) {
 void Client::serve() {
     is_decided_ = true;
     simulation_.write("passes " + key_);
-    Time takes{simulation_.chance.between(0, 200'000)};
-    if (simulation_.has_long_requests && takes.count() % 4 == 0) {
-        takes *= 25; // it ends when all hosts have other numbers for long
-    }
-    later(simulation_.timeline.now() + takes, [this] { end(); });
+    later(simulation_.timeline.now() + Time{simulation_.chance.between(0, 200'000)},
+          [this] { end(); });
 }
 
 /// Tells the auditor by which numbers the phase has decided. A rule that was not applied to a

@@ -10,7 +10,6 @@ namespace simulation {
 Simulation::Simulation(const Plan &its_plan, Journal &its_journal)
     : plan(its_plan),
       has_calendars(rate_limit::has_time_zones() && Chance(plan.seed ^ 0xCA43).one_in(8)),
-      has_long_requests(Chance(plan.seed ^ 0x107E).one_in(8)),
       chance(plan.seed),
       journal(its_journal),
       network(timeline, chance.fork()),

@@ -37,8 +37,6 @@ struct Simulation {
     const Plan plan;
     /// Rules count by calendars, and a window ends while clients come.
     const bool has_calendars;
-    /// Some requests end when what they were charged by has changed for long.
-    const bool has_long_requests;
     Chance chance;
     Journal &journal;
     Timeline timeline;

@@ -58,6 +58,22 @@ TEST_F(LimitedRequestTest, RemembersADenialForTheNextRequest) {
     EXPECT_EQ(count(rule, RuleOutcome::rejected), 2U);
 }
 
+TEST_F(LimitedRequestTest, RemembersADenialOfWhoDoesNotWaitForIt) {
+    const Rule &rule = add_rule({"algorithm=sliding_log", "limit=10", "window=60"});
+    TestRequest gone;
+    LimitedRequest &first = begin(gone);
+    apply(first);
+    first.abandon();
+    first.end();
+    backend->answer(denied());
+
+    LimitedRequest &second = begin(request);
+    EXPECT_EQ(apply(second).kind, Step::Kind::reject);
+    EXPECT_TRUE(backend->asked.empty());
+    second.end();
+    EXPECT_EQ(count(rule, RuleOutcome::rejected), 2U);
+}
+
 TEST_F(LimitedRequestTest, DryRunDeniesNothing) {
     const Rule &rule = add_rule({"algorithm=sliding_log", "limit=10", "window=60"});
     LimitedRequest &limits = begin(request);
