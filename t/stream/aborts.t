@@ -190,9 +190,12 @@ subtest 'a graceful stop' => sub {
 subtest 'worker_shutdown_timeout' => sub {
     $nginx = start_nginx(main => 'worker_shutdown_timeout 100ms;');
     $relay->delay(0.5);
+    $relay->hold;
     my @sessions = begin_both_phases();
-    $nginx->stop;
+    kill QUIT => $nginx->pid;
     is(take_line($_), '', 'a session ends') for @sessions;
+    $relay->release;
+    $nginx->stop;
     no_permit_is_left($redis, 'sessions that were cut off');
 };
 
