@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <tuple>
 
 namespace simulation {
 
@@ -81,7 +82,10 @@ const std::vector<std::string> &Auditor::judge() {
 }
 
 void Auditor::judge(const std::string &counter, const std::string &name, Key &key) {
-    std::ranges::stable_sort(key.grants, {}, &Grant::time_us);
+    // Nobody knows the order of grants of one microsecond: the one that allows most is taken.
+    std::ranges::stable_sort(key.grants, {}, [](const Grant &grant) {
+        return std::tuple(grant.time_us, grant.capacity, grant.limit);
+    });
     std::ranges::stable_sort(key.denials, {}, &Denial::time_us);
     std::set<size_t> histories;
     for (const Grant &grant : key.grants) {

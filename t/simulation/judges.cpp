@@ -114,7 +114,7 @@ std::optional<std::string> judge_in_flight(const JudgedKey &key) {
         changes.push_back({grant.ended_us, -static_cast<int64_t>(grant.cost), &grant});
     }
     std::ranges::stable_sort(changes, [](const Change &one, const Change &other) { // ends first
-        return std::pair(one.time_us, one.by) < std::pair(other.time_us, other.by);
+        return std::pair(one.time_us, one.by > 0) < std::pair(other.time_us, other.by > 0);
     });
     int64_t in_flight = 0;
     for (const Change &change : changes) {

@@ -276,6 +276,18 @@ TEST(AuditorTest, HoldsEachGrantToTheNumbersThatItHad) {
     EXPECT_EQ(complaints(bucket, {braked(0, 100, 100), braked(50'000, 99, 1)}), 1u);
 }
 
+TEST(AuditorTest, TakesGrantsOfOneMicrosecondInTheOrderThatAllowsMost) {
+    const auto at_once = [](uint64_t limit, uint64_t cost) {
+        return Grant{.time_us = 0, .cost = cost, .limit = limit, .capacity = limit, .ended_us = 1};
+    };
+    for (const char *algorithm : {"sliding_log", "gcra", "concurrency"}) {
+        const AuditedRule of = rule(algorithm, 3, 3);
+        EXPECT_EQ(complaints(of, {at_once(3, 1), at_once(2, 2)}), 0u) << algorithm;
+        EXPECT_EQ(complaints(of, {at_once(3, 1), at_once(2, 4)}), 1u) << algorithm;
+        EXPECT_EQ(complaints(of, {at_once(3, 3), at_once(2, 2)}), 1u) << algorithm;
+    }
+}
+
 TEST(AuditorTest, HoldsBlocksToTheirTime) {
     AuditedRule blocking = rule("fixed_window", 1);
     blocking.block_us = 5 * second;
