@@ -6,6 +6,7 @@
 #include "limiter/leases.hpp"
 #include "limiter/rule_outcomes.hpp"
 #include "limiter/settlement.hpp"
+#include "limiter/shard_choice.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -37,7 +38,7 @@ bool BackendCheck::ask(std::chrono::microseconds now) {
 void BackendCheck::abandon() {
     is_abandoned_ = true;
     if (is_answered()) {
-        count_abandoned();
+        conclude_abandoned();
     } else {
         backend_.abandon(*command_);
     }
@@ -49,7 +50,7 @@ void BackendCheck::on_answer(std::optional<redis_client::Failure> failure) {
     command_ = nullptr;
     failure_ = failure;
     if (is_abandoned_) {
-        count_abandoned();
+        conclude_abandoned();
         if (is_to_settle_) {
             settle_each(worker_, rules_);
         }
@@ -57,12 +58,14 @@ void BackendCheck::on_answer(std::optional<redis_client::Failure> failure) {
     callbacks_.on_answer(*this, now);
 }
 
-void BackendCheck::count_abandoned() {
+void BackendCheck::conclude_abandoned() {
     take_answer({.asked = asked_, .answered = worker_.world.precise_now()});
     if (failure_) {
         decide_on_this_host(worker_, rules_);
     }
     count_outcomes(rules_);
+    std::ranges::for_each(rules_, scale_to_rule);
+    remember_verdicts(rules_, asked_);
     for (const AppliedRule &applied : rules_) {
         release_permits_of_this_host(worker_, &applied);
     }

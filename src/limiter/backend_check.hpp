@@ -52,7 +52,7 @@ class BackendCheck final : public redis_client::CheckCallbacks {
   private:
     void on_answer(std::optional<redis_client::Failure> failure) override;
     std::string_view describe(std::span<char> out) const override;
-    void count_abandoned();
+    void conclude_abandoned();
     std::span<redis_client::Charge> charges() const {
         return {rules_.front().charge, rules_.size()};
     }

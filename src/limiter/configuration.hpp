@@ -49,8 +49,8 @@ struct Rule : rate_limit::RuleParameters {
     std::string limit_label;                      // shown_limit(), for metrics
     Rule *first_of_name = nullptr;                // the zone's first rule of this name
     rate_limit::RuleCounters *counters = nullptr; // only first_of_name has them
-    bool is_refunded = false; // a charge of its counter may be given back a moment later
-    bool may_settle = false;  // a rule of its counter has a final cost
+    bool may_be_refunded = false; // a charge of its counter may be given back a moment later
+    bool may_settle = false;      // a rule of its counter has a final cost
 
     bool has_final_cost() const { return !final_cost_text.empty(); }
     /// Whether a check of the rule may lease units, if the request's variables allow it.

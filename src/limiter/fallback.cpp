@@ -152,7 +152,7 @@ bool is_hardly_touched(const AppliedRule &applied) {
 }
 
 /// Whether the charge was given back to a bucket. Then the verdict does not say when it is full.
-bool is_refunded(const AppliedRule &applied) {
+bool was_refunded(const AppliedRule &applied) {
     return rate_limit::is_bucket(applied.quota.algorithm) && !applied.charge->is_charged &&
            applied.quota.cost > 0 &&
            applied.charge->verdict.decision == rate_limit::Decision::granted;
@@ -214,7 +214,7 @@ void decide_on_this_host(Worker &worker, std::span<AppliedRule> rules) {
 void remember_verdicts(std::span<AppliedRule> rules, std::chrono::microseconds asked) {
     for (AppliedRule &applied : rules) {
         if (applied.is_decided_by(RuleResult::Source::redis) && is_local(applied) &&
-            !is_hardly_touched(applied) && !is_refunded(applied)) {
+            !is_hardly_touched(applied) && !was_refunded(applied)) {
             remember(applied, asked);
         }
     }

@@ -21,7 +21,7 @@ bool may_cache(const AppliedRule &applied) {
 /// Whether a denial by the counter holds until the time that Redis said. Permits and refunded units
 /// may come back at any time.
 bool is_certain(const AppliedRule &applied) {
-    return !applied.rule->is_refunded &&
+    return !applied.rule->may_be_refunded &&
            !rate_limit::holds_permits(applied.charge->quota.algorithm);
 }
 

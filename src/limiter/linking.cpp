@@ -6,19 +6,19 @@ namespace limiter {
 
 namespace {
 
-/// Whether a charge of the rule may be given back. That happens if another rule of the level
-/// denies, which a request asks for at the same time in another check.
-bool is_refunded(const RuleList &level, const Rule &rule) {
+/// Whether a request asks for another rule of the level at the same time in another check. If that
+/// one denies, what this one has charged is given back.
+bool has_rule_in_other_check(const RuleList &level, const Rule &rule) {
     return std::ranges::any_of(level, [&](const Rule *other) {
         return other->phase == rule.phase && !are_asked_together(*other, rule);
     });
 }
 
-/// Whether a charge of the rule's counter may be given back, see Rule::is_refunded.
+/// Whether a charge of the rule's counter may be given back, see Rule::may_be_refunded.
 bool may_be_refunded(std::span<const Level> levels, const Rule &rule) {
     return std::ranges::any_of(levels, [&](const Level &level) {
         return std::ranges::any_of(level.rules, [&](const Rule *one) {
-            return one->rule.same_counter(rule.rule) && is_refunded(level.rules, *one);
+            return one->rule.same_counter(rule.rule) && has_rule_in_other_check(level.rules, *one);
         });
     });
 }
@@ -129,7 +129,7 @@ void add_settlements(const Rule &rule, redis_client::SessionSettings &session) {
 void link_rules(std::span<Rule *const> rules, std::span<const Level> levels,
                 const SessionOf &session_of) {
     for (Rule *rule : rules) {
-        rule->is_refunded = may_be_refunded(levels, *rule);
+        rule->may_be_refunded = may_be_refunded(levels, *rule);
         rule->may_settle = may_settle(rules, *rule);
         add_settlements(*rule, session_of(*rule));
     }

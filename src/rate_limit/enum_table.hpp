@@ -18,4 +18,19 @@ constexpr bool is_in_order(const Table &table, Enum Row::*key) {
     return true;
 }
 
+/// Whether rows with the same value of `key` follow one another, for what writes a heading where
+/// the value changes. Rows that have none of its values may stand anywhere.
+template <typename Table, typename Row, typename Value>
+constexpr bool stand_together(const Table &table, Value Row::*key) {
+    for (size_t i = 1; i < table.size(); ++i) {
+        const bool begins = table[i].*key != table[i - 1].*key && table[i].*key != Value{};
+        for (size_t before = 0; begins && before < i; ++before) {
+            if (table[before].*key == table[i].*key) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 } // namespace rate_limit

@@ -78,6 +78,7 @@ server {
     }
     location /bucket { redis_rate_limit zone=z algorithm=token_bucket limit=5 window=600 name=given-back; empty_gif; }
     location /permit   { redis_rate_limit zone=p algorithm=concurrency limit=1; empty_gif; }
+    location /hasty    { redis_rate_limit zone=p algorithm=sliding_log limit=5 window=600 name=hasty; empty_gif; }
     location /permits  { redis_rate_limit zone=z algorithm=concurrency limit=3; proxy_pass ${\$upstream->url}; }
     location /paced  { redis_rate_limit zone=z algorithm=leaky_bucket limit=2 window=1 burst=5; empty_gif; }
 }
@@ -117,7 +118,17 @@ subtest 'a client that left' => sub {
     ok(wait_until(sub { told($nginx, '/log?key=thawed' . rand) =~ /redis/ }), 'Redis decides again');
 };
 
+# Whether clients wait for their verdicts or not.
+$redis->freeze;
+my @hasty = map { RateLimit::Client->new($nginx)->send("GET /hasty?key=hasty HTTP/1.1\r\nHost: a\r\n\r\n") } 1 .. 2;
+ok(wait_until(sub { pending($nginx, 'patient') == 2 }), 'two checks are on their way');
+$_->reset for @hasty;
+ok(wait_until(sub { 2 == (() = $nginx->access_log =~ /key=hasty HTTP\S*" 499 /g) }), 'their clients leave');
+$redis->thaw;
+ok(wait_until(sub { pending($nginx, 'patient') == 0 }), 'Redis grants');
+
 $redis->kill_now;
+is(told($nginx, '/hasty?key=hasty'), '200 local 2', 'what Redis granted to clients that had left is known');
 for my $name (@names) {
     subtest "$name without Redis" => sub {
         is(told_all($nginx, "/$name?key=new", 5), join(', ', map { "200 local $_" } 4, 3, 2, 1, 0), 'the limit holds on this host');

@@ -40,6 +40,9 @@ struct AuditedRule {
     std::string counter() const { return algorithm + " " + std::to_string(window_us) + " " + name; }
 };
 
+/// What a script of the module does for a key.
+enum class ScriptRun { check, settlement };
+
 /// Who has granted units.
 enum class GrantedBy { redis, lease };
 

@@ -75,6 +75,10 @@ const std::vector<std::string> &Auditor::judge() {
     for (const std::string &complaint : overrides.judge()) {
         complain(complaint);
     }
+    for (const std::string &complaint :
+         single_requests_ ? single_requests_->judge(knows_requests_) : std::vector<std::string>()) {
+        complain(complaint);
+    }
     for (auto &[of, key] : keys_) {
         judge(of.first, of.second, key);
     }

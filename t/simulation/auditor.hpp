@@ -4,6 +4,7 @@
 
 #include "simulation/audited_overrides.hpp"
 #include "simulation/audited_rule.hpp"
+#include "simulation/single_requests.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -36,6 +37,9 @@ class Auditor {
         of.rules.insert(rule);
         of.grants.push_back(grant);
         of.grants.back().has_block = rules_[rule].block_us > 0 && !rules_[rule].is_dry_run;
+        if (single_requests_ && grant.returned() + grant.debt() > 0) {
+            single_requests_->end_with_other_cost(key);
+        }
     }
     void deny(size_t rule, const std::string &key, const Denial &denial) {
         Key &of = keys_[{rules_[rule].counter(), key}];
@@ -81,13 +85,18 @@ class Auditor {
     /// Permits may come back so late, where hash slots move: two nodes may each say that the other
     /// one has the key, so nobody asks again at once.
     void let_permits_return_within(int64_t time_us) { permits_return_within_us_ = time_us; }
-    /// From now on each client makes one request alone, which charges each of its keys once.
-    void expect_single_checks() { has_single_checks_ = true; }
+    /// From now on each client makes one request alone.
+    void expect_single_requests() { single_requests_.emplace(); }
     /// Redis has run a script with this key of a counter.
-    void run_script(std::string_view redis_key) {
-        if (has_single_checks_ &&
-            ++runs_.try_emplace(std::string(redis_key), 0).first->second == 2) {
-            complain("Redis was asked twice for one request: " + std::string(redis_key));
+    void run_script(ScriptRun what, std::string_view redis_key) {
+        if (single_requests_) {
+            single_requests_->run(what, redis_key);
+        }
+    }
+    /// A client leaves while Redis may have charged the rule.
+    void leave_charged(size_t rule, const std::string &key) {
+        if (single_requests_ && rules_[rule].settles) {
+            single_requests_->leave(key);
         }
     }
     /// A worker or a request did what none may do.
@@ -139,8 +148,7 @@ class Auditor {
     std::vector<History> histories_{History{}};
     std::map<std::string, std::vector<Reset>> resets_; // by key
     bool knows_requests_ = false;
-    bool has_single_checks_ = false;
-    std::map<std::string, uint64_t> runs_; // of scripts, by key
+    std::optional<SingleRequests> single_requests_;
     std::vector<std::string> complaints_;
 };
 

@@ -43,6 +43,9 @@ void Client::leave() {
         ++simulation_.happened.left;
         simulation_.write("leaves " + key_);
         note_unanswered();
+        for_each_waiting([this](const limiter::AppliedRule &rule) {
+            simulation_.auditor.leave_charged(number_of(rule), key_);
+        });
         if (is_waiting_) {
             limits_->abandon();
         }
@@ -132,7 +135,9 @@ void Client::pass(Time delay) {
 void Client::serve() {
     is_decided_ = true;
     simulation_.write("passes " + key_);
-    later(simulation_.timeline.now() + Time{simulation_.chance.between(0, 200'000)},
+    // Some last longer than a permit, or than the numbers by which they were granted.
+    const int64_t longest_us = simulation_.chance.one_in(20) ? 4'000'000 : 200'000;
+    later(simulation_.timeline.now() + Time{simulation_.chance.between(0, longest_us)},
           [this] { end(); });
 }
 
@@ -251,7 +256,8 @@ void Client::note_grants() {
 void Client::note_uncharged(const limiter::AppliedRule &rule) {
     using Source = limiter::RuleResult::Source;
     const bool is_answered = rule.is_decided_by(Source::redis);
-    if (is_answered || rule.verdict() == nullptr || rule.is_decided_by(Source::local)) {
+    const bool may_be_seen = !rule.ban && rule.verdict() == nullptr;
+    if (is_answered || may_be_seen || rule.is_decided_by(Source::local)) {
         const Time when = is_answered ? decision_of(rule).when : simulation_.timeline.now();
         simulation_.auditor.check_in_vain(number_of(rule), key_,
                                           {.time_us = when.count(),
@@ -262,10 +268,15 @@ void Client::note_uncharged(const limiter::AppliedRule &rule) {
 
 /// The client has left, or its worker has died, while Redis may have been asked.
 void Client::note_unanswered() {
+    for_each_waiting([this](const limiter::AppliedRule &rule) { note_uncharged(rule); });
+}
+
+template <typename Use>
+void Client::for_each_waiting(const Use &use) const {
     for (const limiter::AppliedRule *one = is_waiting_ ? limits_->rules().first() : nullptr;
          one != nullptr; one = one->next) {
         if (one->rule->phase == phase_) {
-            note_uncharged(*one);
+            use(*one);
         }
     }
 }

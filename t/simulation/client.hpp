@@ -79,6 +79,9 @@ class Client final : limiter::Request {
     void note_grant(const limiter::AppliedRule &rule);
     void note_uncharged(const limiter::AppliedRule &rule);
     void note_unanswered();
+    /// Calls `use` for each rule of the phase whose verdict has not been taken.
+    template <typename Use>
+    void for_each_waiting(const Use &use) const;
     void note_denials();
     void finish_grants(bool settles);
 

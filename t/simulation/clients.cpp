@@ -12,9 +12,9 @@ void Clients::draw(const DrawnConfiguration &configuration) {
         refill_ = Time{configuration.rules.front().audited.refill_us()};
         limit_ = configuration.rules.front().audited.limit;
     }
-    has_single_requests_ = theme == Theme::single_checks;
+    has_single_requests_ = theme == Theme::single_requests;
     if (has_single_requests_) {
-        simulation_.auditor.expect_single_checks();
+        simulation_.auditor.expect_single_requests();
     }
     const bool is_busy = theme == Theme::leases || theme == Theme::edges;
     const uint64_t keys = is_busy             ? 1 + chance.below(2)

@@ -169,7 +169,6 @@ Draft draw_rule(Chance &chance, Theme theme, size_t number) {
                                            "token_bucket", "gcra",         "leaky_bucket",
                                            "concurrency"};
     const bool may_be_concurrency = theme == Theme::anything;
-    const bool asks_once = theme == Theme::single_checks;
     Draft draft{.name = number,
                 .algorithm = algorithms[chance.below(may_be_concurrency ? 7 : 6)],
                 .limit = draw_limit(chance, theme),
@@ -191,7 +190,7 @@ Draft draw_rule(Chance &chance, Theme theme, size_t number) {
     }
     draft.cost = chance.one_in(4) ? 1 + chance.below(3) : 1;
     draft.has_own_costs = chance.one_in(4);
-    draft.settles = !asks_once && chance.one_in(theme == Theme::operators ? 6 : 3);
+    draft.settles = chance.one_in(theme == Theme::operators ? 6 : 3);
     const bool is_mixed = theme == Theme::anything || theme == Theme::calendars;
     if (is_of_leases(theme) || (is_mixed && chance.one_in(4))) {
         draft.lease = draw_lease(chance, theme, draft.window_ms);
@@ -250,7 +249,7 @@ void change(Draft &draft, Chance &chance, Theme theme) {
         }
         break;
     case 3:
-        draft.lease = theme != Theme::single_checks && draft.lease.empty() &&
+        draft.lease = theme != Theme::single_requests && draft.lease.empty() &&
                               !draft.is_concurrency() && draft.block_s == 0 && draft.shards == 1
                           ? draw_lease(chance, theme, draft.window_ms)
                           : "";
@@ -273,7 +272,7 @@ DrawnConfiguration draw_configuration(Chance &chance, bool has_calendars) {
     static constexpr std::array themes{Theme::anything,  Theme::anything,  Theme::anything,
                                        Theme::leases,    Theme::waves,     Theme::waves,
                                        Theme::blocks,    Theme::shards,    Theme::edges,
-                                       Theme::operators, Theme::operators, Theme::single_checks};
+                                       Theme::operators, Theme::operators, Theme::single_requests};
     DrawnConfiguration drawn;
     drawn.theme = themes[chance.below(themes.size())];
     drawn.theme = has_calendars ? Theme::calendars : drawn.theme;

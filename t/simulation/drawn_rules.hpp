@@ -31,7 +31,7 @@ enum class Theme : uint8_t {
     // all hosts must have heard of a reset.
     operators,
     // Each client makes one request, and may be charged for it once.
-    single_checks,
+    single_requests,
     calendars, // say the windows, one of which ends meanwhile
 };
 

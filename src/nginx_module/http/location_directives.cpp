@@ -60,7 +60,7 @@ constexpr ValueDirective<LocationConf> directives[] = {
 
 } // namespace
 
-std::span<const ngx_command_t> location_commands() {
+std::span<const ngx_command_t, location_command_count> location_commands() {
     static const auto commands =
         commands_of(directives, NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF,
                     NGX_HTTP_LOC_CONF_OFFSET);

@@ -33,7 +33,7 @@ const Context context{
                             ngx_stream_compile_complex_value>,
     .resolver = resolver};
 
-std::span<const ngx_command_t> server_commands() {
+std::span<const ngx_command_t, server_command_count> server_commands() {
     static const auto commands = commands_of(directives, NGX_STREAM_MAIN_CONF | NGX_STREAM_SRV_CONF,
                                              NGX_STREAM_SRV_CONF_OFFSET);
     return commands;

@@ -27,8 +27,7 @@ const ngx_command_t module_commands[] = {
 
 /// All directives. What follows them is null, as nginx expects of the last one.
 std::array commands = [] {
-    constexpr size_t enough = 8;
-    std::array<ngx_command_t, enough> all{};
+    std::array<ngx_command_t, std::size(module_commands) + server_command_count + 1> all{};
     std::ranges::copy(server_commands(), std::ranges::copy(module_commands, all.begin()).out);
     return all;
 }();

@@ -47,7 +47,7 @@ struct ZoneValueTraits {
     ZoneValue value;
     MetricFamily family;
     std::string_view name;     // in JSON
-    std::string_view object{}; // of the zone, which has it in JSON; those of one stand together
+    std::string_view object{}; // of the zone, which has it in JSON
 };
 
 /// In the order of Prometheus's families. JSON has the size before the others.
@@ -82,6 +82,7 @@ inline constexpr std::array zone_value_table = {
         overrides_of_zone},
 };
 static_assert(is_in_order(zone_value_table, &ZoneValueTraits::value));
+static_assert(stand_together(zone_value_table, &ZoneValueTraits::object));
 
 struct ZoneMetrics {
     std::string_view name;

@@ -49,10 +49,9 @@ inline constexpr MetricFamily settlements_family{
 
 struct RuleCounterTraits {
     RuleCounter counter;
-    const MetricFamily *family; // rows of one stand together; null: Prometheus does not get it
+    const MetricFamily *family; // null: Prometheus does not get it
     std::string_view name;      // in JSON; for Prometheus it is the value of the family's label
-    // That it stands in, in JSON; those of one stand together. None: it follows `rejected`.
-    std::string_view object{};
+    std::string_view object{};  // that it stands in, in JSON; none: it follows `rejected`
 };
 
 /// In the order of JSON and of Prometheus's families.
@@ -73,6 +72,8 @@ inline constexpr std::array rule_counter_table = {
     RuleCounterTraits{RuleCounter::settlements_lost, &settlements_family, "lost", "settlements"},
 };
 static_assert(is_in_order(rule_counter_table, &RuleCounterTraits::counter));
+static_assert(stand_together(rule_counter_table, &RuleCounterTraits::family));
+static_assert(stand_together(rule_counter_table, &RuleCounterTraits::object));
 
 inline constexpr size_t rule_counter_count = rule_counter_table.size();
 

@@ -14,11 +14,15 @@ constexpr UnsignedWide longest_time = std::chrono::microseconds::max().count();
 } // namespace
 
 bool is_name(std::string_view text) {
+    return is_rule_name(text) && text.size() <= longest_name;
+}
+
+bool is_rule_name(std::string_view text) {
     const auto allowed = [](char c) {
         return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
                c == '.' || c == '_' || c == '/' || c == '-';
     };
-    return !text.empty() && text.size() <= longest_name && std::ranges::all_of(text, allowed);
+    return !text.empty() && text.size() <= longest_rule_name && std::ranges::all_of(text, allowed);
 }
 
 uint64_t Quota::capacity() const {

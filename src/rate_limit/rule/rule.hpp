@@ -25,6 +25,11 @@ inline constexpr std::chrono::microseconds longest_refill = std::chrono::hours{2
 inline constexpr size_t longest_name = 64;
 bool is_name(std::string_view text);
 
+/// The same for what Rule::name() returns: a rule without a name of its own has its zone's, a slash,
+/// and a window of at most 13 bytes ("31622399999ms") or a word that is no longer.
+inline constexpr size_t longest_rule_name = longest_name + 14;
+bool is_rule_name(std::string_view text);
+
 /// What a bucket's check makes of a state that another limit has led to.
 enum class OtherLimit : uint8_t {
     counts_in_time,   // the time stays as it is: rules of different limits share the counter

@@ -58,7 +58,7 @@ std::optional<LiveName> parse_name(std::string_view text) {
     }
     const bool is_whole = text.empty() && !name.zone.empty() &&
                           name.encoded_key.empty() != has_key &&
-                          rate_limit::is_name(name.rule) == has_rule;
+                          rate_limit::is_rule_name(name.rule) == has_rule;
     return is_whole && (has_key || has_rule) ? std::optional(name) : std::nullopt;
 }
 

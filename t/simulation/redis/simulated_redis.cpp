@@ -209,7 +209,12 @@ std::string SimulatedRedis::run(Peer &peer, const Words &words, std::string_view
     if (answer.type == replay::Answer::Type::error) {
         counts_.no_script += answer.text.starts_with("NOSCRIPT") ? 1 : 0;
     } else if (words[0].starts_with("EVAL")) {
-        std::ranges::for_each(keys_of(words), on_run);
+        const auto keys = keys_of(words);
+        // A digit answers a settlement. A check is answered by more.
+        const bool settles = answer.text.size() == keys.size();
+        for (const std::string_view key : keys) {
+            on_run(settles ? ScriptRun::settlement : ScriptRun::check, key);
+        }
     }
     if (words[0] == "UNLINK" && answer.number > 0) {
         on_deleted(words[1]);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "replay/redis/embedded_redis.hpp"
+#include "simulation/audited_rule.hpp"
 #include "simulation/fault_counts.hpp"
 #include "simulation/redis/histories.hpp"
 #include "simulation/redis/server.hpp"
@@ -104,7 +105,8 @@ class SimulatedRedis final : public Server {
     /// Its keys, after those that have expired have gone.
     replay::KeyStore &keys();
     /// Is called when a script has run, for each of its keys.
-    std::function<void(std::string_view key)> on_run = [](std::string_view /*key*/) {};
+    std::function<void(ScriptRun, std::string_view key)> on_run = [](ScriptRun, std::string_view) {
+    };
     /// Is called when a client has deleted a key.
     std::function<void(std::string_view key)> on_deleted = [](std::string_view /*key*/) {};
 

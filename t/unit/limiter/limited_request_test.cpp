@@ -284,6 +284,24 @@ TEST_F(LimitedRequestTest, AnAbandonedCheckThatFailsIsCountedByThisHost) {
     EXPECT_EQ(count(rule, RuleOutcome::local_passed), 1U);
 }
 
+TEST_F(LimitedRequestTest, AnOutageGivesNoFreshLimitToWhoNeverWaitsForVerdicts) {
+    zone.on_error = rate_limit::OnError::local;
+    add_rule({"algorithm=sliding_log", "limit=2", "window=60"});
+    LimitedRequest &gone = begin(request);
+    apply(gone);
+    gone.end();
+    backend->answer({.remaining = 0,
+                     .next_unit = std::chrono::seconds{60},
+                     .reset = std::chrono::seconds{60}});
+
+    TestRequest other;
+    LimitedRequest &limits = begin(other);
+    apply(limits);
+    backend->fail(Failure::connect);
+    EXPECT_EQ(limits.take_answers().kind, Step::Kind::reject);
+    limits.end();
+}
+
 TEST_F(LimitedRequestTest, ARequestThatWentElsewhereAppliesOtherRulesMeanwhile) {
     add_rule({"algorithm=sliding_log", "limit=10", "window=60", "name=one"});
     LimitedRequest &limits = begin(request);

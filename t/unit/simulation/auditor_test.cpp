@@ -248,16 +248,56 @@ TEST(AuditorTest, ExcusesAResetThatMissesACounterOfAReload) {
 }
 
 TEST(AuditorTest, RefusesSecondChecksOfOneRequest) {
-    Auditor auditor;
-    auditor.run_script("a");
-    auditor.run_script("a");
-    EXPECT_EQ(auditor.judge().size(), 0u);
-    auditor.expect_single_checks();
-    auditor.run_script("a");
-    auditor.run_script("b");
-    EXPECT_EQ(auditor.judge().size(), 0u);
-    auditor.run_script("a");
-    EXPECT_EQ(auditor.judge().size(), 1u);
+    const auto complaints_of = [](const std::vector<std::string> &keys) {
+        Auditor auditor;
+        auditor.expect_single_requests();
+        for (const std::string &key : keys) {
+            auditor.run_script(ScriptRun::check, key);
+        }
+        return auditor.judge().size();
+    };
+    EXPECT_EQ(complaints_of({"rl:{z:a}:r", "rl:{z:b}:r", "rl:{z:a}:s"}), 0u);
+    EXPECT_EQ(complaints_of({"rl:{z:a}:r", "rl:{z:b}:r", "rl:{z:a}:r"}), 1u);
+    Auditor of_others;
+    of_others.run_script(ScriptRun::check, "rl:{z:a}:r");
+    of_others.run_script(ScriptRun::check, "rl:{z:a}:r");
+    EXPECT_EQ(of_others.judge().size(), 0u) << "many requests of one client";
+}
+
+TEST(AuditorTest, WantsOneSettlementOfWhatCostAnotherNumberOfUnits) {
+    struct Case {
+        bool nothing_fails;
+        uint64_t final_cost; // of 2 that were charged
+        bool leaves;         // another one, before its verdict
+        int settlements;
+        size_t complaints;
+    };
+    constexpr uint64_t unknown = UINT64_MAX;
+    for (const Case &one : {Case{true, 1, false, 1, 0},
+                            {true, 3, false, 1, 0},
+                            {true, 1, false, 0, 1},
+                            {false, 1, false, 0, 0},
+                            {false, 1, false, 2, 1},
+                            {false, 2, false, 1, 1},
+                            {false, unknown, false, 1, 1},
+                            {false, unknown, true, 1, 0},
+                            {false, unknown, true, 2, 1}}) {
+        Auditor auditor;
+        AuditedRule settling = rule("sliding_log", 2);
+        settling.settles = true;
+        auditor.add_rule(settling, long_ago);
+        auditor.set_knows_requests(one.nothing_fails);
+        auditor.expect_single_requests();
+        auditor.grant(0, "k", by(settling, {.cost = 2, .final_cost = one.final_cost}));
+        if (one.leaves) {
+            auditor.leave_charged(0, "k");
+        }
+        for (int i = 0; i < one.settlements; ++i) {
+            auditor.run_script(ScriptRun::settlement, "rl:{z:k}:sliding_log:1000");
+        }
+        EXPECT_EQ(auditor.judge().size(), one.complaints)
+            << one.final_cost << " " << one.leaves << " " << one.settlements;
+    }
 }
 
 TEST(AuditorTest, HoldsEachGrantToTheNumbersThatItHad) {

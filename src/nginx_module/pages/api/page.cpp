@@ -87,18 +87,24 @@ ApiAction find_action(ngx_http_request_t *r, const Resource &resource) {
     }
 }
 
+std::string_view methods_of(const Resource &resource) {
+    static constexpr std::string_view with_put[] = {"PUT", "PUT, DELETE", "GET, HEAD, PUT",
+                                                    "GET, HEAD, PUT, DELETE"};
+    static constexpr std::string_view without_put[] = {"", "DELETE", "GET, HEAD",
+                                                       "GET, HEAD, DELETE"};
+    const size_t others = (resource.get != nullptr ? 2 : 0) + (resource.remove != nullptr ? 1 : 0);
+    return resource.put != nullptr ? with_put[others] : without_put[others];
+}
+
 ApiError not_allowed(ngx_http_request_t *r, const Resource &resource) {
     ApiError error{.status = NGX_HTTP_NOT_ALLOWED,
                    .name = "method_not_allowed",
                    .description = "method, expected one of those that Allow names",
-                   .allowed_methods = "GET, HEAD"};
+                   .allowed_methods = methods_of(resource)};
     if (!may_write(r)) {
         error.description = "method, expected GET or HEAD, for this location has "
                             "redis_rate_limit_api without write";
-    } else if (resource.get == nullptr) {
-        error.allowed_methods = "PUT, DELETE";
-    } else if (resource.remove != nullptr) {
-        error.allowed_methods = "GET, HEAD, DELETE";
+        error.allowed_methods = "GET, HEAD";
     }
     return error;
 }

@@ -90,6 +90,18 @@ TEST(Rule, TakesNamesThatNeedNoEscapeAnywhere) {
     EXPECT_FALSE(is_name(std::string(65, 'x')));
 }
 
+TEST(Rule, HasANameThatIsOneWhateverItsZoneAndWindow) {
+    Rule rule = per_ip(longest_window - 1ms);
+    rule.zone = std::string(longest_name, 'z');
+    EXPECT_EQ(rule.name().size(), longest_rule_name);
+    EXPECT_TRUE(is_rule_name(rule.name()));
+    EXPECT_FALSE(is_rule_name(rule.name() + "s"));
+    rule.quota.algorithm = Algorithm::concurrency;
+    EXPECT_TRUE(is_rule_name(rule.name()));
+    EXPECT_FALSE(is_rule_name(""));
+    EXPECT_FALSE(is_rule_name("a b"));
+}
+
 TEST(Rule, IsNamedAfterZoneAndWindow) {
     EXPECT_EQ(per_ip(60s).name(), "per_ip/60s");
     EXPECT_EQ(per_ip(1ms).name(), "per_ip/1ms");

@@ -1,0 +1,39 @@
+// Requests of which each has a key of its own at every rule, so that what Redis is asked for a key
+// is what its one request must ask.
+#pragma once
+
+#include "simulation/audited_rule.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace simulation {
+
+class SingleRequests {
+  public:
+    /// Redis has run a script with this key of a counter.
+    void run(ScriptRun what, std::string_view redis_key);
+    /// The client's request has ended, and has cost another number of units than a rule was
+    /// charged.
+    void end_with_other_cost(const std::string &client) { ++clients_[client].other_costs; }
+    /// The client has left before it knew whether it was charged: it may be settled.
+    void leave(const std::string &client) { ++clients_[client].unknown_charges; }
+
+    /// Returns what is wrong. Where nothing fails each settlement arrives.
+    std::vector<std::string> judge(bool nothing_fails) const;
+
+  private:
+    struct Client {
+        uint64_t other_costs = 0;
+        uint64_t unknown_charges = 0;
+        uint64_t settlements = 0;
+    };
+
+    std::map<std::string, uint64_t> checks_; // by Redis key
+    std::map<std::string, Client> clients_;
+};
+
+} // namespace simulation
