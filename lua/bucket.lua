@@ -9,7 +9,8 @@
 -- What is taken is what lies ahead of now. Where a limit has changed it becomes, by the next check, as
 -- many units of the new one: so many N-ths of a microsecond are the same units by any N. Where rules
 -- of different limits share a counter at the same time it stays a time, for each would let the
--- others' units come back at its own pace.
+-- others' units come back at its own pace. An operator's number, which counts in units, may hold for
+-- such rules for a time: it is the only limit meanwhile, so its beginning and its end convert.
 --
 -- KEYS[1]     five numbers, 8 bytes each: the time, its fraction, the mark of the check that wrote it,
 --             how far refunds ever moved the time back, modulo 2^51, and up to which time the key's
@@ -18,10 +19,11 @@
 --             a new one
 -- ARGV[1..2]  cost times the interval: microseconds, fraction
 -- ARGV[3..4]  capacity times the interval: microseconds, fraction
--- ARGV[5]     the mark: N and 2^32, if the states of other limits count in time; N and 2^33, if what
---             they have taken stays so many units; N and 3 * 2^32, if so and nothing is written.
---             Versions to 0.2.0 wrote less than 2^32, of which no limit follows: it counts in time. To
---             them our marks are unknown, which costs the client less than a microsecond
+-- ARGV[5]     the mark: N and 2^32, if it counts in time; N and 2^33, if it counts in units. A state
+--             of another limit stays a time if both count in time. N and 3 * 2^32, or 4 * 2^32: in
+--             units, or in time, by a check that writes nothing. Versions to 0.2.0 wrote less than
+--             2^32, of which no limit follows: it counts in time. To them our marks are unknown, which
+--             costs the client less than a microsecond
 -- ARGV[6]     time to live of the key, milliseconds
 --
 -- REPLY[1]  how far the state then lies ahead; where the rule denies, that much below -1
@@ -43,7 +45,9 @@ if state and (#state == 40 or #state == 48) then -- anything else is not ours: i
             local limit, limit_of_state = mark % 4294967296, mark_of_state % 4294967296
             local is_known = mark_of_state > 4294967296 and mark_of_state < 12884901888
                 and limit_of_state >= 1 and part >= 0 and part < limit_of_state
-            if mark < 8589934592 or not is_known then
+            local counts_in_units = mark >= 8589934592 and mark < 17179869184
+                or mark_of_state >= 8589934592
+            if not (counts_in_units and is_known) then
                 if part > 0 and limit ~= limit_of_state then
                     arrival, fraction = whole + 1, 0 -- rounded, against the client
                 end
@@ -142,15 +146,24 @@ REPLY[4], REPLY[5], REPLY[6] = leased, tonumber(ARGV[7]), arrival - now + moved_
 --
 -- It may lead further than the capacity, to 3653 days ahead. The key has to outlive it.
 --
--- Where the limit has changed since the charge, as many units are charged of the limit that the last
--- check had. The old one must not come back, by whose pace units would return until the next check.
+-- The mark stays that of the last check, though another limit has charged: by whose pace units come
+-- back until the next check, and from which that converts. Where that is in units, as many units of
+-- the last check's limit are charged; else the time that they take by the charge's.
 
-if expiry_serves < 0 then
-    local limit_of_charge = mark % 4294967296
-    arrival, fraction, mark, moved_back, expiry_serves = unpack_state('<ddddd', state)
-    local ratio = limit_of_charge / (mark % 4294967296)
-    next_arrival = arrival + math.ceil((ARGV[1] + ARGV[2] / limit_of_charge) * ratio) -- rounded up
-    next_fraction = fraction
+local limit_of_charge, mark_of_state = mark % 4294967296, 0
+if arrival > now or expiry_serves < 0 then
+    mark_of_state = unpack_state('<d', state, 17)
+end
+if mark_of_state > 4294967296 and mark_of_state < 12884901888 then
+    local time = ARGV[1] + ARGV[2] / limit_of_charge
+    mark = mark_of_state
+    if expiry_serves < 0 then
+        arrival, fraction, mark, moved_back, expiry_serves = unpack_state('<ddddd', state)
+        next_arrival = arrival + math.ceil(time * limit_of_charge / (mark % 4294967296)) -- rounded up
+        next_fraction = fraction
+    elseif mark % 4294967296 ~= limit_of_charge then
+        next_arrival, next_fraction = arrival + math.ceil(time), 0
+    end
 end
 local furthest = now + 315619200000000
 if next_arrival >= furthest then

@@ -148,6 +148,8 @@ TEST_P(OtherLimitsTest, AreNotChangedByAPeek) {
     ask(limit_of(400, 100), 60, "k");
     const State before = redis_.state("k");
     EXPECT_EQ(redis_.peek(limit_of(4, 100), false, "k")->remaining, 40U);
+    const Quota in_time = limit_of(4, 100, OtherLimit::counts_in_time);
+    EXPECT_EQ(redis_.peek(in_time, false, "k")->remaining, 40U);
     EXPECT_EQ(redis_.state("k"), before);
 }
 
@@ -162,6 +164,51 @@ TEST_P(OtherLimitsTest, OfRulesThatShareABucketDoNotRefillIt) {
         EXPECT_FALSE(ask(slow, 1, "k").is_charged);
     }
     EXPECT_EQ(ask(slow, 0, "k").verdict.reset.count(), 60'150'000 - 750'000);
+}
+
+// An operator's number may hold for rules that have their limits of variables: their bucket counts
+// in time before and after, and on hosts that have not heard of it.
+TEST_P(OtherLimitsTest, OfAnOperatorConvertABucketThatCountsInTime) {
+    const Quota plan = limit_of(60, 60, OtherLimit::counts_in_time);
+    const Quota raised = limit_of(6'000, 6'000);
+    ask(plan, 10, "set");
+    EXPECT_EQ(remaining(raised, "set"), 5'990U);
+    EXPECT_EQ(remaining(plan, "set"), 50U) << "removed";
+
+    uint64_t granted = 0;
+    for (int round = 0; round < 5; ++round) {
+        granted += ask(raised, 5'000, "to and fro").is_charged ? 5'000 : 0;
+        granted += ask(plan, 1, "to and fro").is_charged ? 1 : 0;
+    }
+    EXPECT_EQ(granted, 5'000U);
+    EXPECT_EQ(remaining(raised, "to and fro"), 1'000U);
+
+    const Quota brake = limit_of(6, 6);
+    ask(plan, 30, "lifted");
+    EXPECT_FALSE(ask(brake, 1, "lifted").is_charged);
+    EXPECT_EQ(remaining(plan, "lifted"), 30U);
+}
+
+TEST_P(OtherLimitsTest, OfAnOperatorStayThoughADebtCountsInTime) {
+    const Quota plan = limit_of(10, 10, OtherLimit::counts_in_time);
+    const Quota raised = limit_of(1'000, 1'000);
+    const Charge charge = ask(plan, 1, "k");
+    ask(raised, 900, "k");
+    settle(SettlementKind::debt, charge, 1);
+    clock_.move(60'000); // a unit by the new limit, a hundredth by the old one
+    EXPECT_EQ(remaining(raised, "k"), 99U);
+}
+
+// The next check converts from the limit by which units came back.
+TEST_P(OtherLimitsTest, OfADebtLeaveThatOfTheLastCheck) {
+    const Quota slow = limit_of(10, 10, OtherLimit::counts_in_time);
+    const Quota fast = limit_of(6'000, 6'000, OtherLimit::counts_in_time);
+    const Charge charge = ask(slow, 1, "k"); // 6 s
+    ask(fast, 3'000, "k");                   // 30 s
+    settle(SettlementKind::debt, charge, 1); // 6 s
+    EXPECT_EQ(remaining(fast, "k"), 1'800U);
+    EXPECT_EQ(remaining(limit_of(6'000, 6'000), "k"), 1'800U);
+    EXPECT_EQ(remaining(limit_of(60, 6'000), "k"), 1'800U);
 }
 
 TEST_P(OtherLimitsTest, KeepADebtToTenYears) {

@@ -29,6 +29,14 @@ server {
         redis_rate_limit zone=z algorithm=token_bucket limit=$limit burst=100 window=1m cost=\$arg_cost final_cost=\$arg_final;
         proxy_pass ${\$upstream->url};
     }
+    location = /plan {
+        redis_rate_limit zone=z algorithm=token_bucket limit=\$arg_plan window=1m cost=\$arg_cost name=plan;
+        empty_gif;
+    }
+    location /plan/ {
+        redis_rate_limit zone=z algorithm=token_bucket limit=\$arg_plan window=1m cost=\$arg_cost final_cost=\$arg_final name=plan;
+        proxy_pass ${\$upstream->url};
+    }
     location /shared/ { redis_rate_limit zone=z algorithm=gcra limit=4 burst=3 window=1m name=shared; empty_gif; }
     location /shared/fast/ {
         redis_rate_limit zone=z algorithm=gcra limit=400 burst=999 window=1m name=shared;
@@ -101,6 +109,26 @@ subtest 'a debt of a request that was charged before' => sub {
     cmp_ok(shown('debtor')->{remaining}, '<=', $left, 'which does not bring the old limit back');
     is(api($nginx, 'DELETE rule?zone=z&rule=z/60s')->{status}, 200, 'the configured limit holds again');
     ok(wait_for_refill('other', 15), 'this host obeys');
+};
+
+# The bucket counts in time before and after.
+subtest 'an override of a rule that has its limit of a variable' => sub {
+    my $told = sub ($cost) { $nginx->get("/plan?key=planned&plan=10&cost=$cost")->{headers}{'x-ratelimit-remaining'} };
+    is($told->(1), 9, 'a request');
+    $upstream->hold;
+    my $held = $nginx->get_later('/plan/?key=planned&plan=10&cost=1&final=2');
+    ok($upstream->wait_for(1), 'one that is under way');
+    is(api($nginx, 'PUT rule?zone=z&rule=plan', body => { limit => 1000 })->{status}, 200, 'the limit becomes 1000');
+    ok(wait_until(sub { $told->(0) > 900 }), 'this host obeys');
+    cmp_ok($told->(900), '<=', 998 - 900 + 60, 'most units are taken');
+    $upstream->answer;
+    is($held->()->{status}, 200, 'the request ends');
+    my $charged = sub { metrics_of($nginx)->{zones}{z}{rules}{plan}{settlements}{charged} };
+    ok(wait_until(sub { $charged->() == 1 }), 'and its debt is charged');
+    cmp_ok($told->(0), '<', 900, 'which brings no unit back');
+    is(api($nginx, 'DELETE rule?zone=z&rule=plan')->{status}, 200, 'the limit becomes 10 again');
+    ok(wait_until(sub { $nginx->get('/plan?key=other&plan=10&cost=0')->{headers}{'x-ratelimit-limit'} == 10 }), 'this host obeys');
+    is($told->(0), 0, 'and the units stay taken');
 };
 
 subtest 'an override of a client' => sub {

@@ -273,11 +273,8 @@ void Client::note_unanswered() {
 
 template <typename Use>
 void Client::for_each_waiting(const Use &use) const {
-    for (const limiter::AppliedRule *one = is_waiting_ ? limits_->rules().first() : nullptr;
-         one != nullptr; one = one->next) {
-        if (one->rule->phase == phase_) {
-            use(*one);
-        }
+    if (is_waiting_) {
+        std::ranges::for_each(limits_->rules().asked(), use);
     }
 }
 

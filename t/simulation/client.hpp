@@ -79,7 +79,7 @@ class Client final : limiter::Request {
     void note_grant(const limiter::AppliedRule &rule);
     void note_uncharged(const limiter::AppliedRule &rule);
     void note_unanswered();
-    /// Calls `use` for each rule of the phase whose verdict has not been taken.
+    /// Calls `use` for each rule of which Redis was asked, and no answer was taken yet.
     template <typename Use>
     void for_each_waiting(const Use &use) const;
     void note_denials();

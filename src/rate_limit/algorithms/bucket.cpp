@@ -2,7 +2,8 @@
 //
 // A record's values[0]  the time at which all units are there again, microseconds
 //                   [1]  its fraction, in so many parts of a microsecond as values[2] says
-//                   [2]  the parts: the limit that led to it
+//                   [2]  the parts, which are the limit that led to it, and whether that counts in
+//                        time or in units: the script's mark
 //                   [3]  how far returns ever moved the time back, as in the script's state
 
 #include "rate_limit/algorithms/algorithm_helpers.hpp"
@@ -71,11 +72,29 @@ void add_lease(const Quota &quota, std::span<int64_t> reply, RuleReply lease) {
     reply[1] = static_cast<int64_t>(fraction % static_cast<Wide>(interval.parts));
 }
 
+/// The limit, and what the check makes of a state of another one: lua/bucket.lua.
+uint64_t mark_of(const Quota &quota) {
+    const uint64_t kind = 1 + static_cast<uint64_t>(quota.other_limit);
+    return (kind << 32) + Interval(quota).parts;
+}
+
+uint64_t parts_of(const Record &known) {
+    return known.values[2] & UINT32_MAX;
+}
+
+/// A record of a version before the mark counts in time.
+OtherLimit other_limit_of(const Record &known) {
+    constexpr auto in_units = 1 + static_cast<uint64_t>(OtherLimit::counts_in_units);
+    return known.values[2] >> 32 == in_units ? OtherLimit::counts_in_units
+                                             : OtherLimit::counts_in_time;
+}
+
 /// Whether what is known of the key is of another limit, and what is taken is to stay so many
 /// units.
 bool is_to_convert(const Record &known, const Quota &quota) {
-    return quota.other_limit != OtherLimit::counts_in_time &&
-           known.values[2] != Interval(quota).parts;
+    return parts_of(known) != Interval(quota).parts &&
+           (quota.other_limit == OtherLimit::counts_in_units ||
+            other_limit_of(known) == OtherLimit::counts_in_units);
 }
 
 /// How far the time of a record lies ahead, in the parts of a microsecond of the quota's interval.
@@ -86,8 +105,8 @@ Wide ahead_of(const Record &known, microseconds now, const Quota &quota) {
     Wide ahead_in_parts = 0;
     if (is_to_convert(known, quota)) { // a unit is as many parts by any limit
         ahead_in_parts =
-            std::min(ahead * known.values[2] + fraction, Wide{longest_debt.count()} * parts);
-    } else if (known.values[2] == parts) {
+            std::min(ahead * parts_of(known) + fraction, Wide{longest_debt.count()} * parts);
+    } else if (parts_of(known) == parts) {
         ahead_in_parts = ahead * parts + fraction;
     } else { // of another limit: it is rounded, against the client
         ahead_in_parts = (ahead + (fraction > 0 ? 1 : 0)) * parts;
@@ -99,7 +118,14 @@ Wide ahead_of(const Record &known, microseconds now, const Quota &quota) {
 Values values_of(Wide ahead, microseconds now, const Quota &quota, uint64_t moved_back) {
     const uint64_t parts = Interval(quota).parts;
     return {word_of(now + to_microseconds(ahead / parts)), static_cast<uint64_t>(ahead % parts),
-            parts, moved_back};
+            mark_of(quota), moved_back};
+}
+
+/// The record of a time that lies so far ahead.
+Record record_of(Wide ahead, microseconds now, const Quota &quota, uint64_t moved_back) {
+    return {.time = now,
+            .holds_for = to_microseconds(ahead / Interval(quota).parts) + microseconds{1},
+            .values = values_of(ahead, now, quota, moved_back)};
 }
 
 /// The number of which the script keeps the remainder of how far refunds have moved its time back.
@@ -129,6 +155,11 @@ LocalDecision decide(const std::optional<Record> &known, const Quota &quota, boo
     const Interval interval(quota);
     const Wide parts = interval.parts;
     Wide ahead = known ? ahead_of(*known, now.monotonic, quota) : 0;
+    const uint64_t moved_back = moved_back_of(known, now.monotonic, quota);
+    std::optional<Record> converted;
+    if (known && is_to_convert(*known, quota)) {
+        converted = record_of(ahead, now.monotonic, quota, moved_back);
+    }
     const BucketTime time = time_to_charge(quota);
     const Wide next = ahead + Wide{time.us} * parts + time.fraction;
     const bool fits = next <= Wide{quota.capacity() - quota.to_keep_free()} * interval.length;
@@ -137,16 +168,11 @@ LocalDecision decide(const std::optional<Record> &known, const Quota &quota, boo
     }
     const auto whole = static_cast<int64_t>(ahead / parts);
     const auto fraction = static_cast<int64_t>(ahead % parts);
-    const uint64_t moved_back = moved_back_of(known, now.monotonic, quota);
     const std::array<int64_t, 3> reply = {fits ? whole : -1 - whole, fraction,
                                           static_cast<int64_t>(moved_back)};
     const Values values = values_of(ahead, now.monotonic, quota, moved_back);
     LocalDecision decision = decision_of_reply(quota, reply, now.monotonic, values);
-    if (known && is_to_convert(*known, quota) && !decision.after) {
-        decision.converted = {.time = now.monotonic,
-                              .holds_for = microseconds(whole) + microseconds{1},
-                              .values = values};
-    }
+    decision.converted = converted;
     return decision;
 }
 
@@ -160,25 +186,30 @@ int64_t still_taken(int64_t receipt, uint64_t moved_back, microseconds now) {
 
 std::optional<Record> settle(const std::optional<Record> &known, const Quota &quota,
                              const LocalSettlement &settlement, bool /*aligned*/, const Now &now) {
-    const bool has_other_limit = known && is_to_convert(*known, quota);
-    if (has_other_limit && settlement.to_return > 0) {
+    const bool is_converted = known && is_to_convert(*known, quota);
+    if (is_converted && settlement.to_return > 0) {
         // What was charged has come back sooner or later than its receipt says.
         return std::nullopt;
     }
-    // Where the limit has changed since the charge, a debt must not bring the old one back.
+    // Where another limit has asked since the charge, that one stays: by its pace units come back.
     Quota by = quota;
-    by.limit = has_other_limit ? known->values[2] : quota.limit;
-    const Interval interval(by);
-    const Wide parts = interval.parts;
+    if (known) {
+        by.limit = parts_of(*known);
+        by.other_limit = other_limit_of(*known);
+    }
+    const Wide parts = Interval(by).parts;
+    const Interval interval(is_converted ? by : quota); // of what counts in time, the charge's own
     Wide ahead = known ? ahead_of(*known, now.monotonic, by) : 0;
     uint64_t moved_back = moved_back_of(known, now.monotonic, by);
     const auto left_out =
-        static_cast<uint64_t>(Wide{settlement.left_out} * Interval(quota).parts / parts);
+        static_cast<uint64_t>(Wide{settlement.left_out} * Interval(quota).parts / interval.parts);
     const auto to_settle = [&](uint64_t units) {
         const BucketTime time = time_of_units(interval, units);
         return time.us < left_out ? BucketTime{0, 0}
                                   : BucketTime{time.us - left_out, time.fraction};
     };
+    // Else they are rounded to whole microseconds, against the client.
+    const bool has_fractions = interval.parts == parts;
     if (settlement.to_return > 0) {
         const int64_t taken = still_taken(settlement.receipt, moved_back, now.monotonic);
         if (taken <= 0 || taken > ahead / parts) {
@@ -188,35 +219,27 @@ std::optional<Record> settle(const std::optional<Record> &known, const Quota &qu
         const uint64_t back = std::min(static_cast<uint64_t>(taken), time.us);
         ahead -= Wide{back} * parts;
         moved_back += back;
-        if (time.fraction > 0 && static_cast<uint64_t>(taken) > back) {
+        if (has_fractions && time.fraction > 0 && static_cast<uint64_t>(taken) > back) {
             ahead -= time.fraction;
             ++moved_back; // rounded, against the client
         }
         moved_back %= turn;
     }
     const BucketTime debt = to_settle(settlement.to_charge);
-    ahead = std::min(ahead + Wide{debt.us} * parts + debt.fraction,
+    const Wide fraction = has_fractions ? Wide{debt.fraction} : (debt.fraction > 0 ? parts : 0);
+    ahead = std::min(ahead + Wide{debt.us} * parts + fraction,
                      std::max(ahead, Wide{longest_debt.count()} * parts));
-    return Record{.time = now.monotonic,
-                  .holds_for = to_microseconds(ahead / parts) + microseconds{1},
-                  .values = values_of(ahead, now.monotonic, by, moved_back)};
+    return record_of(ahead, now.monotonic, by, moved_back);
 }
 
 std::optional<Record> record(const std::optional<Record> &known, const RedisVerdict &redis) {
-    const Wide ahead = Wide{redis.verdict.reset.count()} * Interval(redis.part).parts;
-    if (known && ahead_of(*known, redis.asked, redis.part) >= ahead) {
+    const Wide by_redis = Wide{redis.verdict.reset.count()} * Interval(redis.part).parts;
+    const Wide ahead = known ? ahead_of(*known, redis.asked, redis.part) : 0;
+    if (known && ahead >= by_redis && !is_to_convert(*known, redis.part)) {
         return std::nullopt;
     }
-    return Record{.time = redis.asked,
-                  .holds_for = redis.verdict.reset,
-                  .values = values_of(ahead, redis.asked, redis.part,
-                                      moved_back_of(known, redis.asked, redis.part))};
-}
-
-/// The limit, and what the check makes of a state of another one: lua/bucket.lua.
-uint64_t mark_of(const Quota &quota) {
-    const uint64_t kind = 1 + static_cast<uint64_t>(quota.other_limit);
-    return (kind << 32) + Interval(quota).parts;
+    return record_of(std::max(ahead, by_redis), redis.asked, redis.part,
+                     moved_back_of(known, redis.asked, redis.part));
 }
 
 ScriptArguments check_arguments(const Quota &quota) {

@@ -25,16 +25,18 @@ inline constexpr std::chrono::microseconds longest_refill = std::chrono::hours{2
 inline constexpr size_t longest_name = 64;
 bool is_name(std::string_view text);
 
-/// The same for what Rule::name() returns: a rule without a name of its own has its zone's, a slash,
-/// and a window of at most 13 bytes ("31622399999ms") or a word that is no longer.
+/// The same for what Rule::name() returns: a rule without a name of its own has its zone's, a
+/// slash, and a window of at most 13 bytes ("31622399999ms") or a word that is no longer.
 inline constexpr size_t longest_rule_name = longest_name + 14;
 bool is_rule_name(std::string_view text);
 
-/// What a bucket's check makes of a state that another limit has led to.
+/// What a bucket's check makes of a state that another limit has led to, and what checks of another
+/// limit make of its own: the units stay taken, if one of the two counts in units.
 enum class OtherLimit : uint8_t {
-    counts_in_time,   // the time stays as it is: rules of different limits share the counter
-    counts_in_units,  // the units stay taken: the limit has changed
-    is_only_looked_at // the same, by a check that writes nothing
+    counts_in_time,     // rules of different limits share the counter
+    counts_in_units,    // the limit has changed
+    looked_at_in_units, // the same two, by a check that writes nothing
+    looked_at_in_time,
 };
 
 /// The numbers of a rule, and of a request that it is applied to.

@@ -42,9 +42,9 @@ void prepare_peeks() {
 
 bool write_peek(ByteQueue &out, rate_limit::Quota quota, bool aligned, std::string_view redis_key,
                 Blocks blocks, std::chrono::microseconds unix_now) {
-    if (quota.other_limit == rate_limit::OtherLimit::counts_in_units) {
-        quota.other_limit = rate_limit::OtherLimit::is_only_looked_at;
-    }
+    quota.other_limit = quota.other_limit == rate_limit::OtherLimit::counts_in_units
+                            ? rate_limit::OtherLimit::looked_at_in_units
+                            : rate_limit::OtherLimit::looked_at_in_time;
     const std::string_view script = script_of(quota.algorithm, blocks).source;
     WireWords arguments = check_arguments(quota, aligned);
     const uint64_t keys = blocks == Blocks::yes ? 2 : 1;

@@ -173,6 +173,51 @@ TEST(Local, BucketKeepsUnitsTakenWhereItsLimitHasChanged) {
     EXPECT_EQ(host.ask(asking(fast, 51), 150 * second + 150'000).decision, Decision::granted);
 }
 
+TEST(Local, BucketOfLimitsByVariablesKeepsUnitsTakenByAnOperatorsNumber) {
+    Quota plan{.algorithm = Algorithm::token_bucket, .window = 60s, .limit = 60};
+    Quota raised = plan;
+    raised.limit = 6'000;
+    raised.other_limit = OtherLimit::counts_in_units;
+    Host host;
+    host.ask(asking(plan, 10), 0);
+    EXPECT_EQ(host.ask(asking(raised, 0), 0).remaining, 5'990U);
+    EXPECT_EQ(host.ask(asking(plan, 0), 0).remaining, 50U) << "the number is gone";
+    host.ask(asking(raised, 900), 0);
+    host.keep(settle_locally(host.known(0), plan, {.to_charge = 1}, false, host.at(0)));
+    EXPECT_EQ(host.ask(asking(raised, 0), 0).remaining, 5'089U);
+    Quota other = plan;
+    other.limit = other.burst.emplace(600);
+    EXPECT_EQ(host.ask(asking(other, 0), 0).remaining, 0U);
+}
+
+// Where it grants, another rule may deny.
+TEST(Local, BucketIsConvertedWhetherItGrantsOrNot) {
+    Quota slow{.algorithm = Algorithm::token_bucket, .window = 60s, .limit = 4, .burst = 100};
+    slow.other_limit = OtherLimit::counts_in_units;
+    Quota fast = slow;
+    fast.limit = 400;
+    Host host;
+    host.ask(asking(fast, 60), 0);
+    const LocalDecision decision = decide_locally(host.known(0), slow, false, host.at(0));
+    ASSERT_TRUE(decision.after && decision.converted);
+    host.keep(decision.converted);
+    EXPECT_EQ(host.ask(asking(slow, 0), 30 * second).remaining, 42U);
+}
+
+// As where the answers of Redis come later and later, or earlier and earlier.
+TEST(Local, BucketIsConvertedByAVerdictThatSaysNoMoreThanWasKnown) {
+    Quota slow{.algorithm = Algorithm::token_bucket, .window = 60s, .limit = 4, .burst = 100};
+    slow.other_limit = OtherLimit::counts_in_units;
+    Quota fast = slow;
+    fast.limit = 400;
+    Host host;
+    host.ask(asking(fast, 60), 0);
+    const Verdict denied{.decision = Decision::denied, .remaining = 40, .reset = 900s - 3us};
+    const microseconds asked = host.at(0).monotonic;
+    host.keep(record_verdict(host.known(0), asking(slow, 0), denied, 100, asked));
+    EXPECT_EQ(host.ask(asking(slow, 0), 30 * second).remaining, 42U);
+}
+
 TEST(Local, BucketGivesNothingBackByALimitThatHasChangedSince) {
     Quota slow{.algorithm = Algorithm::token_bucket, .window = 60s, .limit = 4, .burst = 100};
     slow.other_limit = OtherLimit::counts_in_units;

@@ -110,8 +110,10 @@ TEST(CheckArguments, OfABucketTellWhatOtherLimitsMean) {
     quota.other_limit = rate_limit::OtherLimit::counts_in_units;
     EXPECT_EQ(check(quota)[4], std::to_string((uint64_t{2} << 32) + 10));
     EXPECT_EQ(refund(quota)[2], check(quota)[4]);
-    quota.other_limit = rate_limit::OtherLimit::is_only_looked_at;
+    quota.other_limit = rate_limit::OtherLimit::looked_at_in_units;
     EXPECT_EQ(check(quota)[4], std::to_string((uint64_t{3} << 32) + 10));
+    quota.other_limit = rate_limit::OtherLimit::looked_at_in_time;
+    EXPECT_EQ(check(quota)[4], std::to_string((uint64_t{4} << 32) + 10));
 }
 
 TEST(CheckArguments, OfABucketBoundACostThatIsMoreThanIt) {
