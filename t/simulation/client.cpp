@@ -22,6 +22,7 @@ void Client::begin() {
     began_ = simulation_.timeline.now();
     tries_again_ = simulation_.network.counts.try_again;
     limits_ = limiter::LimitedRequest::create(worker_.limiter(), *this);
+    worker_.begin_request();
     apply(rate_limit::Phase::access);
 }
 
@@ -351,6 +352,7 @@ void Client::end() {
     alive_.reset();
     limits_->settle();
     limits_->end();
+    worker_.end_request();
 }
 
 } // namespace simulation

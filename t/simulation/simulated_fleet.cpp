@@ -142,7 +142,7 @@ void SimulatedFleet::count_outcomes() {
 void SimulatedFleet::end_workers() {
     for (const auto &host : hosts_) {
         for (const auto &worker : host->workers()) {
-            if (!worker->may_end()) {
+            if (!worker->has_ended() && !worker->may_end()) {
                 simulation_.auditor.leave("a worker that cannot end");
             }
             worker->end();

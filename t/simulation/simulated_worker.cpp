@@ -27,6 +27,7 @@ class SimulatedWorker::SimulatedTimer final : public redis_client::Timer {
         if (place_) {
             worker_.timeline_.remove(*place_);
             place_.reset();
+            worker_.end_if_done();
         }
     }
     bool is_running() const override { return place_.has_value(); }
@@ -44,7 +45,9 @@ class SimulatedWorker::SimulatedTimer final : public redis_client::Timer {
             return;
         }
         const auto on_expiry = on_expiry_; // the timer may end with it
+        SimulatedWorker &worker = worker_;
         on_expiry();
+        worker.end_if_done();
     }
 
     SimulatedWorker &worker_;
@@ -139,6 +142,24 @@ void SimulatedWorker::leave() {
             connection->dismiss();
         }
     }
+    end_if_done();
+}
+
+void SimulatedWorker::end_request() {
+    --requests_;
+    end_if_done();
+}
+
+/// In the next turn of its event loop, if nothing begins meanwhile.
+void SimulatedWorker::end_if_done() {
+    const auto is_done = [this] { return is_leaving_ && requests_ == 0 && may_end(); };
+    if (!is_killed_ && is_done()) {
+        later(timeline_.now(), [this, is_done] {
+            if (is_done()) {
+                end();
+            }
+        });
+    }
 }
 
 bool SimulatedWorker::may_end() const {
@@ -146,6 +167,9 @@ bool SimulatedWorker::may_end() const {
 }
 
 void SimulatedWorker::end() {
+    if (live_ == nullptr) {
+        return;
+    }
     limiter_.leases.return_all();
     live_ = nullptr;
     backends_.stop();

@@ -38,11 +38,14 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
     void stop_until(Time when) { stopped_until_ = std::max(stopped_until_, when); }
     /// The process is gone, and nothing in it is told.
     void kill() { is_killed_ = true; }
-    /// It finishes what it has, because of a reload.
+    /// It finishes what it has, because of a reload. When no request is left and no timer holds it,
+    /// it ends, as nginx does.
     void leave();
-    /// Its requests are done: nginx ends the process. Returns false if a timer holds it.
+    /// Whether no timer holds it.
     bool may_end() const;
     void end();
+    void begin_request() { ++requests_; }
+    void end_request();
 
     std::chrono::milliseconds now() override;
     Time precise_now() const override { return timeline_.since_boot() + identity_.ahead; }
@@ -65,6 +68,7 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
     class SimulatedLookup;
     class LiveSilence;
 
+    void end_if_done();
     bool is_killed() const override { return is_killed_; }
     Time stopped_until() const override { return stopped_until_; }
 
@@ -76,6 +80,7 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
     Chance chance_;
     bool is_killed_ = false;
     bool is_leaving_ = false;
+    size_t requests_ = 0;
     Time stopped_until_{0};
     std::vector<SimulatedTimer *> timers_;
     limiter::SilentLog log_;
