@@ -8,6 +8,7 @@ using redis_client::ByteQueue;
 using redis_client::LiveTrouble;
 using redis_client::Registry;
 using redis_client::ReplyView;
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 namespace {
@@ -24,6 +25,12 @@ constexpr milliseconds between_registrations{60'000};
 /// A host that has not learned all for so long does not follow. It takes a few seconds to learn
 /// many overrides.
 constexpr milliseconds late_after{10'000};
+
+/// What Redis's clock says is wrong by up to the round trip of the question. An answer that came
+/// late counts only if no better one has come for a while, as from a Redis that is far away: then
+/// the clock is wrong by that, which is less than ControlCommand::timeout.
+constexpr microseconds late{100'000};
+constexpr milliseconds wait_for_better_time{10'000};
 
 /// After a refusal, as where the user may not do this.
 constexpr milliseconds wait_after_refusal{10'000};
@@ -136,7 +143,7 @@ void LiveSync::on_tick() {
         has_claim_ = true;
         has_clock_ = is_registered_ = false;
         connection_ = 0;
-        next_poll_ = next_registration_ = world_.now();
+        next_poll_ = next_registration_ = take_late_time_from_ = world_.now();
         late_from_ = world_.now() + late_after;
     }
     if (world_.now() >= late_from_ && settings_.memory.live_trouble() == LiveTrouble::none) {
@@ -188,14 +195,16 @@ bool LiveSync::write_time(ByteQueue &out) const {
 }
 
 void LiveSync::take_time(ReplyView reply) {
-    // What a reply says that came late is not exact.
-    constexpr std::chrono::microseconds late{100'000};
     const auto time = redis_client::read_time(reply);
-    if (!time || (has_clock_ && world_.precise_now() - time_.sent() > late)) {
+    if (!time) {
         return;
     }
     has_clock_ = true;
-    settings_.memory.set_redis_clock(*time, time_.sent());
+    const microseconds round_trip = world_.precise_now() - time_.sent();
+    if (round_trip <= late || world_.now() >= take_late_time_from_) {
+        settings_.memory.set_redis_clock(*time, time_.sent());
+        take_late_time_from_ = world_.now() + wait_for_better_time;
+    }
     if (world_.now() >= next_registration_ && !registration_.is_asked() && !purge_.is_asked()) {
         next_registration_ = world_.now() + between_registrations;
         registering_ =

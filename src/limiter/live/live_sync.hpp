@@ -99,6 +99,7 @@ class LiveSync {
     bool is_registered_ = false; // it has taken the rules since then
     std::chrono::milliseconds next_poll_{0};
     std::chrono::milliseconds next_registration_{0};
+    std::chrono::milliseconds take_late_time_from_{0};
     std::chrono::milliseconds late_from_{0}; // if nothing is learned until then
     std::string last_failure_ = "no answer"; // of a question
     uint64_t connection_ = 0;                // the one that answered last
