@@ -6,6 +6,13 @@ namespace limiter {
 
 using redis_client::LiveChange;
 
+namespace {
+
+/// A full synchronisation takes time and traffic.
+constexpr std::chrono::minutes between_looks_for_room{1};
+
+} // namespace
+
 FollowedZones::FollowedZones(const redis_client::BackendSettings &settings,
                              std::span<const Zone *const> zones, redis_client::World &world,
                              LiveLog &log)
@@ -18,6 +25,7 @@ FollowedZones::FollowedZones(const redis_client::BackendSettings &settings,
 }
 
 void FollowedZones::on_begin() {
+    look_for_room_from_ = world_.now() + between_looks_for_room;
     for (Followed &zone : zones_) {
         zone.writer.begin_generation();
     }
@@ -44,11 +52,11 @@ void FollowedZones::on_change(const LiveChange &change) {
 }
 
 void FollowedZones::set(Followed &followed, const LiveChange &change) {
-    const bool is_first = followed.zone->memory.live_limits().dropped() == 0;
+    const bool was_short = followed.zone->memory.live_limits().is_short_of_room();
     const bool has_room =
         followed.writer.set({.encoded_key = change.name.encoded_key, .rule = change.name.rule},
                             change.override.what, redis_now());
-    if (!has_room && is_first) {
+    if (!has_room && !was_short) {
         log_.on_no_room(followed.name());
     }
 }
@@ -73,8 +81,11 @@ void FollowedZones::remove_expired() {
 }
 
 bool FollowedZones::need_all_anew() const {
-    return std::ranges::any_of(zones_,
-                               [](const Followed &zone) { return zone.writer.needs_generation(); });
+    const bool looks_for_room = world_.now() >= look_for_room_from_;
+    return std::ranges::any_of(zones_, [&](const Followed &zone) {
+        return zone.writer.needs_generation() ||
+               (looks_for_room && zone.writer.may_have_room_for_dropped());
+    });
 }
 
 } // namespace limiter

@@ -29,7 +29,8 @@ class FollowedZones final : public redis_client::LiveFollower::Callbacks {
 
     /// Makes room for others where overrides have expired: some of it at each call.
     void remove_expired();
-    /// Whether a full synchronisation is due, because a worker that was stopped has written late.
+    /// Whether a full synchronisation is due: a worker that was stopped has written late, or there
+    /// may be room for overrides that had none.
     bool need_all_anew() const;
 
   private:
@@ -51,6 +52,7 @@ class FollowedZones final : public redis_client::LiveFollower::Callbacks {
     LiveLog &log_;
     std::vector<Followed> zones_; // by their names
     size_t next_zone_ = 0;        // where remove_expired() goes on
+    std::chrono::milliseconds look_for_room_from_{0};
 };
 
 } // namespace limiter

@@ -87,6 +87,9 @@ class LiveLimits {
     bool has_room(const OverrideTarget &target) const;
     /// How many overrides hold, some of which may have expired a moment ago.
     uint64_t count() const { return header_->count.load(relaxed); }
+    /// Whether an override is missing here that found no room, as far as is known: it may have been
+    /// deleted since.
+    bool is_short_of_room() const { return header_->is_short_of_room.load(relaxed); }
     /// How many overrides found no room, and how many requests bans have rejected.
     uint64_t dropped() const { return header_->dropped.load(relaxed); }
     uint64_t rejections() const { return header_->rejections.load(relaxed); }
@@ -115,6 +118,7 @@ class LiveLimits {
         std::atomic<uint64_t> damaged_generation;          // see LiveLimitsWriter
         std::atomic<uint64_t> count;
         std::atomic<uint64_t> dropped;
+        std::atomic<bool> is_short_of_room; // the last generation has dropped one, or its changes
         alignas(64) std::atomic<uint64_t> rejections;
     };
 

@@ -17,6 +17,7 @@ void raise_time(std::atomic<uint64_t> &latest, microseconds time) {
 void LiveLimitsWriter::begin_generation() {
     generation_ = header().last_generation.fetch_add(1, acquire_release) + 1;
     count_ = 0;
+    has_dropped_ = has_made_room_ = false;
 }
 
 void LiveLimitsWriter::end_generation() {
@@ -24,12 +25,17 @@ void LiveLimitsWriter::end_generation() {
         return;
     }
     raise(header().valid_generation, generation_, release);
+    header().is_short_of_room.store(has_dropped_, relaxed);
     publish_count();
     look_for_damage();
 }
 
 bool LiveLimitsWriter::needs_generation() const {
     return header().damaged_generation.load(relaxed) >= generation_;
+}
+
+bool LiveLimitsWriter::may_have_room_for_dropped() const {
+    return limits_.is_short_of_room() && has_made_room_;
 }
 
 bool LiveLimitsWriter::set(const OverrideTarget &target, const Override &what,
@@ -95,7 +101,10 @@ size_t LiveLimitsWriter::remove_expired(microseconds redis_now) {
     const auto is_dead = [&](const Record &record) {
         const auto generation = static_cast<uint64_t>(record.time.count());
         const bool has_expired = LiveLimits::to_override(record).has_expired(redis_now);
-        count_ -= has_expired && generation == generation_ ? 1 : 0;
+        if (has_expired && generation == generation_) {
+            --count_;
+            has_made_room_ = true;
+        }
         return has_expired || generation < valid;
     };
     const size_t looks = std::min(most_looks, overrides.bucket_count());
@@ -125,6 +134,8 @@ bool LiveLimitsWriter::store(const Hash &identity, const Override &what) {
     if (!overrides.store_if_free(identity, record, valid) &&
         !overrides.store_if_free(identity, record, own)) {
         header().dropped.fetch_add(1, relaxed);
+        header().is_short_of_room.store(true, relaxed);
+        has_dropped_ = true;
         return false;
     }
     count_ += is_new ? 1 : 0;
@@ -132,16 +143,20 @@ bool LiveLimitsWriter::store(const Hash &identity, const Override &what) {
     return true;
 }
 
+/// Before the generation is complete, what it does not have makes no room: Redis lists deleted
+/// overrides for an hour. Afterwards it may be one that was dropped.
 void LiveLimitsWriter::erase(const Hash &identity) {
     SharedTable &overrides = limits_.overrides_;
-    count_ -= overrides.find(identity, LiveLimits::to_time(generation_)) ? 1 : 0;
+    const bool was_there = overrides.find(identity, LiveLimits::to_time(generation_)).has_value();
+    count_ -= was_there ? 1 : 0;
+    has_made_room_ = has_made_room_ || was_there || is_valid();
     overrides.erase(identity);
     publish_count();
 }
 
 /// Nothing is published before the generation is complete, because older overrides still hold.
 void LiveLimitsWriter::publish_count() {
-    if (header().valid_generation.load(relaxed) != generation_) {
+    if (!is_valid()) {
         return;
     }
     header().count.store(count_, relaxed);

@@ -31,6 +31,9 @@ class LiveLimitsWriter {
     /// Whether all has to be synchronised anew, because a process that was stopped has written
     /// since.
     bool needs_generation() const;
+    /// Whether a generation may find room for overrides that were dropped, because others have gone
+    /// since this one began.
+    bool may_have_room_for_dropped() const;
 
     /// Sets an override, or removes it if it has expired. Returns false if there is no room: then
     /// it is dropped, which is counted, and does not hold on this host.
@@ -51,13 +54,16 @@ class LiveLimitsWriter {
     bool is_superseded() const;
     bool store(const Hash &identity, const Override &what);
     void erase(const Hash &identity);
+    bool is_valid() const { return header().valid_generation.load(relaxed) == generation_; }
     void publish_count();
     void look_for_damage() const;
 
     LiveLimits limits_;
-    uint64_t generation_ = 0; // this one's last; 0: it has begun none
-    uint64_t count_ = 0;      // overrides of that generation
-    size_t next_bucket_ = 0;  // where remove_expired() goes on
+    uint64_t generation_ = 0;    // this one's last; 0: it has begun none
+    uint64_t count_ = 0;         // overrides of that generation
+    bool has_dropped_ = false;   // an override of that generation
+    bool has_made_room_ = false; // an override has gone since the generation began
+    size_t next_bucket_ = 0;     // where remove_expired() goes on
 };
 
 } // namespace rate_limit
