@@ -301,6 +301,14 @@ END
     is("$result->{given}{passed} $result->{other}{passed}", '1 1', 'rejects, and other rules are not asked');
 };
 
+subtest 'leases' => sub {
+    my $leased = file('leased.conf', "${zone}redis_rate_limit zone=per_ip algorithm=fixed_window limit=100000 window=60s lease=auto;\n");
+    my ($status, $out) = replay('--rules', $leased, $log);
+    like($out, qr/^note: per_ip\/60s: leases are left out/m, 'are left out, which is said');
+    ($status, $out) = replay('--rules', $rules, $log);
+    unlike($out, qr/leases/, 'but not of a rule without');
+};
+
 subtest 'what makes it an estimate' => sub {
     my @format = ('--format', '$redis_rate_limit_decided $remote_addr');
     my $both   = file('both.conf', "${zone}redis_rate_limit zone=per_ip algorithm=gcra limit=5 window=60s;\nredis_rate_limit zone=per_ip algorithm=gcra limit=5 window=60s name=late phase=precontent;\n");

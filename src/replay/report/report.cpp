@@ -69,7 +69,7 @@ void find_series(RuleTally &tally, const std::vector<RuleTally::RejectedKey> &to
 
 /// Tells what a replay leaves out.
 void add_notes(const Rule &rule, std::vector<std::string> &notes) {
-    if (rule.rule.lease.kind != rate_limit::LeaseSetting::Kind::off) {
+    if (rule.leaves_lease_out) {
         notes.push_back(rule.name + ": leases are left out; with them a client may be denied a "
                                     "little early");
     }

@@ -264,7 +264,8 @@ class RulesReader {
             return at(directive, *refusal);
         }
         rule->zone = zone_named(rule->rule.zone);
-        rule->rule.lease = {}; // a lease changes when Redis is asked, and not what a request gets
+        rule->leaves_lease_out = rule->may_lease();
+        rule->rule.lease = {}; // it changes when Redis is asked, and hardly what a request gets
         if (rule->zone == nullptr) {
             return at(directive,
                       *rate_limit::refused("zone", rule->rule.zone,

@@ -41,6 +41,7 @@ struct Zone : limiter::Zone {
 struct Rule : limiter::Rule {
     std::array<CompiledText, 4> texts; // by their limiter::RuleText
     size_t counted_as = 0;             // rules of one zone and name are one entry
+    bool leaves_lease_out = false;     // that nginx would take
 
     const CompiledText &text(limiter::RuleText which) const {
         return texts[static_cast<size_t>(which)];
