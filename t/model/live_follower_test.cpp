@@ -222,6 +222,27 @@ TEST_F(LiveFollowerTest, KnowsThatItHasMissedResets) {
     EXPECT_EQ(host_.missed, 1);
 }
 
+// A failover to a server that had not heard of all resets, and whose clock is behind. Later ones
+// may have been purged there, too.
+TEST_F(LiveFollowerTest, AnOlderStoreMayHaveHadResets) {
+    put("a");
+    const std::string head = redis_.command({"GET", "rl:{live}:head"}).text;
+    clock_.move(10'000'000);
+    reset("b");
+    poll();
+    const LiveKnown known = follower_.known();
+    redis_.command({"SET", "rl:{live}:head", head});
+    redis_.command({"ZREM", "rl:{live}:log", "X z b"});
+    redis_.command({"HDEL", "rl:{live}:data", "X z b"});
+    clock_.move(-5'000'000);
+    reset("b");
+    poll();
+    EXPECT_LT(follower_.known().version, known.version);
+    EXPECT_EQ(host_.missed, 1);
+    EXPECT_EQ(host_.resets.size(), 2u) << "and the host hears of this one";
+    EXPECT_EQ(learned(), expected());
+}
+
 TEST_F(LiveFollowerTest, AHostThatKnowsNothingHasMissedNothing) {
     reset("b");
     clock_.move(3'600'000'001);

@@ -69,7 +69,7 @@ void LiveLimitsWriter::reset(std::string_view encoded_key, uint64_t version, mic
     const Record record{.time = now, .holds_for = microseconds{1}, .values = {version}};
     SharedTable &resets = limits_.resets_;
     const auto known = resets.find(identity, microseconds{0});
-    if (known && known->values[0] >= version) {
+    if (known && known->values[0] == version) {
         return;
     }
     // This comes first: if this process is killed between the two, the reset is not known yet, and

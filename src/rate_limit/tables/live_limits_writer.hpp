@@ -40,8 +40,9 @@ class LiveLimitsWriter {
     bool set(const OverrideTarget &target, const Override &what,
              std::chrono::microseconds redis_now);
     void remove(const OverrideTarget &target);
-    /// The client was reset. `version` names the reset, so that it counts once. `now` is the time
-    /// of precise_now().
+    /// The client was reset. `version` names the reset, so that it counts once. One that is lower
+    /// than the last is of a Redis that had not heard of that one. `now` is the time of
+    /// precise_now().
     void reset(std::string_view encoded_key, uint64_t version, std::chrono::microseconds now);
     /// All clients count as reset, because resets may have been missed.
     void reset_all(std::chrono::microseconds now);

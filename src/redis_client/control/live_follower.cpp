@@ -43,8 +43,7 @@ uint64_t LiveFollower::go_on_from_known() {
 }
 
 std::optional<uint64_t> LiveFollower::begin(const std::optional<LiveHead> &head) {
-    const bool is_other = head && head->epoch != known_.epoch;
-    if (known_.epoch != 0 && (is_other || (head && head->floor > known_.version))) {
+    if (known_.epoch != 0 && head && has_lost(*head)) {
         callbacks_.on_missed_resets();
     }
     callbacks_.on_begin();

@@ -273,6 +273,16 @@ TEST_F(LiveLimitsTest, CountsAResetOnce) {
     EXPECT_EQ(limits().reset_time("key"), start + 3s) << "it is known even if all were reset since";
 }
 
+// After a failover to a server that had not heard of the last one, and whose clock is behind.
+TEST_F(LiveLimitsTest, AResetOfALowerVersionIsAnotherOne) {
+    LiveLimitsWriter writer = empty_writer();
+    writer.reset("key", 5, start);
+    writer.reset("key", 3, start + 1s);
+    EXPECT_EQ(limits().reset_time("key"), start + 1s);
+    writer.reset("key", 3, start + 2s);
+    EXPECT_EQ(limits().reset_time("key"), start + 1s);
+}
+
 TEST_F(LiveLimitsTest, ResetsAllClients) {
     LiveLimitsWriter writer = empty_writer();
     writer.reset("key", 1, start + 9s);
