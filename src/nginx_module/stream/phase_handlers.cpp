@@ -59,8 +59,13 @@ ngx_int_t handle(ngx_stream_session_t *s, Phase last) {
     if (state == nullptr) {
         state = SessionState::create(s);
     }
-    return state != nullptr ? carry_out(s, *state, next_step(*state, server.level(), last))
-                            : NGX_STREAM_INTERNAL_SERVER_ERROR;
+    if (state == nullptr) {
+        return NGX_STREAM_INTERNAL_SERVER_ERROR;
+    }
+    if (state->is_suspended()) {
+        return NGX_AGAIN; // another module has run the phases before the suspension ended
+    }
+    return carry_out(s, *state, next_step(*state, server.level(), last));
 }
 
 } // namespace

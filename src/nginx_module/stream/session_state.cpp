@@ -54,9 +54,8 @@ bool SessionState::delay(std::chrono::microseconds time) {
     return suspension_.begin();
 }
 
-void SessionState::on_answered() {
-    stage_ = Stage::answered;
-    suspension_.end_soon();
+void SessionState::on_resume() {
+    stage_ = stage_ == Stage::asking ? Stage::answered : Stage::idle;
 }
 
 void SessionState::stop_waiting() {

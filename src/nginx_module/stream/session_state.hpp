@@ -11,14 +11,14 @@
 namespace nginx_module::stream {
 
 /// Lives in the pool of the session, which http or mail may take over with its connection.
-class SessionState final : public limiter::Request {
+class SessionState final : public limiter::Request, Suspension::Callbacks {
   public:
     /// Returns null if there is none yet.
     static SessionState *find(ngx_stream_session_t *s);
     /// Returns null if memory ran out.
     static SessionState *create(ngx_stream_session_t *s);
 
-    explicit SessionState(ngx_stream_session_t *s) : suspension_(s) {}
+    explicit SessionState(ngx_stream_session_t *s) : suspension_(s, *this) {}
 
     limiter::LimitedRequest &limits() { return *limits_; }
     const limiter::LimitedRequest &limits() const { return *limits_; }
@@ -30,7 +30,8 @@ class SessionState final : public limiter::Request {
         delaying, // suspended until the delay is over
     };
     Stage stage() const { return stage_; }
-    /// Must be called when the answers or the end of the delay have been dealt with.
+    bool is_suspended() const { return stage_ == Stage::asking || stage_ == Stage::delaying; }
+    /// Must be called when the answers have been dealt with.
     void set_idle() { stage_ = Stage::idle; }
 
     /// Suspends the session until its checks are answered, or for a time. Returns false if nginx
@@ -49,10 +50,12 @@ class SessionState final : public limiter::Request {
     std::optional<std::string_view> key(const limiter::Zone &zone) override;
     std::optional<std::string_view> text(const limiter::Rule &rule,
                                          limiter::RuleText which) override;
-    void on_answered() override;
+    void on_answered() override { suspension_.end_soon(); }
     void report(const limiter::InvalidNumber &invalid) override;
     void report_dry_run(const limiter::AppliedRule &rule) override;
     void report(limiter::RequestEvent event, int64_t number) override;
+
+    void on_resume() override;
 
     void stop_waiting();
     ngx_log_t &log() const { return *suspension_.session()->connection->log; }
