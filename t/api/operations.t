@@ -216,6 +216,22 @@ subtest 'counters of no host' => sub {
     $redis->client->del('rl:{live}:rules');
 };
 
+# So many, and of such lengths, that the text ends in the middle of a name.
+subtest 'counters that cannot be deleted' => sub {
+    my ($now)     = $redis->client->time;
+    my $algorithm = 'a' x 24;
+    my $window    = 'quarter-28@' . 'Z' x 40;
+    my @foreign   = sort((map { "$algorithm:$window:$_" . 'n' x 63 } 1, 2), "$algorithm:quarter-28:3" . 'n' x 47, "$algorithm:$window:4" . 'n' x 63);
+    $redis->client->hset('rl:{live}:calendar_rules', "z $_ 1" => $now * 1e6) for @foreign;
+    $redis->client->acl(qw(SETUSER default -unlink));
+    my $told = api($here, 'DELETE key' . of('z', 'kept'));
+    $redis->client->acl(qw(SETUSER default +unlink));
+    is($told->{status}, 502, 'are an error');
+    my $left = substr 'not deleted: ' . join(', ', @foreign), 0, 512;
+    like($told->{json}{description}, qr/^\Q$left\E: Redis said: NOPERM/, 'which names as many as find room');
+    $redis->client->del('rl:{live}:calendar_rules');
+};
+
 subtest 'PUT and DELETE rule' => sub {
     my $told = api($here, 'PUT rule' . query(zone => 'z', rule => 'z/60s'), body => { limit => 1, note => 'brake' })->{json};
     is_deeply([ $told->@{qw(key key_encoded key_sha256 rule limit)} ], [ undef, undef, undef, 'z/60s', 1 ], 'an override of all clients');

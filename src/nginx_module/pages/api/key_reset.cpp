@@ -263,7 +263,7 @@ class ResetKey final : public ApiOperation {
                                         " counters: some may be left")};
     }
 
-    /// Lists the counters that are still there.
+    /// Lists the counters that are still there, as far as there is room.
     std::string_view names_of_left() const {
         std::array<char, 512> buffer;
         rate_limit::TextWriter names(buffer);
@@ -275,7 +275,8 @@ class ResetKey final : public ApiOperation {
                 separator = ", ";
             }
         }
-        return describe(pool(), std::string_view(buffer.data(), names.size()));
+        return describe(pool(),
+                        std::string_view(buffer.data(), std::min(names.size(), buffer.size())));
     }
 
     void add_counter(std::string_view name, uint64_t shards) {
