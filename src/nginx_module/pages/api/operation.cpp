@@ -54,6 +54,7 @@ ngx_int_t ApiOperation::begin() {
     cleanup->data = this;
     resume_.set_up<&ApiOperation::resume>(*this, r->connection->log);
     if (const auto result = proceed().result()) {
+        cancel_commands();
         return *result;
     }
     ++r->main->count;
@@ -97,6 +98,7 @@ void ApiOperation::resume() {
     ngx_connection_t *connection = r->connection;
     ngx_http_set_log_request(connection->log, r);
     if (const auto result = proceed().result()) {
+        cancel_commands();
         ngx_http_finalize_request(r, *result);
         ngx_http_run_posted_requests(connection);
     }
@@ -106,13 +108,21 @@ void ApiOperation::abandon() {
     if (running_ == 0 && !resume_.is_posted()) {
         return;
     }
+    cancel_commands();
+    on_abandoned();
+}
+
+/// Nobody waits for those that are on their way. Memory may run out after some were sent, and nginx
+/// may still send the answer to that when they end.
+void ApiOperation::cancel_commands() {
     resume_.cancel();
     for (ApiCommand *command = commands_; command != nullptr; command = command->next_) {
         if (command->is_under_way_) {
+            command->is_under_way_ = false;
             request_.limits.worker->backends.of(request_.backend()).cancel(*command);
         }
     }
-    on_abandoned();
+    running_ = 0;
 }
 
 } // namespace nginx_module

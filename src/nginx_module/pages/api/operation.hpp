@@ -102,6 +102,7 @@ class ApiOperation {
     void on_end_of_command();
     void resume();
     void abandon();
+    void cancel_commands();
 
     ResumeEvent resume_; // so that the request does not end while a command is told its reply
     ApiCommand *commands_ = nullptr;
