@@ -33,6 +33,9 @@ my %rule = (
     leased   => 'algorithm=fixed_window limit=100000 lease=10s',
 );
 
+# The name that its rule has by default is longer than one that is configured may be.
+my $long_zone = 'z' x 61;
+
 my $nginx = RateLimit::Nginx->start_new(<<"END", workers => 1);
 redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }
 redis_rate_limit_zone \$arg_key     zone=z:1m on_error=closed;
@@ -41,6 +44,7 @@ redis_rate_limit_zone \$arg_key     zone=open:1m;
 redis_rate_limit_zone \$http_x_key  zone=header:1m;
 redis_rate_limit_zone \$bytes       zone=uri:1m;
 redis_rate_limit_zone \$binary_remote_addr zone=address:1m;
+redis_rate_limit_zone \$arg_key     zone=$long_zone:1m;
 large_client_header_buffers 4 2m;
 keepalive_requests 1000000;
 add_header X-Said "\$redis_rate_limit_status \$redis_rate_limit_limit \$redis_rate_limit_source" always;
@@ -64,6 +68,7 @@ server {
     location = /open    { redis_rate_limit zone=open $rule{variable} window=1h name=open; empty_gif; }
     location = /header  { redis_rate_limit zone=header  $rule{fixed} window=1h; empty_gif; }
     location = /address { redis_rate_limit zone=address $rule{fixed} window=1h; empty_gif; }
+    location = /long    { redis_rate_limit zone=$long_zone $rule{fixed} window=1h; empty_gif; }
 }
 END
 my $live = RateLimit::Live->new($store, $nginx);
@@ -166,6 +171,15 @@ subtest 'numbers that a rule cannot take' => sub {
     is_deeply([map { counts(@$_)->{invalid} // 0 } (map { ['z', $_] } qw(log tokens gcra leaky)), ['open', 'open']], [(0) x 5], 'none counts as invalid');
     is(told('/open?key=o&limit=1&burst=1000000&cost=1'), '200 ', 'numbers of variables alone still are');
     is(counts('open', 'open')->{invalid}, 1, 'and count as such');
+};
+
+subtest 'a rule without a name of its own' => sub {
+    my $rule = "$long_zone/3600s";
+    is(told('/long?key=any'), '200 PASSED 3 redis', 'the configured limit');
+    ok(counts($long_zone, $rule)->{passed}, "its name has ${\length $rule} bytes");
+    $live->put({ zone => $long_zone, rule => $rule, limit => 20 }, { zone => $long_zone, key => 'k', rule => $rule, limit => 30 });
+    is(told('/long?key=any'), '200 PASSED 20 redis', 'for all clients');
+    is(told('/long?key=k'), '200 PASSED 30 redis', 'and for one');
 };
 
 subtest 'exemptions' => sub {

@@ -345,6 +345,23 @@ TEST_F(LiveStoreTest, PagesTellAllOnceAndKeepToAZone) {
     EXPECT_EQ(in_zone, (count + 6) / 7);
 }
 
+// That of a rule without a name of its own is longer than any that is configured.
+TEST_F(LiveStoreTest, TheLongestNameOfARuleIsAmongTheChanges) {
+    const std::string zone(rate_limit::longest_name, 'z');
+    const std::string rule = zone + "/31622399999ms";
+    const std::string longer = rule + "9";
+    put_limit({.zone = zone, .encoded_key = {}, .rule = rule}, 1);
+    put_limit({.zone = zone, .encoded_key = std::string_view(zone), .rule = rule}, 1);
+    put_limit({.zone = zone, .encoded_key = {}, .rule = longer}, 1);
+    std::vector<std::string> rules;
+    read_pages(0, {}, [&](const LivePage &page) {
+        for (const auto &change : page.changes) {
+            rules.emplace_back(change.name.rule);
+        }
+    });
+    EXPECT_EQ(rules, std::vector(2, rule));
+}
+
 TEST_F(LiveStoreTest, ForeignRecordsAreLeftOut) {
     put_limit(of_key("a"), 1);
     put_limit(of_key("b"), 1);
