@@ -72,7 +72,6 @@ inline constexpr std::array rule_counter_table = {
     RuleCounterTraits{RuleCounter::settlements_lost, &settlements_family, "lost", "settlements"},
 };
 static_assert(is_in_order(rule_counter_table, &RuleCounterTraits::counter));
-static_assert(stand_together(rule_counter_table, &RuleCounterTraits::family));
 static_assert(stand_together(rule_counter_table, &RuleCounterTraits::object));
 
 inline constexpr size_t rule_counter_count = rule_counter_table.size();
