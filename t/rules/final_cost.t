@@ -12,7 +12,7 @@ use RateLimit::Relay;
 use RateLimit::Upstream;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
-use Time::HiRes qw(time);
+use Time::HiRes qw(sleep time);
 
 my $redis  = RateLimit::Redis->start_new;
 my $client = $redis->client; # until Redis is another process
@@ -20,7 +20,7 @@ my $client = $redis->client; # until Redis is another process
 sub start_nginx ($locations, %options) {
     my $servers = $options{servers} // "server ${\$redis->address};";
     return RateLimit::Nginx->start_new(<<"END", workers => $options{workers} // 1);
-redis_rate_limit_backend default { $servers connect_timeout 10s; timeout 10s; @{[ $options{backend} // '' ]} }
+redis_rate_limit_backend default { $servers connect_timeout 10s; timeout @{[ $options{timeout} // '10s' ]}; @{[ $options{backend} // '' ]} }
 redis_rate_limit_zone \$arg_key zone=z:1m @{[ $options{zone} // 'on_error=closed deny_cache=off' ]};
 redis_rate_limit_zone \$arg_b   zone=b:1m on_error=closed deny_cache=off;
 map \$status \$failed { 401 1; 403 1; default 0; }
@@ -313,6 +313,28 @@ subtest 'a reload and the end' => sub {
     is_charged('reload', 15, 'and settled by the workers that leave');
     $nginx->stop;
 };
+
+# It has closed its connection, and no deadline of a check is left that holds it.
+for my $signal (qw(HUP QUIT)) {
+    subtest "the last request of a worker that leaves by $signal" => sub {
+        my $upstream = RateLimit::Upstream->start_new;
+        my $nginx = start_nginx("location / { redis_rate_limit $fixed limit=1000 cost=10 final_cost=4; proxy_pass ${\$upstream->url}; }",
+            timeout => '100ms');
+        $upstream->hold;
+        my $asked = $nginx->get_later("/?key=$signal");
+        ok($upstream->wait_for(1), 'is under way');
+        my ($worker) = $nginx->workers;
+        my %old = map { $_->{id} => 1 } $redis->nginx_clients;
+        kill $signal => $nginx->pid;
+        ok(wait_until(sub { (($nginx->leaving_workers)[0] // 0) == $worker && !grep { $old{ $_->{id} } } $redis->nginx_clients }),
+            'while its worker needs no Redis');
+        sleep 0.5; # several timeouts
+        $upstream->answer;
+        is($asked->()->{status}, 200, 'is answered');
+        is_charged($signal, 4, 'and settled');
+        $nginx->stop;
+    };
+}
 
 subtest 'a cluster' => sub {
     my $cluster  = RateLimit::Cluster->start_new(replicas => 0);

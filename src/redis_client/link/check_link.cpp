@@ -119,7 +119,7 @@ void CheckLink::give_up(const Fault &fault, milliseconds longest_wait) {
 ByteQueue &CheckLink::fill_output() {
     if (session_.is_ready()) {
         session_.flush(context_.now());
-        set_deadline_timer(); // of an answer that is expected from now on
+        set_timers(); // of an answer that is expected from now on
     }
     return session_.output();
 }
@@ -178,7 +178,7 @@ void CheckLink::on_dismissed() {
     if (is_needed()) {
         connect_at_once();
     }
-    set_deadline_timer();
+    set_timers();
 }
 
 void CheckLink::disconnected(Session::Lost lost, milliseconds longest_wait) {
@@ -242,7 +242,7 @@ void CheckLink::update() {
     if (session_.is_ready() && session_.has_output()) {
         connection_->send_soon();
     }
-    set_deadline_timer();
+    set_timers();
     const bool idle =
         session_.pending() == 0 && !session_.has_background_commands() && !session_.has_leases();
     connection_->set_idle(idle);
@@ -258,9 +258,10 @@ void CheckLink::report_loss() {
     }
 }
 
-/// The timer keeps a worker alive that shuts down, while a check waits for its verdict or while a
-/// background command waits that Redis can take.
-void CheckLink::set_deadline_timer() {
+/// The timers keep a worker alive that shuts down, while a check waits for its verdict or while a
+/// background command waits that Redis can take. What waits for a connection has no deadline of its
+/// own: the attempt to connect has, and where it fails Redis cannot take anything.
+void CheckLink::set_timers() {
     const auto next = session_.next_expiry();
     if (next && (!deadline_timer_->is_running() || deadline_ > *next)) {
         deadline_ = *next;
@@ -269,6 +270,7 @@ void CheckLink::set_deadline_timer() {
     const bool has_background_commands =
         session_.has_background_commands() && session_.takes_background_commands();
     deadline_timer_->hold_worker(session_.has_waiting() || has_background_commands);
+    connection_timer_->hold_worker(has_background_commands && !session_.is_ready());
 }
 
 std::string_view CheckLink::stage() const {

@@ -73,7 +73,7 @@ class CheckLink final : public Link {
     void disconnected(Session::Lost lost, std::chrono::milliseconds longest_wait);
     bool is_needed() const;
     void report_loss();
-    void set_deadline_timer();
+    void set_timers();
 
     void report_key_failures();
     void begin_outage(const Fault &fault);

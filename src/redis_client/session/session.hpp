@@ -152,9 +152,10 @@ class Session {
         return !permit_commands_.empty() || !settlements_.empty();
     }
     /// Whether Redis can hear of that: it was reached by the last attempt to connect, and has not
-    /// refused a release of permits since it last ran a command for permits.
+    /// refused a release of permits since it last ran a command for permits, if there is nothing
+    /// but permits to hear of.
     bool takes_background_commands() const {
-        return !unreachable_ && !permit_commands_.is_refused();
+        return !unreachable_ && !(permit_commands_.is_refused() && settlements_.empty());
     }
     size_t pending() const { return pipeline_.pending(); } // checks and background commands
     bool is_unreachable() const { return unreachable_; }   // by the last attempt to connect

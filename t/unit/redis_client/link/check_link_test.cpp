@@ -15,6 +15,7 @@ class CheckLinkTest : public LinkTest {
     }
     void start_ready() {
         start();
+        log_.ready = 0;
         log_in(redis());
         ASSERT_EQ(log_.ready, 1);
     }
@@ -222,6 +223,79 @@ TEST_F(CheckLinkTest, HoldsAWorkerForACheckThatWaits) {
     EXPECT_EQ(a_.results, (Results{granted(3)}));
     EXPECT_FALSE(is_connected()) << "it was the last answer";
     EXPECT_FALSE(world_.is_worker_held());
+}
+
+TEST_F(CheckLinkTest, HoldsAWorkerForWhatIsSettledAfterItsConnectionIsClosed) {
+    const std::vector<std::function<void()>> ways = {
+        [&] { settle("k"); },
+        [&] {
+            backend().refund(a_.charges()); // another rule denies
+        },
+    };
+    for (const auto &settle_now : ways) {
+        backends_.stop();
+        settings_.servers.clear();
+        start_ready();
+        EXPECT_TRUE(ask(a_, "k"));
+        redis().receive(grant(3));
+        world_.pass(1s); // the check has left no deadline behind
+        world_.is_worker_leaving = true;
+        redis().dismiss();
+        EXPECT_FALSE(is_connected());
+        EXPECT_FALSE(world_.is_worker_held());
+
+        settle_now();
+        EXPECT_TRUE(world_.is_worker_held()) << "it connects";
+        log_in(redis());
+        EXPECT_EQ(redis().sent().size(), 1u);
+        EXPECT_TRUE(world_.is_worker_held()) << "it waits for the answer";
+        redis().receive("$1\r\n1\r\n");
+        EXPECT_FALSE(is_connected());
+        EXPECT_FALSE(world_.is_worker_held());
+        world_.is_worker_leaving = false;
+    }
+    EXPECT_EQ(charged(), 1u);
+}
+
+TEST_F(CheckLinkTest, HoldsAWorkerForSettlementsUntilTheNextAttemptToConnect) {
+    start_ready();
+    settle("lost");
+    world_.end_turn();
+    redis().lose();
+    settle("kept");
+    world_.is_worker_leaving = true;
+    EXPECT_TRUE(world_.is_worker_held());
+    expect_attempt_in(25ms);
+    EXPECT_TRUE(world_.is_worker_held());
+    log_in(redis());
+    redis().receive("$1\r\n1\r\n");
+    EXPECT_FALSE(world_.is_worker_held());
+    EXPECT_EQ(charged(), 1u);
+}
+
+TEST_F(CheckLinkTest, HoldsNoWorkerForARedisThatIsAway) {
+    const std::vector<std::function<void()>> faults = {
+        [&] { redis().refuse(); },
+        [&] {
+            world_.pass(settings_.connect_timeout - 1ms);
+            EXPECT_TRUE(world_.is_worker_held()) << "it may only be slow";
+            world_.pass(1ms);
+        },
+    };
+    for (const auto &be_away : faults) {
+        backends_.stop();
+        settings_.servers.clear();
+        start_ready();
+        world_.pass(1s);
+        world_.is_worker_leaving = true;
+        redis().dismiss();
+        settle("k");
+        be_away();
+        EXPECT_FALSE(world_.is_worker_held());
+        world_.pass(50ms);
+        EXPECT_FALSE(world_.is_worker_held()) << "though it tries again";
+        world_.is_worker_leaving = false;
+    }
 }
 
 TEST_F(CheckLinkTest, FailsTheChecksOfABackendThatEnds) {

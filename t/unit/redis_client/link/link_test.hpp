@@ -1,6 +1,7 @@
 // What tests of links have in common: settings, shared memory, a log, and a world around.
 #pragma once
 
+#include "rate_limit/metrics/rule_counters.hpp"
 #include "redis_client/link/backend_log.hpp"
 #include "redis_client/link/backend_settings.hpp"
 #include "redis_client/link/backends.hpp"
@@ -92,6 +93,20 @@ class LinkTest : public testing::Test {
         world_.end_turn();
         return std::holds_alternative<Command *>(answer);
     }
+    /// Charges one more unit of a key.
+    void settle(Backend &at, std::string_view key) {
+        Charge charge;
+        charge.quota = quota_of(Algorithm::sliding_log);
+        charge.redis_key = key;
+        at.settle({.kind = SettlementKind::debt,
+                   .charge = charge,
+                   .aligned = false,
+                   .counters = &rule_counters_});
+    }
+    void settle(std::string_view key) { settle(backend(), key); }
+    uint64_t charged() const {
+        return rule_counters_.read().of(rate_limit::RuleCounter::settlements_charged);
+    }
     /// The server lets the connection in, which is ready then.
     void log_in(TestConnection &connection) {
         connection.accept();
@@ -112,6 +127,7 @@ class LinkTest : public testing::Test {
     TestWorld world_;
     TestLog log_;
     BackendSettings settings_{0, "default"};
+    rate_limit::RuleCounters rule_counters_{};
     Listener a_, b_;
     Backends backends_{
         [this](const BackendSettings &settings) { return make_backend(settings, world_, log_); }};
