@@ -7,7 +7,8 @@
 -- KEYS  one of each settlement
 -- ARGV  those of the first one, of the second, and so on
 --
--- Returns a digit for each: 1 if it was done, 0 if it failed.
+-- Returns a digit for each: 1 if it was done, 0 if it failed. What Redis said of the last one that
+-- failed, cut at 400 bytes, stands behind them.
 
 local call, pack, unpack_state = redis.call, struct.pack, struct.unpack
 local time = call('TIME')
@@ -21,8 +22,12 @@ local function settle_the_rest() -- a pcall for each would cost a tenth more
 -- rules
     end
 end
-local results = string.rep('1', #keys)
-while not pcall(settle_the_rest) do
-    results = string.sub(results, 1, begun - 1) .. '0' .. string.sub(results, begun + 1)
-end
-return results
+local results, failure = string.rep('1', #keys), ''
+repeat
+    local is_done, problem = pcall(settle_the_rest)
+    if not is_done then
+        failure = string.sub(tostring(type(problem) == 'table' and problem.err or problem), 1, 400)
+        results = string.sub(results, 1, begun - 1) .. '0' .. string.sub(results, begun + 1)
+    end
+until is_done
+return results .. failure

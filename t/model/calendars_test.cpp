@@ -190,7 +190,10 @@ TEST_F(CalendarsTest, AHostThatIsFartherOffGetsNoVerdictAndChargesNothing) {
         for (const std::string &failure : redis_.check_run(batch)) {
             EXPECT_EQ(redis_client::time_without_window(failure), microseconds(clock_.now()));
         }
-        EXPECT_EQ(settle(SettlementKind::debt, alone[1], 3), "0");
+        const std::string settled = settle(SettlementKind::debt, alone[1], 3);
+        EXPECT_EQ(settled.substr(0, 1), "0");
+        EXPECT_EQ(redis_client::time_without_window(std::string_view(settled).substr(1)),
+                  microseconds(clock_.now()));
         EXPECT_EQ(redis_.peek(quota, false, "k"), std::nullopt);
         Redis any;
         any.host_clock = redis_.host_clock;

@@ -320,6 +320,29 @@ subtest 'a master that becomes a replica' => sub {
     $nginx->stop;
 };
 
+subtest 'a master that becomes a replica, and checks that only read' => sub {
+    my ($redis, $other) = map { RateLimit::Redis->start_new } 1 .. 2;
+    my $client = $redis->client;
+    my $nginx  = RateLimit::Nginx->start_new(<<"END");
+redis_rate_limit_backend default { server ${\$redis->address}; }
+redis_rate_limit_zone \$arg_key zone=z:1m on_error=closed;
+server {
+    listen %PORT%;
+    location / {
+        redis_rate_limit zone=z algorithm=fixed_window limit=1000000 window=60 cost=0 final_cost=\$body_bytes_sent;
+        empty_gif;
+    }
+}
+END
+    ok(wait_until(sub { $nginx->get('/?key=k')->{status} == 200 && $client->keys('*') }), 'charged in the end');
+    my %old = map { $_->{id} => 1 } $redis->nginx_clients;
+    $client->replicaof('127.0.0.1', $other->conf->{port});
+    my $left = sub { $nginx->get('/?key=k'); return !grep { $old{ $_->{id} } } $redis->nginx_clients };
+    ok(wait_until($left), 'is left');
+    ok($nginx->wait_for_log(qr/backend "default" .*fails: error reply: .*READONLY/), 'which is told');
+    $nginx->stop;
+};
+
 subtest 'a Redis that closes connections nobody uses' => sub {
     my $redis = RateLimit::Redis->start_new(timeout => 2);
     my $nginx = start_nginx($redis);

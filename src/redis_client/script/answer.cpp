@@ -195,6 +195,10 @@ bool is_error_of_hash_slot(std::string_view error) {
            error.find("attempted to access a non local key") != std::string_view::npos;
 }
 
+bool is_error_of_replica(std::string_view error) {
+    return error.find("READONLY ") != std::string_view::npos;
+}
+
 bool is_error_of_keys(std::string_view error) {
     constexpr std::string_view script = "user_script:";
     for (size_t at = error.find(script); at != std::string_view::npos;

@@ -39,6 +39,10 @@ std::optional<std::chrono::microseconds> time_without_window(std::string_view er
 /// of it while it moves. The node may well serve others.
 bool is_error_of_hash_slot(std::string_view error);
 
+/// Whether an error says that the Redis is a replica, which takes no writes. Redis 6 hides the word
+/// behind "ERR Error running script".
+bool is_error_of_replica(std::string_view error);
+
 /// Whether an error is about the keys of its check and says nothing of Redis: a key holds another
 /// type, or the script failed on what a key holds. Lua says `user_script:12: attempt to...` then.
 bool is_error_of_keys(std::string_view error);

@@ -182,6 +182,7 @@ class Session {
     Progress take_login_reply(const Reply &reply, Time now);
     Progress take_reply(const Reply &reply, Time now);
     Progress take_verdicts(Command &first, const Reply &reply, Time now);
+    Progress take_settled(Command &command, const Reply &reply);
     Progress broken(std::string_view what, std::string_view redis_said = {});
 
     // session_errors.cpp

@@ -40,8 +40,7 @@ Session::Progress Session::take_error(Command &command, std::string_view error, 
     permit_commands_.note_refusal(command);
     fail(command, Failure::reply, now);
     // A master that became a replica stays one, but its address may come to mean the new master.
-    // Redis 6 hides the word behind "ERR Error running script".
-    const bool is_replica = error.find("READONLY ") != std::string_view::npos;
+    const bool is_replica = is_error_of_replica(error);
     // A proxy before several Redis may have led the connection to one that does not know us.
     const bool is_stranger = error.starts_with("NOAUTH");
     return is_replica || is_stranger ? Progress::broken : Progress::more;

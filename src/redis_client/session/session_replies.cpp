@@ -78,12 +78,7 @@ Session::Progress Session::take_reply(const Reply &reply, Time now) {
         return take_verdicts(*command, reply, now);
     }
     if (command->kind == Command::Kind::settlement) {
-        if (reply.type() != Reply::Type::text || !Settlements::is_answer(*command, reply.text())) {
-            return broken("an unexpected reply", reply.text());
-        }
-        pipeline_.take_answered();
-        settlements_.finish(*command, reply.text());
-        return Progress::more;
+        return take_settled(*command, reply);
     }
     const Reply::Type expected =
         command->kind == Command::Kind::asking ? Reply::Type::text : Reply::Type::nil;
@@ -120,7 +115,7 @@ Session::Progress Session::take_verdicts(Command &first, const Reply &reply, Tim
         return broken("an unexpected reply", reply.text());
     }
     pipeline_.take_answered();
-    const bool is_replica = answers.find("READONLY ") != std::string_view::npos;
+    const bool is_replica = is_error_of_replica(answers);
     problem_.note_failed_checks(first, answers);
     for (Command *check = &first; check != nullptr;) {
         Command &answered = *std::exchange(check, check->next_in_batch);
@@ -132,6 +127,21 @@ Session::Progress Session::take_verdicts(Command &first, const Reply &reply, Tim
         finish(answered, answered.has_failed ? std::optional(Failure::reply) : std::nullopt, now);
     }
     return is_replica ? Progress::broken : Progress::more;
+}
+
+Session::Progress Session::take_settled(Command &command, const Reply &reply) {
+    const std::string_view answer = reply.text();
+    if (reply.type() != Reply::Type::text || reply.size() > Reply::longest_text ||
+        !Settlements::is_answer(command, answer)) {
+        return broken("an unexpected reply", answer);
+    }
+    pipeline_.take_answered();
+    const std::string_view failure = Settlements::failure_in(command, answer);
+    if (!failure.empty()) {
+        problem_.note_error(command, "error reply", failure);
+    }
+    settlements_.finish(command, answer);
+    return is_error_of_replica(failure) ? Progress::broken : Progress::more;
 }
 
 Session::Progress Session::broken(std::string_view what, std::string_view redis_said) {

@@ -150,12 +150,20 @@ void Settlements::send(bool may_share, Time now) {
     }
 }
 
-bool Settlements::is_answer(const Command &command, std::string_view results) {
-    return results.size() == count_of(command) &&
-           results.find_first_not_of("01") == std::string_view::npos;
+bool Settlements::is_answer(const Command &command, std::string_view answer) {
+    const size_t count = count_of(command);
+    const std::string_view results = answer.substr(0, count);
+    const bool has_failed = results.find('0') != std::string_view::npos;
+    return results.size() == count && results.find_first_not_of("01") == std::string_view::npos &&
+           (has_failed || answer.size() == count);
 }
 
-void Settlements::finish(Command &command, std::string_view results) {
+std::string_view Settlements::failure_in(const Command &command, std::string_view answer) {
+    return answer.substr(count_of(command));
+}
+
+void Settlements::finish(Command &command, std::string_view answer) {
+    const std::string_view results = answer.substr(0, count_of(command));
     sent_ -= results.size();
     for (const char result : results) {
         Settlement &settlement = *command.settlements.front();

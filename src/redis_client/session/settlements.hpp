@@ -46,10 +46,13 @@ class Settlements {
     /// Whether Redis still has to hear of some.
     bool empty() const { return waiting_.empty() && sent_ == 0; }
 
-    /// Whether a text may be the answer to a command of settlements: a digit for each.
-    static bool is_answer(const Command &command, std::string_view results);
+    /// Whether a text may be the answer to a command of settlements: a digit for each, and behind
+    /// them what Redis said of the last one that failed.
+    static bool is_answer(const Command &command, std::string_view answer);
+    /// Returns what Redis said, or an empty text if all were done.
+    static std::string_view failure_in(const Command &command, std::string_view answer);
     /// Redis answered the command, which is gone from here on.
-    void finish(Command &command, std::string_view results);
+    void finish(Command &command, std::string_view answer);
     /// Nobody will say what became of the command, or Redis did not run it.
     void lose(Command &command);
     /// Redis ran none of the command's settlements: they are to be sent one by one.

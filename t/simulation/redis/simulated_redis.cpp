@@ -118,6 +118,14 @@ std::span<const std::string_view> keys_of(const std::vector<std::string_view> &w
     return words.size() >= 3 + count ? all.subspan(3, count) : all.subspan(all.size());
 }
 
+/// A digit answers each settlement, and the words of an error may follow. The answer to a check
+/// begins with a time of 8 bytes, the last of which is 0.
+bool is_of_settlements(std::string_view answer, size_t keys) {
+    return answer.size() >= keys &&
+           answer.substr(0, keys).find_first_not_of("01") == std::string_view::npos &&
+           answer.find('\0') == std::string_view::npos;
+}
+
 } // namespace
 
 std::string SimulatedRedis::take(Peer &peer, std::string_view bytes) {
@@ -210,8 +218,7 @@ std::string SimulatedRedis::run(Peer &peer, const Words &words, std::string_view
         counts_.no_script += answer.text.starts_with("NOSCRIPT") ? 1 : 0;
     } else if (words[0].starts_with("EVAL")) {
         const auto keys = keys_of(words);
-        // A digit answers a settlement. A check is answered by more.
-        const bool settles = answer.text.size() == keys.size();
+        const bool settles = is_of_settlements(answer.text, keys.size());
         for (const std::string_view key : keys) {
             on_run(settles ? ScriptRun::settlement : ScriptRun::check, key);
         }

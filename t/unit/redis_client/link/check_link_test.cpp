@@ -165,6 +165,16 @@ TEST_F(CheckLinkTest, OnlyAVerdictEndsAnOutageOfErrors) {
     EXPECT_EQ(log_.take(), (Lines{"10.0.0.1:6379 works again, 0 ms, 1 checks"}));
 }
 
+TEST_F(CheckLinkTest, LeavesAReplicaThatTakesNoSettlement) {
+    start_ready();
+    settle("k");
+    world_.end_turn();
+    redis().receive(bulk_string("0READONLY You can't write against a read only replica."));
+    EXPECT_FALSE(is_connected());
+    EXPECT_EQ(log_.take(), (Lines{"10.0.0.1:6379 fails: error reply: READONLY You can't write "
+                                  "against a read only replica."}));
+}
+
 TEST_F(CheckLinkTest, TriesTheNextAddressOfANameAtOnce) {
     settings_.has_resolver = world_.has_resolver = true;
     settings_.servers = {{.host = "redis.test", .port = 6379}};

@@ -211,8 +211,35 @@ TEST_F(SessionSettlementsTest, AreLostIfRedisRefusesThem) {
     EXPECT_EQ(count(RuleCounter::settlements_lost), 2u);
 }
 
+TEST_F(SessionSettlementsTest, TellWhatRedisSaidOfTheLastOneThatFailed) {
+    log_in();
+    charge("a");
+    charge("b");
+    EXPECT_EQ(receive(bulk_string("01OOM command not allowed")), Progress::more);
+    EXPECT_EQ(session_->problem().what, "error reply");
+    EXPECT_EQ(session_->problem().redis_said, "OOM command not allowed");
+    EXPECT_EQ(count(RuleCounter::settlements_charged), 1u);
+    EXPECT_EQ(count(RuleCounter::settlements_lost), 1u);
+}
+
+TEST_F(SessionSettlementsTest, EndTheConnectionToAMasterThatBecameAReplica) {
+    for (const std::string error :
+         {"READONLY You can't write against a read only replica.",
+          "ERR Error running script: @user_script:1: READONLY You can't write"}) {
+        start(default_settings());
+        log_in();
+        charge("a");
+        charge("b");
+        EXPECT_EQ(receive(bulk_string("00" + error)), Progress::broken);
+        EXPECT_EQ(session_->problem().redis_said, error);
+        session_->disconnected(Lost::unreachable, now_);
+    }
+    EXPECT_EQ(count(RuleCounter::settlements_lost), 4u);
+}
+
 TEST_F(SessionSettlementsTest, EndTheConnectionByAnswersThatAreNone) {
-    for (const char *answer : {"$1\r\n1\r\n", "$2\r\n12\r\n", ":2\r\n", "$-1\r\n"}) {
+    for (const char *answer :
+         {"$1\r\n1\r\n", "$2\r\n12\r\n", ":2\r\n", "$-1\r\n", "$8\r\n11 words\r\n"}) {
         start(default_settings());
         log_in();
         charge("a");
@@ -220,7 +247,7 @@ TEST_F(SessionSettlementsTest, EndTheConnectionByAnswersThatAreNone) {
         EXPECT_EQ(receive(answer), Progress::broken) << answer;
         session_->disconnected(Lost::unreachable, now_);
     }
-    EXPECT_EQ(count(RuleCounter::settlements_lost), 8u);
+    EXPECT_EQ(count(RuleCounter::settlements_lost), 10u);
 }
 
 TEST_F(SessionSettlementsTest, AreLostBeyondABound) {
