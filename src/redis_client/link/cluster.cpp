@@ -12,6 +12,22 @@ namespace {
 constexpr milliseconds between_maps{1000};
 constexpr milliseconds between_looks{50}; // for who serves the keys of control commands
 
+/// The address of a node, which the next map may change. `name` outlives this.
+class NodeAddress final : public ResolvedAddress {
+  public:
+    NodeAddress(AddressSource::Callbacks &callbacks, World &world, size_t backend,
+                const ServerAddress &name)
+        : ResolvedAddress(callbacks, world, backend, name), name_(name) {}
+
+    void locate(milliseconds timeout) override {
+        set_known(name_);
+        ResolvedAddress::locate(timeout);
+    }
+
+  private:
+    const ServerAddress &name_;
+};
+
 } // namespace
 
 Cluster::Cluster(const BackendSettings &settings, World &world, BackendLog &log)
@@ -156,8 +172,8 @@ ControlLink &Cluster::control_of(Master &master) {
 
 Link::MakeAddressSource Cluster::address_source_of(const Master &master) const {
     return [&](AddressSource::Callbacks &callbacks) {
-        return std::make_unique<ResolvedAddress>(callbacks, context_.world, context_.settings.index,
-                                                 master.name);
+        return std::make_unique<NodeAddress>(callbacks, context_.world, context_.settings.index,
+                                             master.name);
     };
 }
 
@@ -183,17 +199,21 @@ ServerAddress Cluster::name_of(std::string_view host, in_port_t port,
     return name;
 }
 
-/// Returns the master of that name, and makes it if it is new. Returns null if the name has no
-/// address, or if there are already as many masters as a cluster may have.
+/// Returns the master of that name, and makes it if it is new. One that is known gets the address
+/// that the cluster knows by now. Returns null if the name has no address, or if there are already
+/// as many masters as a cluster may have.
 Cluster::Master *Cluster::master_at(std::string_view host, in_port_t port,
                                     std::string_view address) {
     const auto known = std::ranges::find_if(masters_, [&](const auto &master) {
         return master->name.host == host && master->name.port == port;
     });
+    ServerAddress name = name_of(host, port, address);
     if (known != masters_.end()) {
+        if (!name.known().empty()) {
+            (*known)->name = std::move(name);
+        }
         return known->get();
     }
-    ServerAddress name = name_of(host, port, address);
     if ((name.addresses.empty() && !context_.settings.has_resolver) ||
         masters_.size() == ClusterMap::most_masters) {
         return nullptr;

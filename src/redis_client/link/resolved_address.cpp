@@ -43,6 +43,13 @@ bool ResolvedAddress::use_next() {
     return true;
 }
 
+void ResolvedAddress::set_known(const ServerAddress &name) {
+    if (name.known() != name_.known()) {
+        name_ = name;
+        take_addresses(name_.known());
+    }
+}
+
 void ResolvedAddress::on_resolved(std::vector<Address> found, std::string_view error) {
     if (!found.empty()) {
         take_addresses(std::move(found));

@@ -12,7 +12,7 @@
 
 namespace redis_client {
 
-class ResolvedAddress final : public AddressSource, NameLookup::Callbacks {
+class ResolvedAddress : public AddressSource, NameLookup::Callbacks {
   public:
     /// `backend` is the index of the backend that the server belongs to.
     ResolvedAddress(AddressSource::Callbacks &callbacks, World &world, size_t backend,
@@ -29,6 +29,11 @@ class ResolvedAddress final : public AddressSource, NameLookup::Callbacks {
     const Address &address() const override { return addresses_[next_]; }
     std::string_view host() const override { return name_.host; }
     std::string_view text() const override;
+
+  protected:
+    /// Sets the addresses that are known. If they are not those that were known before, they take
+    /// the place of what a lookup has found.
+    void set_known(const ServerAddress &name);
 
   private:
     void on_resolved(std::vector<Address> found, std::string_view error) override;

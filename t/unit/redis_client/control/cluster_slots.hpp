@@ -26,6 +26,12 @@ inline std::string node(std::string_view host, int port) {
     return list({bulk_string(host), number(port), bulk_string("id"), list({})});
 }
 
+/// The same of a node that prefers its name, and tells its address, too.
+inline std::string node(std::string_view name, int port, std::string_view address) {
+    return list({bulk_string(name), number(port), bulk_string("id"),
+                 list({bulk_string("ip"), bulk_string(address)})});
+}
+
 /// The master first.
 inline std::string range(int first, int last, const std::vector<std::string> &nodes) {
     std::vector<std::string> elements = {number(first), number(last)};

@@ -32,6 +32,16 @@ class ClusterTest : public LinkTest {
             return one->address() == "10.0.0." + std::to_string(i) + ":6379";
         });
     }
+    /// Lets time pass, and all servers refuse connections, until there is one to this server.
+    void refuse_until_connected_to(int i) {
+        for (int turns = 0; turns < 100 && !is_connected_to(i); ++turns) {
+            for (TestConnection *one : world_.connections()) {
+                one->refuse();
+            }
+            world_.pass(25ms);
+        }
+        ASSERT_TRUE(is_connected_to(i)) << i;
+    }
     TestConnection &redis(int i) {
         return world_.connection_to("10.0.0." + std::to_string(i) + ":6379");
     }
@@ -208,6 +218,33 @@ TEST_F(ClusterTest, ANodeThatServesNothingAnyMoreIsNoLongerAsked) {
     asking->accept();
     asking->receive(all_at_one);
     EXPECT_EQ(log_.take().front(), "10.0.0.2:6379 is no longer asked, 925 ms, 1 checks");
+}
+
+TEST_F(ClusterTest, ANodeWhoseNameGetsAnotherAddressIsReachedThere) {
+    for (const bool has_resolver : {false, true}) { // which does not know the name
+        settings_.has_resolver = world_.has_resolver = has_resolver;
+        backends_.stop();
+        settings_.servers.clear();
+        const auto map = [](std::string_view address) {
+            return list({range(0, 8191, {node("10.0.0.1", 6379)}),
+                         range(8192, 16383, {node("node.test", 6379, address)})});
+        };
+        start_with(map("10.0.0.2"));
+        ask(a_, "k", 9000);
+        EXPECT_EQ(redis(2).host(), "node.test");
+        log_in(redis(2));
+        redis(2).receive(grant(1));
+        redis(2).lose();
+        refuse_until_connected_to(1); // which is asked for the map
+        redis(1).accept();
+        redis(1).receive(map("10.0.0.3"));
+        refuse_until_connected_to(3);
+        log_in(redis(3));
+        EXPECT_EQ(redis(3).host(), "node.test");
+        EXPECT_TRUE(ask(b_, "l", 9000));
+        EXPECT_EQ(redis(3).sent(), (Commands{evalsha("l")}));
+        redis(3).receive(grant(1));
+    }
 }
 
 } // namespace
