@@ -21,7 +21,7 @@ CheckLink::CheckLink(BackendContext &context, const MakeAddressSource &make_addr
 CheckLink::~CheckLink() {
     deadline_timer_->stop();
     connection_timer_->stop();
-    session_.disconnected(Session::Lost::unreachable, context_.now()); // fails what still waits
+    end_session(Session::Lost::unreachable); // fails what still waits
     report_loss();
 }
 
@@ -87,7 +87,7 @@ void CheckLink::retire() {
 }
 
 void CheckLink::connect_if_dismissed() {
-    if (is_at_rest()) {
+    if (is_at_rest() && !is_in_session_) {
         connect();
     }
 }
@@ -100,7 +100,7 @@ void CheckLink::on_connecting() {
 void CheckLink::on_moved() {
     if (connection_->is_open()) {
         connection_->close();
-        session_.disconnected(Session::Lost::in_use, context_.now());
+        end_session(Session::Lost::in_use);
         if (session_.counters().failures != reported_.failures) {
             begin_outage({"the master has moved"});
         }
@@ -155,7 +155,7 @@ void CheckLink::on_quiet() {
 void CheckLink::on_lost(const Fault &fault) {
     // If an address refuses at once, the next one is tried before Redis counts as unreachable.
     if (!session_.is_ready() && !session_.is_unreachable() && try_next_address()) {
-        session_.disconnected(Session::Lost::in_use, context_.now());
+        end_session(Session::Lost::in_use);
         update();
         return;
     }
@@ -172,7 +172,7 @@ void CheckLink::on_lost(const Fault &fault) {
 void CheckLink::on_dismissed() {
     connection_->close();
     connection_timer_->stop();
-    session_.disconnected(Session::Lost::in_use, context_.now());
+    end_session(Session::Lost::in_use);
     reported_ = session_.counters(); // there is no fault to log
     report_loss();
     if (is_needed()) {
@@ -188,9 +188,17 @@ void CheckLink::disconnected(Session::Lost lost, milliseconds longest_wait) {
     if (!at_once) {
         address_source_->give_up();
     }
-    session_.disconnected(lost, context_.now());
+    end_session(lost);
     context_.counters.connection_failed();
     update();
+}
+
+/// Whoever hears that a check has failed may ask or settle at once. What follows for the connection
+/// and for the log is up to the caller of this function, who knows why the session ends.
+void CheckLink::end_session(Session::Lost lost) {
+    is_in_session_ = true;
+    session_.disconnected(lost, context_.now());
+    is_in_session_ = false;
 }
 
 bool CheckLink::is_wanted() const {
@@ -213,11 +221,11 @@ void CheckLink::on_deadline() {
 }
 
 /// Logs and counts what has changed in the session, sets the deadline timer, and lets the
-/// connection go if it is not needed any more. Does nothing while the session takes replies, and
-/// may call this in the middle of them, for a redirect or for a lease that is returned at once: the
-/// link does it then.
+/// connection go if it is not needed any more. Does nothing while the session takes replies or
+/// ends, and may call this in the middle of that, for a redirect or for a lease that is returned at
+/// once: the link does it then.
 void CheckLink::update() {
-    if (is_receiving_) {
+    if (is_in_session_) {
         return;
     }
     const auto &counters = session_.counters();

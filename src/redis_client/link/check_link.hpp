@@ -71,6 +71,7 @@ class CheckLink final : public Link {
 
     void connect_if_dismissed();
     void disconnected(Session::Lost lost, std::chrono::milliseconds longest_wait);
+    void end_session(Session::Lost lost);
     bool is_needed() const;
     void report_loss();
     void set_timers();

@@ -44,6 +44,8 @@ Cluster::Cluster(const BackendSettings &settings, World &world, BackendLog &log)
 Cluster::~Cluster() {
     serving_.fill(nullptr);
     waiting_.disconnected(Session::Lost::unreachable, context_.now()); // fails what still waits
+    // What fails with a link may look for the others.
+    std::ranges::for_each(masters_, [](const auto &master) { master->checks.reset(); });
 }
 
 std::variant<Command *, Failure> Cluster::ask(std::span<Charge> charges,

@@ -87,7 +87,7 @@ void ControlLink::on_deadline() {
 /// Does nothing while the session takes replies, whose commands may run others: the link does it
 /// then.
 void ControlLink::update() {
-    if (is_receiving_) {
+    if (is_in_session_) {
         return;
     }
     if (session_.is_ready()) {

@@ -39,9 +39,9 @@ void Link::on_connected() {
 }
 
 void Link::on_bytes(std::string_view bytes) {
-    is_receiving_ = true;
+    is_in_session_ = true;
     const SessionProgress progress = receive(bytes);
-    is_receiving_ = false;
+    is_in_session_ = false;
     switch (progress) {
     case SessionProgress::more:
         break;

@@ -77,7 +77,7 @@ class Link : Connection::Callbacks, AddressSource::Callbacks {
     BackendContext &context_;
     std::unique_ptr<AddressSource> address_source_;
     bool is_locating_ = false;
-    bool is_receiving_ = false;
+    bool is_in_session_ = false; // which may call back whoever waits, and they use the link
     std::unique_ptr<Connection> connection_;
     std::chrono::milliseconds ready_since_{0}; // 0: it was never ready
     Backoff backoff_;

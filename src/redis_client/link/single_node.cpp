@@ -28,11 +28,14 @@ SingleNode::SingleNode(const BackendSettings &settings, World &world, BackendLog
 }
 
 CheckLink &SingleNode::checks() {
-    return checks_ ? *checks_ : checks_.emplace(context_, address_source_of(context_));
+    if (checks_ == nullptr) {
+        checks_ = std::make_unique<CheckLink>(context_, address_source_of(context_));
+    }
+    return *checks_;
 }
 
 void SingleNode::send_now() {
-    if (checks_) {
+    if (checks_ != nullptr) {
         checks_->send_now();
     }
 }

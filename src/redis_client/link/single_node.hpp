@@ -5,6 +5,7 @@
 #include "redis_client/link/check_link.hpp"
 #include "redis_client/link/control_link.hpp"
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <variant>
@@ -30,7 +31,9 @@ class SingleNode final : public Backend {
   private:
     CheckLink &checks();
 
-    std::optional<CheckLink> checks_;    // is made at once if rules use the backend
+    // Is made at once if rules use the backend. It can be used until its end: whoever hears from
+    // there that a check has failed may settle at once.
+    std::unique_ptr<CheckLink> checks_;
     std::optional<ControlLink> control_; // is made for the first command
 };
 

@@ -308,11 +308,44 @@ TEST_F(CheckLinkTest, HoldsNoWorkerForARedisThatIsAway) {
     }
 }
 
+TEST_F(CheckLinkTest, OpensOneConnectionForWhatAsksWhileAnotherOneIsDismissed) {
+    start_ready();
+    a_.react = [&] { settle("k"); };
+    EXPECT_TRUE(ask(a_, "k"));
+    world_.is_worker_leaving = true;
+    const size_t before = world_.opened();
+    redis().dismiss(); // because the worker has left for too long
+    EXPECT_EQ(a_.results, (Results{Failure::connect}));
+    world_.end_turn();
+    EXPECT_EQ(world_.opened(), before + 1);
+    EXPECT_EQ(log_.take(), Lines{});
+    log_in(redis());
+    EXPECT_EQ(redis().sent().size(), 1u);
+    redis().receive("$1\r\n1\r\n");
+    EXPECT_EQ(charged(), 1u);
+}
+
 TEST_F(CheckLinkTest, FailsTheChecksOfABackendThatEnds) {
     start();
     EXPECT_TRUE(ask(a_, "k"));
     backends_.stop();
     EXPECT_EQ(a_.results, (Results{Failure::connect}));
+}
+
+TEST_F(CheckLinkTest, OpensNoConnectionForWhatIsSettledWhenItEnds) {
+    start();
+    redis().refuse();
+    world_.pass(25ms);
+    log_in(redis());
+    Backend &ending = backend();
+    a_.react = [&] { settle(ending, "k"); };
+    EXPECT_TRUE(ask(a_, "k"));
+    const size_t before = world_.opened();
+    backends_.stop();
+    EXPECT_EQ(a_.results, (Results{Failure::connect}));
+    EXPECT_EQ(world_.opened(), before);
+    EXPECT_TRUE(world_.connections().empty());
+    EXPECT_EQ(rule_counters_.read().of(rate_limit::RuleCounter::settlements_lost), 1u);
 }
 
 } // namespace

@@ -247,5 +247,21 @@ TEST_F(ClusterTest, ANodeWhoseNameGetsAnotherAddressIsReachedThere) {
     }
 }
 
+TEST_F(ClusterTest, NodesEndOneAfterTheOther) {
+    start_with(half_each);
+    Backend &ending = backend();
+    Permit foreign;
+    b_.react = [&] {
+        settle(ending, "k");
+        ending.release(foreign); // it is looked for at all nodes
+    };
+    ask(a_, "k", 1);
+    ask(b_, "l", 9000);
+    const size_t before = world_.opened();
+    backends_.stop();
+    EXPECT_EQ(b_.results, (Results{Failure::connect}));
+    EXPECT_EQ(world_.opened(), before);
+}
+
 } // namespace
 } // namespace redis_client

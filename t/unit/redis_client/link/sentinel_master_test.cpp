@@ -79,6 +79,21 @@ TEST_F(SentinelMasterTest, FollowsAMasterThatHasMoved) {
     EXPECT_EQ(redis(2).sent(), (Commands{evalsha("l")}));
 }
 
+TEST_F(SentinelMasterTest, WhatIsSettledWhileTheMasterMovesGoesToTheNewOneOnce) {
+    start_ready();
+    a_.react = [&] { settle("k"); };
+    EXPECT_TRUE(ask(a_, "k"));
+    const size_t before = world_.opened();
+    sentinel(1).receive(moved_to("10.0.0.2"));
+    EXPECT_EQ(a_.results, (Results{Failure::connect}));
+    EXPECT_EQ(world_.opened(), before + 1) << "the Sentinel has said where it is";
+    log_in(redis(2));
+    EXPECT_EQ(redis(2).sent().size(), 1u);
+    redis(2).receive("$1\r\n1\r\n");
+    EXPECT_EQ(charged(), 1u);
+    EXPECT_EQ(log_.take(), (Lines{"10.0.0.1:6379 fails: the master has moved"}));
+}
+
 TEST_F(SentinelMasterTest, TheSameMasterIsNoNews) {
     start_ready();
     const size_t before = world_.opened();

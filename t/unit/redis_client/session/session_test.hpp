@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,6 +47,9 @@ struct Asked {
 struct Listener final : CheckCallbacks {
     void on_answer(std::optional<Failure> failure) override {
         results.push_back(failure ? Result(*failure) : Result(charges().front().verdict));
+        if (react) {
+            react();
+        }
     }
 
     std::string_view describe(std::span<char> out) const override {
@@ -71,6 +75,7 @@ struct Listener final : CheckCallbacks {
     std::vector<Charge> &charges() { return all_charges.back(); } // what was asked last
 
     Results results;
+    std::function<void()> react; // what it does when it has an answer
     std::deque<std::vector<Charge>> all_charges;
     std::deque<std::string> keys;
     std::deque<WireWords> arguments;
