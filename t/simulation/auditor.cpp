@@ -75,9 +75,15 @@ const std::vector<std::string> &Auditor::judge() {
     for (const std::string &complaint : overrides.judge()) {
         complain(complaint);
     }
-    for (const std::string &complaint :
-         single_requests_ ? single_requests_->judge(knows_requests_) : std::vector<std::string>()) {
-        complain(complaint);
+    if (single_requests_) {
+        // What was charged before all was forgotten is not given back.
+        const bool has_lost_data = std::ranges::any_of(histories_, [](const History &one) {
+            return one.began_us != INT64_MIN && !one.is_by_reset;
+        });
+        const bool nothing_fails = knows_requests_ && !has_lost_data;
+        for (const std::string &complaint : single_requests_->judge(nothing_fails)) {
+            complain(complaint);
+        }
     }
     for (auto &[of, key] : keys_) {
         judge(of.first, of.second, key);
