@@ -290,9 +290,8 @@ TEST_F(LimitedRequestTest, AnOutageGivesNoFreshLimitToWhoNeverWaitsForVerdicts) 
     LimitedRequest &gone = begin(request);
     apply(gone);
     gone.end();
-    backend->answer({.remaining = 0,
-                     .next_unit = std::chrono::seconds{60},
-                     .reset = std::chrono::seconds{60}});
+    backend->answer(
+        {.remaining = 0, .next_unit = std::chrono::seconds{60}, .reset = std::chrono::seconds{60}});
 
     TestRequest other;
     LimitedRequest &limits = begin(other);
