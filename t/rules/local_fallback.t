@@ -105,6 +105,15 @@ for my $name (@names) {
 is(told($nginx, '/half?key=known'), '200 redis 4', 'half: Redis grants one of 5');
 is($nginx->statuses('/given-back?key=given', 2), '200 429', 'a charge is given back where the other backend denies');
 
+# Whether clients wait for their verdicts or not.
+$redis->freeze;
+my @hasty = map { RateLimit::Client->new($nginx)->send("GET /hasty?key=hasty HTTP/1.1\r\nHost: a\r\n\r\n") } 1 .. 2;
+ok(wait_until(sub { pending($nginx, 'patient') == 2 }), 'two checks are on their way');
+$_->reset for @hasty;
+ok(wait_until(sub { 2 == (() = $nginx->access_log =~ /key=hasty HTTP\S*" 499 /g) }), 'their clients leave');
+$redis->thaw;
+ok(wait_until(sub { pending($nginx, 'patient') == 0 }), 'Redis grants');
+
 subtest 'a client that left' => sub {
     $redis->freeze;
     my $client = RateLimit::Client->new($nginx)->send("GET /permit?key=left HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -117,15 +126,6 @@ subtest 'a client that left' => sub {
     $redis->thaw;
     ok(wait_until(sub { told($nginx, '/log?key=thawed' . rand) =~ /redis/ }), 'Redis decides again');
 };
-
-# Whether clients wait for their verdicts or not.
-$redis->freeze;
-my @hasty = map { RateLimit::Client->new($nginx)->send("GET /hasty?key=hasty HTTP/1.1\r\nHost: a\r\n\r\n") } 1 .. 2;
-ok(wait_until(sub { pending($nginx, 'patient') == 2 }), 'two checks are on their way');
-$_->reset for @hasty;
-ok(wait_until(sub { 2 == (() = $nginx->access_log =~ /key=hasty HTTP\S*" 499 /g) }), 'their clients leave');
-$redis->thaw;
-ok(wait_until(sub { pending($nginx, 'patient') == 0 }), 'Redis grants');
 
 $redis->kill_now;
 is(told($nginx, '/hasty?key=hasty'), '200 local 2', 'what Redis granted to clients that had left is known');
