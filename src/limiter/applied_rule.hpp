@@ -119,7 +119,7 @@ struct AppliedRule : ApplicableRule {
     SkippedRule *skipped = nullptr;     // a list of rules that it made needless
     bool is_settled = false;            // with what the request turned out to cost
 
-    AppliedRule *next = nullptr; // the next one in AppliedRules
+    AppliedRule *next = nullptr; // the next one in its list of AppliedRules
 
     /// Returns the client's key as it stands in the charge's Redis key, which must be set.
     std::string_view encoded_key() const {

@@ -1,6 +1,5 @@
 #include "limiter/applied_rules.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace limiter {
@@ -13,6 +12,12 @@ void AppliedRules::add(AppliedRule &applied) {
     supersede(applied);
     *last_ = &applied;
     last_ = &applied.next;
+}
+
+void AppliedRules::abandon_asked() {
+    for (AppliedRule &applied : std::exchange(asked_, {})) {
+        applied.next = std::exchange(abandoned_, &applied);
+    }
 }
 
 /// Marks earlier rules of the same counter, so that a client sees only one of them.
@@ -44,13 +49,14 @@ const AppliedRule *AppliedRules::tightest() const {
 
 template <typename Predicate>
 AppliedRule *AppliedRules::find(Predicate is_such) const {
-    for (AppliedRule *one = first_; one != nullptr; one = one->next) {
-        if (is_such(*one)) {
-            return one;
+    for (AppliedRule *list : {first_, abandoned_}) {
+        for (AppliedRule *one = list; one != nullptr; one = one->next) {
+            if (is_such(*one)) {
+                return one;
+            }
         }
     }
-    const auto asked = std::ranges::find_if(asked_, is_such);
-    return asked != asked_.end() ? &*asked : nullptr;
+    return nullptr;
 }
 
 bool AppliedRules::has(const Rule &rule, bool is_dry_run) const {

@@ -11,14 +11,30 @@ namespace limiter {
 class AppliedRules {
   public:
     void add(AppliedRule &applied);
-    /// Sets the rules of the checks that were asked last. They may be charged even if the request
-    /// went elsewhere before the answers came.
+    /// Sets the rules of the checks that were asked last.
     void set_asked(std::span<AppliedRule> asked) { asked_ = asked; }
     std::span<AppliedRule> asked() const { return asked_; }
+    /// The request does not wait for the rules that were asked last. They may be charged all the
+    /// same, now or when their answers come.
+    void abandon_asked();
 
     /// Returns the first of a list, in the order in which rules were applied, without rules that
     /// were left out.
     AppliedRule *first() const { return first_; }
+    /// Returns the first of a list of rules that were abandoned.
+    AppliedRule *first_abandoned() const { return abandoned_; }
+    /// Calls `use` for each rule that may have charged something: for those that were applied, in
+    /// their order, and then for those that were abandoned.
+    template <typename Use>
+    void for_each_charged(const Use &use) const {
+        for (AppliedRule *list : {first_, abandoned_}) {
+            for (AppliedRule *one = list; one != nullptr; one = one->next) {
+                if (one->is_charged) {
+                    use(*one);
+                }
+            }
+        }
+    }
     /// Returns the rule that a client should look at first. A dry run counts only if nothing is
     /// enforced. Returns null if no rule has a verdict.
     const AppliedRule *tightest() const;
@@ -43,6 +59,7 @@ class AppliedRules {
     AppliedRule *first_ = nullptr;
     AppliedRule **last_ = &first_;
     AppliedRule *left_out_ = nullptr;
+    AppliedRule *abandoned_ = nullptr;
     std::span<AppliedRule> asked_;
 };
 

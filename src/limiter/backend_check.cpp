@@ -5,7 +5,6 @@
 #include "limiter/known_denials.hpp"
 #include "limiter/leases.hpp"
 #include "limiter/rule_outcomes.hpp"
-#include "limiter/settlement.hpp"
 #include "limiter/shard_choice.hpp"
 
 #include <algorithm>
@@ -51,9 +50,6 @@ void BackendCheck::on_answer(std::optional<redis_client::Failure> failure) {
     failure_ = failure;
     if (is_abandoned_) {
         conclude_abandoned();
-        if (is_to_settle_) {
-            settle_each(worker_, rules_);
-        }
     }
     callbacks_.on_answer(*this, now);
 }
@@ -67,20 +63,7 @@ void BackendCheck::conclude_abandoned() {
     std::ranges::for_each(rules_, scale_to_rule);
     remember_verdicts(rules_, asked_);
     for (const AppliedRule &applied : rules_) {
-        release_permits_of_this_host(worker_, &applied);
-    }
-}
-
-void BackendCheck::settle_abandoned(Request &request) {
-    if (!is_abandoned_) {
-        return;
-    }
-    for (AppliedRule &applied : rules_) {
-        read_final_cost(request, applied);
-    }
-    is_to_settle_ = true;
-    if (is_answered()) {
-        settle_each(worker_, rules_);
+        release_permits_of_this_host(worker_, applied);
     }
 }
 

@@ -3,7 +3,6 @@
 
 #include "limiter/applied_rule.hpp"
 #include "limiter/arena.hpp"
-#include "limiter/request.hpp"
 #include "limiter/worker.hpp"
 
 #include <chrono>
@@ -37,9 +36,6 @@ class BackendCheck final : public redis_client::CheckCallbacks {
     bool is_abandoned() const { return is_abandoned_; }
     bool is_answered() const { return command_ == nullptr; }
 
-    /// Settles a check that was abandoned, because its request ends: now, or when it is answered.
-    void settle_abandoned(Request &request);
-
     /// Puts the results of the answer into the rules. Denials are remembered with the times.
     void take_answer(const rate_limit::DenyCache::CheckTimes &times);
     /// Gives back what the check has charged, because another rule rejects the request.
@@ -65,7 +61,6 @@ class BackendCheck final : public redis_client::CheckCallbacks {
     std::chrono::microseconds asked_{0};
     std::optional<redis_client::Failure> failure_;
     bool is_abandoned_ = false;
-    bool is_to_settle_ = false; // the request has ended, and its final costs are known
 };
 
 /// Makes the checks of the rules, as a list: one for each backend and hash slot. Decides what they

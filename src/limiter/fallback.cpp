@@ -228,14 +228,12 @@ void settle_on_this_host(Worker &worker, const AppliedRule &applied,
                                           settlement, applied.rule->rule.aligned, now));
 }
 
-void release_permits_of_this_host(Worker &worker, const AppliedRule *rules) {
-    for (const AppliedRule *applied = rules; applied != nullptr; applied = applied->next) {
-        if (applied->local_permits_since.count() > 0) {
-            const ZoneLock zone(*applied);
-            const auto now = worker.world.precise_now();
-            zone.store(rate_limit::release_permits(zone.find(now), applied->verdict_quota(),
-                                                   applied->local_permits_since, now));
-        }
+void release_permits_of_this_host(Worker &worker, const AppliedRule &applied) {
+    if (applied.local_permits_since.count() > 0) {
+        const ZoneLock zone(applied);
+        const auto now = worker.world.precise_now();
+        zone.store(rate_limit::release_permits(zone.find(now), applied.verdict_quota(),
+                                               applied.local_permits_since, now));
     }
 }
 

@@ -23,8 +23,7 @@ void remember_verdicts(std::span<AppliedRule> rules, std::chrono::microseconds a
 void settle_on_this_host(Worker &worker, const AppliedRule &applied,
                          const rate_limit::LocalSettlement &settlement);
 
-/// Gives back the permits that this host has counted for a request that ends. `rules` is the first
-/// of its rules.
-void release_permits_of_this_host(Worker &worker, const AppliedRule *rules);
+/// Gives back the permits of a rule that this host has counted for a request that ends.
+void release_permits_of_this_host(Worker &worker, const AppliedRule &applied);
 
 } // namespace limiter

@@ -86,7 +86,9 @@ Step LimitedRequest::ask(BackendCheck *checks, std::span<AppliedRule> rules, mic
 
 void LimitedRequest::on_answer(BackendCheck &check, microseconds now) {
     if (check.is_abandoned()) {
-        --abandoned_;
+        if (--abandoned_ == 0 && is_over_) {
+            settle_charges();
+        }
         destroy_if_unused();
         return;
     }
@@ -159,6 +161,7 @@ void LimitedRequest::abandon() {
             static_cast<size_t>(leased - rules_.asked().begin()));
         give_back_leased(worker_, taken);
         count_outcomes(taken);
+        rules_.abandon_asked();
     }
     for (BackendCheck *check = checks_; check != nullptr; check = check->next) {
         abandoned_ += check->is_answered() ? 0 : 1;
@@ -169,18 +172,32 @@ void LimitedRequest::abandon() {
 }
 
 void LimitedRequest::settle() {
+    abandon();
+    is_over_ = true;
     if (!is_rejected_) {
-        for (AppliedRule *applied = rules_.first(); applied != nullptr; applied = applied->next) {
-            if (applied->is_charged) {
-                read_final_cost(*request_, *applied);
-            }
-        }
-        limiter::settle(worker_, rules_.first());
-        for (BackendCheck *check = earlier_checks_; check != nullptr; check = check->next) {
-            check->settle_abandoned(*request_);
+        read_final_costs();
+    }
+    if (abandoned_ == 0) {
+        settle_charges();
+    }
+}
+
+void LimitedRequest::read_final_costs() {
+    rules_.for_each_charged([&](AppliedRule &applied) { read_final_cost(*request_, applied); });
+    for (AppliedRule *one = rules_.first_abandoned(); one != nullptr; one = one->next) {
+        if (one->result.kind() == RuleResult::Kind::no_verdict) { // its answer is still to come
+            read_final_cost(*request_, *one);
         }
     }
-    for (AppliedRule *applied = rules_.first(); applied != nullptr; applied = applied->next) {
+}
+
+/// Settles what all checks of the request have charged. A charge that comes later would not be seen
+/// with those of its counter before it, so the last answer is waited for.
+void LimitedRequest::settle_charges() {
+    if (!is_rejected_) {
+        limiter::settle(worker_, rules_);
+    }
+    for (const AppliedRule *applied = rules_.first(); applied != nullptr; applied = applied->next) {
         if (applied->lease.taken && applied->rule->may_settle) {
             count_used_units(*applied);
         }
@@ -193,7 +210,9 @@ void LimitedRequest::end() {
     for (BackendCheck *check = earlier_checks_; check != nullptr; check = check->next) {
         check->release_permits();
     }
-    release_permits_of_this_host(worker_, rules_.first());
+    for (const AppliedRule *one = rules_.first(); one != nullptr; one = one->next) {
+        release_permits_of_this_host(worker_, *one);
+    }
     destroy_if_unused();
 }
 

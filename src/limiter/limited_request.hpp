@@ -46,8 +46,9 @@ class LimitedRequest final : BackendCheck::Callbacks {
     /// Stops waiting, because what was asked no longer matters to the request.
     void abandon();
 
-    /// Called when the request ends, and its texts can still be evaluated. Settles what it turned
-    /// out to cost, unless it was rejected.
+    /// Called when the request ends, and its texts can still be evaluated. Stops waiting, and
+    /// settles what it turned out to cost, unless it was rejected: now, or when the last of its
+    /// checks is answered.
     void settle();
     /// The request is gone, and so is this object if no check waits. Stops waiting, and gives back
     /// all permits.
@@ -70,6 +71,8 @@ class LimitedRequest final : BackendCheck::Callbacks {
     Step step_of(const RequestDecision &decision);
     void on_answer(BackendCheck &check, std::chrono::microseconds now) override;
     void keep_checks();
+    void read_final_costs();
+    void settle_charges();
     void destroy_if_unused();
 
     Worker &worker_;
@@ -80,6 +83,7 @@ class LimitedRequest final : BackendCheck::Callbacks {
     size_t unanswered_ = 0;                  // of the checks that the request waits for
     size_t abandoned_ = 0; // checks that nobody waits for, and that are unanswered
     bool is_rejected_ = false;
+    bool is_over_ = false; // its final costs have been read
     rate_limit::DenyCache::CheckTimes check_times_{};
     std::chrono::microseconds time_asking_{0};
     Arena arena_;

@@ -102,35 +102,35 @@ class Settling {
     rate_limit::RuleCounters *returned_here_ = nullptr;
 };
 
-/// Calls `use` for each rule of a list that has charged the same counter of the same client.
+/// Calls `use` for each rule that has charged the same counter of the same client.
 template <typename Use>
-void for_each_of_counter(AppliedRule *list, const AppliedRule &of, const Use &use) {
-    for (AppliedRule *one = list; one != nullptr; one = one->next) {
-        if (one->is_charged && one->shares_counter(of)) {
-            use(*one);
+void for_each_of_counter(const AppliedRules &rules, const AppliedRule &of, const Use &use) {
+    rules.for_each_charged([&](AppliedRule &one) {
+        if (one.shares_counter(of)) {
+            use(one);
         }
-    }
+    });
 }
 
 /// Returns the final cost of the request for the Redis key of the rule. Where a counter has shards
 /// of which the request has charged several, the last one counts, and the others nothing.
-std::optional<uint64_t> final_cost_at(AppliedRule *list, const AppliedRule &at) {
+std::optional<uint64_t> final_cost_at(const AppliedRules &rules, const AppliedRule &at) {
     std::optional<uint64_t> largest;
     bool is_last = true;
-    for_each_of_counter(list, at, [&](const AppliedRule &one) {
+    for_each_of_counter(rules, at, [&](const AppliedRule &one) {
         largest = std::max(largest, one.final_cost);
         is_last = one.shares_redis_key(at);
     });
     return largest && !is_last ? 0 : largest;
 }
 
-/// Settles the charges to the Redis key of the rule, which is the first of a list that charged it.
-void settle_at(Worker &worker, AppliedRule *list, AppliedRule &first) {
+/// Settles all charges to the Redis key of the rule.
+void settle_at(Worker &worker, const AppliedRules &rules, const AppliedRule &at) {
     rate_limit::CounterCharges charges;
     AppliedRule *strictest = nullptr;
     const auto for_each_charge = [&](const auto &use) {
-        for_each_of_counter(&first, first, [&](AppliedRule &one) {
-            if (one.shares_redis_key(first)) {
+        for_each_of_counter(rules, at, [&](AppliedRule &one) {
+            if (one.shares_redis_key(at)) {
                 use(one);
             }
         });
@@ -141,7 +141,7 @@ void settle_at(Worker &worker, AppliedRule *list, AppliedRule &first) {
             strictest = &one;
         }
     });
-    const auto final_cost = final_cost_at(list, first);
+    const auto final_cost = final_cost_at(rules, at);
     if (!final_cost) {
         return;
     }
@@ -168,18 +168,12 @@ void read_final_cost(Request &request, AppliedRule &applied) {
     }
 }
 
-void settle(Worker &worker, AppliedRule *list) {
-    for (AppliedRule *one = list; one != nullptr; one = one->next) {
-        if (one->is_charged && !one->is_settled) {
-            settle_at(worker, list, *one);
+void settle(Worker &worker, const AppliedRules &rules) {
+    rules.for_each_charged([&](const AppliedRule &one) {
+        if (!one.is_settled) {
+            settle_at(worker, rules, one);
         }
-    }
-}
-
-void settle_each(Worker &worker, std::span<AppliedRule> rules) {
-    for (AppliedRule &applied : rules) {
-        settle(worker, &applied);
-    }
+    });
 }
 
 } // namespace limiter

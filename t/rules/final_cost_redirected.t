@@ -4,9 +4,11 @@
 use v5.36;
 use lib 't/lib';
 use List::Util qw(sum0);
+use RateLimit::Client;
 use RateLimit::Metrics qw(metrics_of);
 use RateLimit::Nginx;
 use RateLimit::Redis;
+use RateLimit::Relay;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
 
@@ -109,6 +111,41 @@ END
         my @keys = map { "shards-$final-$_-" } 1 .. 4;
         $nginx->get("/outer?key=$_&f=$final&limit=2") for @keys;
         ok(wait_until(sub { 4 * $final == sum0 map { charged($_) } @keys }), "a final cost of $final counts once") or diag(map { charged($_) } @keys);
+    }
+    $nginx->stop;
+};
+
+subtest 'a client that leaves during the second check' => sub {
+    my $relay = RateLimit::Relay->start_new($redis->conf->{port});
+    my $nginx = start_nginx(locations('fixed_window'), 'on_error=closed deny_cache=off', '127.0.0.1:' . $relay->port);
+    my $settled = sub {
+        my $counts = metrics_of($nginx)->{zones}{z}{rules}{n}{settlements};
+        return "$counts->{charged} charged, $counts->{returned} returned";
+    };
+    is(left($nginx, 'warm'), 50, 'nginx asks by way of the relay');
+    my @cases = (
+        ['both',   20, '1 charged, 0 returned'],
+        ['both',   2,  '1 charged, 1 returned'],
+        ['dearer', 20, '2 charged, 1 returned'],
+        ['dearer', 7,  '2 charged, 2 returned'],
+        ['dearer', 2,  '2 charged, 3 returned'],
+    );
+    for my $case (@cases) {
+        my ($path, $final, $counts) = $case->@*;
+        my $key  = "left-$path-$final";
+        my $held = sub { $relay->counts->{held} > 0 };
+        my $gone = () = $nginx->access_log =~ / 499 /g;
+        $relay->hold;
+        my $client = RateLimit::Client->new($nginx);
+        $client->send("GET /$path?key=$key&f=$final HTTP/1.1\r\nHost: a\r\n\r\n");
+        ok(wait_until($held), "$key: asks for the first rule");
+        $relay->release_held;
+        ok(wait_until($held), 'and for the second one');
+        $client->reset;
+        ok(wait_until(sub { (() = $nginx->access_log =~ / 499 /g) > $gone }), 'leaves');
+        $relay->release;
+        ok(wait_until(sub { $settled->() eq $counts }), "is settled once: $counts") or diag($settled->());
+        is(50 - left($nginx, $key), $final, "and $final units are taken");
     }
     $nginx->stop;
 };

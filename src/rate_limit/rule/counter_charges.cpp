@@ -46,13 +46,18 @@ std::optional<Quota> CounterCharges::debt(uint64_t final_cost) const {
 }
 
 Quota CounterCharges::next_return(const Quota &quota, uint64_t final_cost) {
-    const uint64_t reserved = reserved_by(quota);
-    // As if the request had asked for what it took too much: a rule behind others gives back what
-    // they have not given back already.
-    Quota back = quota_of_units(quota, reserved - std::min(reserved, final_cost));
-    back.charged = returned_;
     const uint64_t stays = std::min(amount_of(*strictest_, final_cost), charged_);
     const uint64_t most = charged_ - returned_ - std::min(charged_ - returned_, stays);
+    const bool has_known_all = quota.charged == passed_;
+    passed_ += quota.to_charge();
+    Quota back = quota;
+    if (has_known_all) {
+        // As if the request had asked for what it took too much: a rule behind others gives back
+        // what they have not given back already.
+        const uint64_t reserved = reserved_by(quota);
+        back = quota_of_units(quota, reserved - std::min(reserved, final_cost));
+        back.charged = returned_;
+    }
     back.charged += back.to_charge() - std::min(back.to_charge(), most);
     returned_ += back.to_charge();
     return back;

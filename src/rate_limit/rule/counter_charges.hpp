@@ -33,7 +33,9 @@ class CounterCharges {
     /// units, less Quota::charged, as the strictest rule counts it.
     std::optional<Quota> debt(uint64_t final_cost) const;
 
-    /// Returns what is to be given back of the next charge: Quota::to_charge() says how much.
+    /// Returns what is to be given back of the next charge: Quota::to_charge() says how much. Those
+    /// of a charge that was made before one in front of it was known are given back as far as they
+    /// are too much.
     Quota next_return(const Quota &quota, uint64_t final_cost);
 
   private:
@@ -41,6 +43,7 @@ class CounterCharges {
     // In the unit of Quota::charged:
     uint64_t charged_ = 0;
     uint64_t returned_ = 0;
+    uint64_t passed_ = 0; // of the charges of which next_return() was asked
 };
 
 } // namespace rate_limit

@@ -36,6 +36,9 @@ sub include_control ($self) { $self->command('include_control') }
 sub hold ($self)    { $self->command('hold') }
 sub release ($self) { $self->command('release') }
 
+# Those that wait are passed on, and later ones still wait.
+sub release_held ($self) { $self->command('release_held') }
+
 # From now on, what comes from either side reaches the other one so many seconds later.
 sub delay ($self, $seconds) { $self->command('delay', $seconds) }
 
@@ -183,6 +186,8 @@ sub obey ($relay, $name, $argument) {
         $relay->{hold} = 1;
     } elsif ($name eq 'release') {
         $relay->{hold} = 0;
+        send_held($relay, $_) for values %pairs;
+    } elsif ($name eq 'release_held') {
         send_held($relay, $_) for values %pairs;
     } elsif ($name eq 'delay') {
         $relay->{delay} = $argument;

@@ -262,6 +262,114 @@ INSTANTIATE_TEST_SUITE_P(
                     FinalCostCase{"2", {"refund 3 rl:{per_ip:203.0.113.7}:gcra:60000"}},
                     FinalCostCase{"5", {}}, FinalCostCase{"", {}}, FinalCostCase{"many", {}}));
 
+/// A request is led to a second rule of its counter, and nobody waits for the check of that one.
+struct SecondRuleCase {
+    std::vector<std::string_view> second;
+    const char *final_cost;
+    std::vector<std::string> settled;
+};
+
+class SecondRuleTest : public LimiterTest, public testing::WithParamInterface<SecondRuleCase> {
+  protected:
+    SecondRuleTest() { request.texts[RuleText::final_cost] = GetParam().final_cost; }
+
+    /// Leads the request to a rule of the same counter in another location.
+    void lead(LimitedRequest &limits, const std::vector<std::string_view> &more) {
+        level.clear();
+        std::vector<std::string_view> words{"algorithm=fixed_window", "window=60"};
+        words.insert(words.end(), more.begin(), more.end());
+        add_rule(words);
+        apply(limits);
+    }
+    LimitedRequest &begin_and_leave() {
+        LimitedRequest &limits = begin(request);
+        lead(limits, {"limit=100", "cost=5", "final_cost=$arg_f"});
+        backend->answer(granted());
+        limits.take_answers();
+        lead(limits, GetParam().second);
+        limits.abandon();
+        return limits;
+    }
+    void expect_one_settlement() const {
+        EXPECT_EQ(backend->settled, GetParam().settled);
+        EXPECT_EQ(backend->settled_requests, 1);
+    }
+};
+
+TEST_P(SecondRuleTest, IsSettledWithTheFirstOneIfItIsAnsweredBeforeTheEnd) {
+    LimitedRequest &limits = begin_and_leave();
+    backend->answer(granted());
+    limits.settle();
+    limits.end();
+    expect_one_settlement();
+}
+
+TEST_P(SecondRuleTest, IsSettledWithTheFirstOneIfItIsAnsweredAfterTheEnd) {
+    LimitedRequest &limits = begin_and_leave();
+    limits.settle();
+    limits.end();
+    backend->answer(granted());
+    expect_one_settlement();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SecondRuleTest,
+    testing::Values(SecondRuleCase{{"limit=50", "cost=5", "final_cost=$arg_f"},
+                                   "20",
+                                   {"debt 15 rl:{per_ip:203.0.113.7}:fixed_window:60000"}},
+                    SecondRuleCase{{"limit=50", "cost=5", "final_cost=$arg_f"},
+                                   "2",
+                                   {"refund 3 rl:{per_ip:203.0.113.7}:fixed_window:60000"}},
+                    SecondRuleCase{{"limit=50", "cost=15"},
+                                   "20",
+                                   {"debt 5 rl:{per_ip:203.0.113.7}:fixed_window:60000"}},
+                    SecondRuleCase{{"limit=50", "cost=15"},
+                                   "7",
+                                   {"refund 8 rl:{per_ip:203.0.113.7}:fixed_window:60000"}},
+                    SecondRuleCase{{"limit=50", "cost=15"},
+                                   "2",
+                                   {"refund 3 rl:{per_ip:203.0.113.7}:fixed_window:60000",
+                                    "refund 10 rl:{per_ip:203.0.113.7}:fixed_window:60000"}}));
+
+class ThirdRuleTest : public SecondRuleTest {};
+
+TEST_P(ThirdRuleTest, IsSettledWithOneBeforeItWhoseAnswerCameLater) {
+    LimitedRequest &limits = begin_and_leave();
+    lead(limits, {"limit=20", "cost=15"}); // is charged 10, too, for the other 10 are not known yet
+    backend->answer(granted());
+    backend->answer(granted());
+    limits.take_answers();
+    limits.settle();
+    limits.end();
+    expect_one_settlement();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ThirdRuleTest,
+                         testing::Values(SecondRuleCase{
+                             {"limit=50", "cost=15"},
+                             "2",
+                             {"refund 3 rl:{per_ip:203.0.113.7}:fixed_window:60000",
+                              "refund 10 rl:{per_ip:203.0.113.7}:fixed_window:60000",
+                              "refund 10 rl:{per_ip:203.0.113.7}:fixed_window:60000"}}));
+
+TEST_F(LimitedRequestTest, IsSettledWithoutASecondRuleThatDeniesWhoHasLeft) {
+    request.texts[RuleText::final_cost] = "2";
+    add_rule({"algorithm=fixed_window", "limit=100", "window=60", "cost=5", "final_cost=$arg_f"});
+    LimitedRequest &limits = begin(request);
+    apply(limits);
+    backend->answer(granted());
+    limits.take_answers();
+    level.clear();
+    add_rule({"algorithm=fixed_window", "limit=50", "window=60", "cost=15"});
+    apply(limits);
+    limits.abandon();
+    limits.settle();
+    limits.end();
+    backend->answer(denied());
+    EXPECT_EQ(backend->settled,
+              std::vector<std::string>{"refund 3 rl:{per_ip:203.0.113.7}:fixed_window:60000"});
+}
+
 TEST_F(LimitedRequestTest, AnAbandonedCheckIsCountedOnceAndLivesUntilItsAnswer) {
     const Rule &rule = add_rule({"algorithm=sliding_log", "limit=10", "window=60"});
     {

@@ -45,8 +45,9 @@ class TestBackend final : public redis_client::Backend {
     void settle(const redis_client::SettlementOrder &order) override {
         const std::string kind =
             order.kind == redis_client::SettlementKind::debt ? "debt " : "refund ";
-        settled.push_back(kind + std::to_string(order.charge.quota.cost) + " " +
-                          std::string(order.charge.redis_key));
+        settled.push_back(kind + std::to_string(rate_limit::units_to_charge(order.charge.quota)) +
+                          " " + std::string(order.charge.redis_key));
+        settled_requests += order.counters != nullptr ? 1 : 0;
     }
     void release(redis_client::Permit &) override { ++released; }
     void run(redis_client::ControlCommand &) override {}
@@ -74,6 +75,7 @@ class TestBackend final : public redis_client::Backend {
     std::optional<redis_client::Failure> refuses;
     std::deque<redis_client::Command> commands;
     std::vector<std::string> settled;
+    int settled_requests = 0;
     uint64_t refunded = 0;
     int released = 0;
     int abandoned = 0;
