@@ -51,10 +51,17 @@ struct Rule : rate_limit::RuleParameters {
     rate_limit::RuleCounters *counters = nullptr; // only first_of_name has them
     bool may_be_refunded = false; // a charge of its counter may be given back a moment later
     bool may_settle = false;      // a rule of its counter has a final cost
+    // The shortest of the leases that rules of its counter take; 0: none takes any.
+    std::chrono::microseconds shortest_lease{0};
 
     bool has_final_cost() const { return !final_cost_text.empty(); }
     /// Whether a check of the rule may lease units, if the request's variables allow it.
     bool may_lease() const { return rule.lease.kind != rate_limit::LeaseSetting::Kind::off; }
+
+    /// Returns for how long units may be leased, if the requests' variables allow it, or 0.
+    std::chrono::microseconds longest_lease() const {
+        return has_variables() ? rate_limit::longest_lease_time(rule.lease) : lease_time;
+    }
 
     /// Sets what follows from the rule and its zone, which are complete: its name, its keys and the
     /// arguments of its checks.

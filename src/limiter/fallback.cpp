@@ -206,7 +206,7 @@ void decide_on_this_host(Worker &worker, std::span<AppliedRule> rules) {
         } else if (rule.after) {
             charge(rule, now);
         } else if (rule.applied->quota.reserves_nothing) {
-            rule.applied->is_charged = !is_denied;
+            rule.applied->is_charged = !is_denied && !rule.applied->denies();
         }
     }
 }

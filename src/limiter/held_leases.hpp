@@ -32,8 +32,8 @@ class HeldLeases {
     HeldLeases &operator=(const HeldLeases &) = delete;
 
     /// Holds a lease of the rule until its end, which is a time of boot_now(). Then the rest is
-    /// given back. Without memory, or after return_all(), it is given back when the next lease of
-    /// the key is fetched, if ever.
+    /// given back. Without memory, or after return_all(), it is given back when the key is asked
+    /// for again, if ever.
     void hold(const AppliedRule &applied, std::chrono::microseconds end);
 
     /// Gives units of the rule's counter back to Redis. If its client was reset since they were

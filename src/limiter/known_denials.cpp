@@ -38,14 +38,19 @@ rate_limit::Hash hash_of_denial(const AppliedRule &applied) {
     return identity_of(applied, applied.charge->quota.cost);
 }
 
-/// Returns how long a denial is known. A host that leases units may give some back long before the
-/// denial's end, and so may a request whose final cost is less than what it reserved.
+/// Returns how long a denial is known. A host that leases units of the counter, by this rule or
+/// another one, may give some back long before the denial's end, and so may a request whose final
+/// cost is less than what it reserved.
 std::chrono::microseconds longest_denial(const AppliedRule &applied) {
     std::chrono::microseconds longest = applied.rule->zone->deny_cache;
     if (applied.rule->may_settle) {
         longest = std::min<std::chrono::microseconds>(longest, std::chrono::seconds{1});
     }
-    return applied.lease_time.count() > 0 ? std::min(longest, applied.lease_time) : longest;
+    for (const std::chrono::microseconds lease :
+         {applied.lease_time, applied.rule->shortest_lease}) {
+        longest = lease.count() > 0 ? std::min(longest, lease) : longest;
+    }
+    return longest;
 }
 
 } // namespace

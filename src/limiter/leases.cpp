@@ -43,7 +43,7 @@ bool take_units(Worker &worker, AppliedRule &applied) {
                                .round_trip = worker.backends.of(backend).counters().round_trip(),
                                .timeout = backend.session.timeout},
                               now, worker.world);
-    if (step.wanted > 0) {
+    if (step.wanted > 0 || !step.taken) {
         worker.leases.return_ended(applied, *account, now);
     }
     if (!step.taken) {

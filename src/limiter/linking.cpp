@@ -29,6 +29,19 @@ bool may_settle(std::span<Rule *const> rules, const Rule &rule) {
     });
 }
 
+/// Returns the shortest time for which a rule of the counter leases units, or 0 if none does.
+std::chrono::microseconds shortest_lease(std::span<Rule *const> rules, const Rule &rule) {
+    std::chrono::microseconds shortest{0};
+    for (const Rule *one : rules) {
+        const std::chrono::microseconds time = one->longest_lease();
+        const bool is_shorter = shortest.count() == 0 || time < shortest;
+        if (time.count() > 0 && is_shorter && one->rule.same_counter(rule.rule)) {
+            shortest = time;
+        }
+    }
+    return shortest;
+}
+
 void add_shape(std::vector<redis_client::ScriptShape> &shapes,
                const redis_client::ScriptShape &shape) {
     if (std::ranges::find(shapes, shape) == shapes.end()) {
@@ -131,6 +144,7 @@ void link_rules(std::span<Rule *const> rules, std::span<const Level> levels,
     for (Rule *rule : rules) {
         rule->may_be_refunded = may_be_refunded(levels, *rule);
         rule->may_settle = may_settle(rules, *rule);
+        rule->shortest_lease = shortest_lease(rules, *rule);
         add_settlements(*rule, session_of(*rule));
     }
     for (const Level &level : levels) {

@@ -34,6 +34,9 @@ LocalDecision decide_locally(const std::optional<Record> &known, const Quota &qu
 std::optional<Record> settle_locally(const std::optional<Record> &known, const Quota &quota,
                                      const LocalSettlement &settlement, bool aligned,
                                      const Now &now) {
+    if (!known && settlement.to_return > 0) {
+        return std::nullopt; // all that was charged has come back
+    }
     return traits_of(quota.algorithm).family.settle_locally(known, quota, settlement, aligned, now);
 }
 

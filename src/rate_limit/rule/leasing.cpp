@@ -13,13 +13,13 @@ constexpr uint64_t least_capacity = 16; // an eighth of less is hardly worth a l
 constexpr uint64_t least_requests = 4;  // of a key in the time of a lease
 constexpr int least_round_trips = 4;    // in the time of a lease
 constexpr int most_of_refill = 4;       // a lease takes no more than this part of it
+constexpr microseconds longest_automatic = milliseconds{1000};
 
 microseconds automatic_time(const Quota &quota) {
     constexpr microseconds shortest = milliseconds{10};
-    constexpr microseconds longest = milliseconds{1000};
     const microseconds refill = quota.refill();
     const microseconds time =
-        std::clamp(refill / traits_of(quota.algorithm).lease_divisor, shortest, longest);
+        std::clamp(refill / traits_of(quota.algorithm).lease_divisor, shortest, longest_automatic);
     const bool is_worth_it = quota.capacity() >= least_capacity && time <= refill / most_of_refill;
     return is_worth_it ? time : microseconds{0};
 }
@@ -74,6 +74,18 @@ microseconds lease_time(const Quota &quota, const LeaseSetting &setting) {
 
 microseconds longest_lease_time(const Quota &quota) {
     return quota.refill() / most_of_refill;
+}
+
+microseconds longest_lease_time(const LeaseSetting &setting) {
+    switch (setting.kind) {
+    case LeaseSetting::Kind::off:
+        break;
+    case LeaseSetting::Kind::automatic:
+        return longest_automatic;
+    case LeaseSetting::Kind::given:
+        return setting.given;
+    }
+    return microseconds{0};
 }
 
 LeaseStep take_step(const LeaseBook::Account &account, uint64_t units, const LeaseTerms &terms,

@@ -22,6 +22,9 @@ std::chrono::microseconds lease_time(const Quota &quota, const LeaseSetting &set
 /// comes back.
 std::chrono::microseconds longest_lease_time(const Quota &quota);
 
+/// Returns the longest time for which the setting lets units of any quota be leased, or 0.
+std::chrono::microseconds longest_lease_time(const LeaseSetting &setting);
+
 /// What a host knows of a key's rule and of its Redis when a request comes.
 struct LeaseTerms {
     std::chrono::microseconds lease_time; // of lease_time(), not 0

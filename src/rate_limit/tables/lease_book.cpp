@@ -79,6 +79,22 @@ bool has_lease(const LeaseBook::Entry &entry, microseconds now) {
     });
 }
 
+/// For so long after its end a lease keeps its entry while units are left: the worker that fetched
+/// it returns them when its timer comes, which a busy worker sees late. It is bounded, for a worker
+/// may have been killed.
+constexpr microseconds longest_wait_for_return = std::chrono::milliseconds{100};
+
+bool is_to_be_kept(uint64_t word, microseconds now) {
+    return !has_ended(word, now) ||
+           (units_of(word) > 0 && !has_ended(word, now - longest_wait_for_return));
+}
+
+bool is_to_be_kept(const LeaseBook::Entry &entry, microseconds now) {
+    return std::ranges::any_of(entry.words, [&](const std::atomic<uint64_t> &word) {
+        return is_to_be_kept(word.load(relaxed), now);
+    });
+}
+
 /// Whether a lease may take the place of the one that the word tells of.
 bool is_free(uint64_t word, microseconds now) {
     return has_ended(word, now) || (units_of(word) == 0 && (word & being_written) == 0);
@@ -169,7 +185,7 @@ std::optional<LeaseBook::Account> LeaseBook::find_or_make(const Hash &identity,
     auto account = find(identity);
     if (!account) {
         const auto keep_rank = [&](const Entry &entry) {
-            return has_lease(entry, now) ? UINT64_MAX : entry.last_seen.load(relaxed);
+            return is_to_be_kept(entry, now) ? UINT64_MAX : entry.last_seen.load(relaxed);
         };
         Entry &oldest = *std::ranges::min_element(bucket_of(identity), {}, keep_rank);
         if (replace(oldest, identity, now)) {
@@ -182,13 +198,13 @@ std::optional<LeaseBook::Account> LeaseBook::find_or_make(const Hash &identity,
     return account;
 }
 
-/// Gives the entry to another key. Returns false if it has leases, or if another process was
+/// Gives the entry to another key. Returns false if it is to be kept, or if another process was
 /// faster.
 bool LeaseBook::replace(Entry &entry, const Hash &identity, microseconds now) const {
     std::array<uint64_t, Entry::leases> words{};
     for (size_t slot = 0; slot < words.size(); ++slot) {
         words[slot] = entry.words[slot].load(acquire);
-        if (!has_ended(words[slot], now)) {
+        if (is_to_be_kept(words[slot], now)) {
             return false;
         }
     }

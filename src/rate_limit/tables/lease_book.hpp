@@ -144,7 +144,7 @@ class LeaseBook {
     /// others; nothing if there is none, or if it was lost.
     std::optional<Account> find(const Hash &identity) const;
     /// The same, but makes one in place of the one that was seen last of all in its bucket. Returns
-    /// nothing if all others of the bucket have leases.
+    /// nothing if all others of the bucket have leases, or units of leases that have just ended.
     std::optional<Account> find_or_make(const Hash &identity, std::chrono::microseconds now) const;
 
     /// How many entries have leases. For a large book this is an estimate.

@@ -50,7 +50,8 @@ Words words_of(const Hash &hash, const Record &record) {
     Words words{};
     words[hash_high] = hash.high;
     words[time_stored] = word_of(record.time);
-    words[holds_for] = word_of(record.holds_for);
+    // The sum with the time must not pass below zero: that would be an end that never comes.
+    words[holds_for] = word_of(std::max(record.holds_for, microseconds::zero()));
     std::ranges::copy(record.values, words.begin() + first_value);
     words[seal] = hash.low ^ sum_of(words);
     return words;

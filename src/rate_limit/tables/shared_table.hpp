@@ -23,7 +23,7 @@ namespace rate_limit {
 /// Times are of one clock that all processes share and that never steps back.
 struct Record {
     std::chrono::microseconds time;
-    std::chrono::microseconds holds_for; // counts from `time`
+    std::chrono::microseconds holds_for; // counts from `time`; if not positive, it has ended
     std::array<uint64_t, 4> values;
 
     bool operator==(const Record &) const = default;

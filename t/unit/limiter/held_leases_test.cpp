@@ -4,6 +4,9 @@ namespace limiter {
 
 namespace {
 
+using rate_limit::LeaseBook;
+using std::chrono::milliseconds;
+
 class HeldLeasesTest : public LimiterTest {
   protected:
     HeldLeasesTest() {
@@ -12,6 +15,17 @@ class HeldLeasesTest : public LimiterTest {
         applied_.charge = &charge_;
     }
 
+    /// Adds a lease of 5 units to an account, as some worker does that may have been killed since.
+    void add_lease(const LeaseBook::Account &account, milliseconds time) const {
+        const auto now = world.boot_now();
+        EXPECT_TRUE(account.add({.units = 5,
+                                 .end = now + time,
+                                 .receipt = 3,
+                                 .remaining = 95,
+                                 .next_unit = now + time,
+                                 .reset = now + time},
+                                now));
+    }
     void hold() { worker->leases.hold(applied_, world.boot_now() + std::chrono::seconds{1}); }
 
     redis_client::Charge charge_;
@@ -38,6 +52,24 @@ TEST_F(HeldLeasesTest, AreNotHeldAnyMoreByAWorkerThatEnds) {
     EXPECT_EQ(backend->leases(), 0u);
     hold(); // a reply that was read at last
     EXPECT_EQ(backend->leases(), 0u);
+}
+
+TEST_F(HeldLeasesTest, WhatAKilledWorkerHasLeftGoesBackWhenTheKeyIsAskedForAgain) {
+    const auto ask = [this] {
+        LimitedRequest &limits = begin(request);
+        EXPECT_EQ(apply(limits).kind, Step::Kind::wait);
+        backend->answer(granted());
+        limits.take_answers();
+        const rate_limit::Hash account = limits.rules().first()->lease.account;
+        limits.end();
+        return account;
+    };
+    add_lease(*zone.memory.lease_book().find(ask()), milliseconds{10});
+    world.pass(milliseconds{20});
+    EXPECT_TRUE(backend->settled.empty());
+    ask();
+    EXPECT_EQ(backend->settled,
+              std::vector<std::string>{"refund 5 rl:{per_ip:203.0.113.7}:fixed_window:10000"});
 }
 
 } // namespace

@@ -58,6 +58,48 @@ TEST_F(LimitedRequestTest, RemembersADenialForTheNextRequest) {
     EXPECT_EQ(count(rule, RuleOutcome::rejected), 2U);
 }
 
+struct LeasingRuleCase {
+    std::vector<std::string_view> leasing; // another rule of the counter
+    std::chrono::milliseconds known;       // for how long a denial is known then
+};
+
+class LeasingRuleTest : public LimiterTest, public testing::WithParamInterface<LeasingRuleCase> {};
+
+TEST_P(LeasingRuleTest, BoundsHowLongDenialsOfItsCounterAreKnown) {
+    std::vector<std::string_view> words{"algorithm=fixed_window", "window=60"};
+    words.insert(words.end(), GetParam().leasing.begin(), GetParam().leasing.end());
+    add_rule(words);
+    level.clear();
+    add_rule({"algorithm=fixed_window", "limit=10", "window=60"});
+    link();
+    const auto ask = [&] {
+        LimitedRequest &limits = begin(request);
+        const bool asks = apply(limits).kind == Step::Kind::wait;
+        if (asks) {
+            backend->answer(denied());
+            limits.take_answers();
+        }
+        limits.end();
+        return asks;
+    };
+    EXPECT_TRUE(ask());
+    constexpr std::chrono::milliseconds drift{10}; // a clock may be wrong by so much
+    world.pass(GetParam().known - drift);
+    EXPECT_FALSE(ask());
+    world.pass(drift);
+    EXPECT_TRUE(ask());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, LeasingRuleTest,
+    testing::Values(LeasingRuleCase{{"limit=100", "lease=2s"}, std::chrono::seconds{2}},
+                    LeasingRuleCase{{"limit=100", "lease=auto"}, std::chrono::seconds{1}},
+                    LeasingRuleCase{{"limit=$arg_n", "lease=2s"}, std::chrono::seconds{2}},
+                    LeasingRuleCase{{"limit=$arg_n", "lease=auto"}, std::chrono::seconds{1}},
+                    LeasingRuleCase{{"limit=100"}, std::chrono::seconds{5}},
+                    LeasingRuleCase{{"limit=100", "lease=2s", "name=other"},
+                                    std::chrono::seconds{5}}));
+
 TEST_F(LimitedRequestTest, RemembersADenialOfWhoDoesNotWaitForIt) {
     const Rule &rule = add_rule({"algorithm=sliding_log", "limit=10", "window=60"});
     TestRequest gone;
@@ -407,6 +449,22 @@ TEST_F(LimitedRequestTest, AnOutageGivesNoFreshLimitToWhoNeverWaitsForVerdicts) 
     backend->fail(Failure::connect);
     EXPECT_EQ(limits.take_answers().kind, Step::Kind::reject);
     limits.end();
+}
+
+TEST_F(LimitedRequestTest, ThisHostDoesNotChargeWhatADryRunDenies) {
+    zone.on_error = rate_limit::OnError::local;
+    backend->refuses = Failure::breaker;
+    const Rule &rule = add_rule({"algorithm=fixed_window", "limit=1", "window=60", "cost=0",
+                                 "final_cost=$arg_f", "dry_run"});
+    request.texts[RuleText::final_cost] = "1";
+    for (int i = 0; i < 3; ++i) {
+        LimitedRequest &limits = begin(request);
+        EXPECT_EQ(apply(limits).kind, Step::Kind::pass);
+        limits.settle();
+        limits.end();
+    }
+    EXPECT_EQ(count(rule, RuleOutcome::dry_run_rejected), 2U);
+    EXPECT_EQ(rule.counters->read().of(rate_limit::RuleCounter::settlements_charged), 1U);
 }
 
 TEST_F(LimitedRequestTest, ARequestThatWentElsewhereAppliesOtherRulesMeanwhile) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "limiter/limited_request.hpp"
+#include "limiter/linking.hpp"
 #include "limiter/silent_log.hpp"
 #include "unit/redis_client/world.hpp"
 
@@ -146,6 +147,18 @@ class LimiterTest : public testing::Test, public ZoneMutex {
             &zone.memory.rule_counters().claim(rate_limit::hash_of(zone.memory.seed(), rule.name));
         level.push_back(&rule);
         return rule;
+    }
+
+    /// Sets what the rules have to know of each other.
+    void link() {
+        std::vector<Rule *> all;
+        for (Rule &rule : rules_) {
+            all.push_back(&rule);
+        }
+        const Level levels[] = {{level, false}};
+        link_rules(all, levels, [this](const Rule &) -> redis_client::SessionSettings & {
+            return settings.session;
+        });
     }
 
     Step apply(LimitedRequest &limits, bool is_dry_run = false) {

@@ -92,6 +92,18 @@ TEST_P(LocalSettlementTest, DoesNotNeedToKnowTheKey) {
     EXPECT_EQ(remaining(begin), 70u);
 }
 
+TEST_P(LocalSettlementTest, WhereNothingIsKnownAReturnLeavesNothingToKeep) {
+    const LocalSettlement settlement{.receipt = begin, .to_return = 40};
+    EXPECT_FALSE(settle_locally(std::nullopt, quota(50), settlement, false, host_.at(begin)));
+}
+
+TEST_P(LocalSettlementTest, AReturnOfAllLeavesNothingTaken) {
+    const int64_t charged = charge(50, begin);
+    give_back(charged, 50, begin);
+    EXPECT_EQ(remaining(begin), 100u);
+    EXPECT_EQ(host_.ask(quota(100), begin + second).decision, Decision::granted);
+}
+
 TEST_P(LocalSettlementTest, AUnitThatHasToBeFreeIsNotTaken) {
     Quota free = quota(0);
     keep_cost_free(free, true);

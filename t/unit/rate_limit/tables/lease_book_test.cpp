@@ -147,8 +147,27 @@ TEST_F(LeaseBookTest, KeepsKeysThatHaveLeases) {
         ASSERT_TRUE(account(i).add(lease_of(1, now() + 10ms, 10), now()));
     }
     EXPECT_FALSE(book_.find_or_make(identity(4), now()));
-    pass(11ms);
+    pass(111ms);
     EXPECT_TRUE(book_.find_or_make(identity(4), now()));
+}
+
+TEST_F(LeaseBookTest, KeepsWhatIsLeftOfALeaseForAWhile) {
+    for (uint64_t i = 0; i < 4; ++i) {
+        ASSERT_TRUE(account(i).add(lease_of(1, now() + 10ms, 10), now()));
+        pass(1ms);
+    }
+    ASSERT_TRUE(account(2).take(1, now(), *this));
+    pass(10ms);
+    ASSERT_TRUE(book_.find_or_make(identity(4), now()));
+    EXPECT_FALSE(book_.find(identity(2))) << "nothing is left of its lease";
+    ASSERT_TRUE(account(4).add(lease_of(1, now() + 1s, 10), now()));
+    EXPECT_FALSE(book_.find_or_make(identity(5), now()));
+    EXPECT_TRUE(account(0).take_ended(now()));
+    ASSERT_TRUE(book_.find_or_make(identity(5), now()));
+    EXPECT_FALSE(book_.find(identity(0))) << "its rest was returned";
+    pass(100ms);
+    ASSERT_TRUE(book_.find_or_make(identity(6), now()));
+    EXPECT_TRUE(book_.find(identity(4)));
 }
 
 TEST_F(LeaseBookTest, ForgetsAllOfAKeyThatItReplaces) {
@@ -160,7 +179,7 @@ TEST_F(LeaseBookTest, ForgetsAllOfAKeyThatItReplaces) {
     }
     const auto taken = old.front().take(1, now(), *this);
     ASSERT_TRUE(taken);
-    pass(11ms);
+    pass(111ms);
     for (uint64_t i = 4; i < 8; ++i) {
         EXPECT_EQ(account(i).count(1, 10ms, now()).requests, 1U);
         EXPECT_FALSE(account(i).take_all());

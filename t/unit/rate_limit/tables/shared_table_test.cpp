@@ -56,6 +56,15 @@ TEST_F(SharedTableTest, ForgetsWhatHoldsNoLonger) {
     EXPECT_EQ(table_.find(hash(1), start), std::nullopt);
 }
 
+TEST_F(SharedTableTest, ARecordThatEndsBeforeItsTimeHoldsNever) {
+    for (const microseconds holds_for : {-1us, -microseconds{start}, -microseconds{start} - 1us}) {
+        table_.store(hash(1), record(start, an_hour));
+        table_.store(hash(1), record(start, holds_for));
+        EXPECT_EQ(table_.find(hash(1), start), std::nullopt) << holds_for.count();
+        EXPECT_EQ(table_.count(start), 0u) << holds_for.count();
+    }
+}
+
 TEST_F(SharedTableTest, FindsNoOtherHash) {
     table_.store(hash(1), record(start, an_hour));
     const auto [low, high] = hash(1);
