@@ -228,7 +228,8 @@ class RandomSchedule {
             quota_.cost = traffic_.cost(quota_, last_);
             send(check.source, words_of(redis_client::check_arguments(quota_, false)),
                  " of a check " + described(quota_));
-            if (quota_.algorithm != rate_limit::Algorithm::concurrency && traffic_.one_in(4)) {
+            if (quota_.algorithm != rate_limit::Algorithm::concurrency && traffic_.one_in(4) &&
+                quota_.cost > 0) { // nobody owes nothing
                 const auto debt = redis_client::settlement_script(
                     quota_.algorithm, redis_client::SettlementKind::debt);
                 send(debt.source, words_of(redis_client::debt_arguments(quota_, false)),
