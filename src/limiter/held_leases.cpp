@@ -56,12 +56,11 @@ void HeldLeases::return_units(const AppliedRule &applied, const UnusedUnits &res
     // The units count as returned when Redis says that it has them back, or else as expired.
     const redis_client::Charge charge = applied.charge_of(
         rate_limit::quota_of_units(applied.charge->quota, rest.units), rest.receipt);
-    backends_.of(*applied.rule->zone->backend)
-        .settle({.kind = redis_client::SettlementKind::refund,
-                 .charge = charge,
-                 .aligned = applied.rule->rule.aligned,
-                 .counters = &applied.counters(),
-                 .is_of_lease = true});
+    backends_.settle(*applied.rule->zone->backend, {.kind = redis_client::SettlementKind::refund,
+                                                    .charge = charge,
+                                                    .aligned = applied.rule->rule.aligned,
+                                                    .counters = &applied.counters(),
+                                                    .is_of_lease = true});
 }
 
 void HeldLeases::return_ended(const AppliedRule &applied, const LeaseBook::Account &account,

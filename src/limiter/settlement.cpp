@@ -90,11 +90,12 @@ class Settling {
     void tell_redis(const AppliedRule &applied, SettlementKind kind,
                     const rate_limit::Quota &units) {
         const redis_client::Charge charge = applied.charge_of(units, applied.charge->receipt);
-        worker_.backends.of(*applied.rule->zone->backend)
-            .settle({.kind = kind,
-                     .charge = charge,
-                     .aligned = applied.rule->rule.aligned,
-                     .counters = std::exchange(is_counted_, true) ? nullptr : &applied.counters()});
+        worker_.backends.settle(
+            *applied.rule->zone->backend,
+            {.kind = kind,
+             .charge = charge,
+             .aligned = applied.rule->rule.aligned,
+             .counters = std::exchange(is_counted_, true) ? nullptr : &applied.counters()});
     }
 
     Worker &worker_;

@@ -24,12 +24,21 @@ Backend &Backends::of(const BackendSettings &settings) {
     return *backend;
 }
 
+void Backends::settle(const BackendSettings &settings, const SettlementOrder &order) {
+    if (is_stopped_) {
+        count_lost(order);
+    } else {
+        of(settings).settle(order);
+    }
+}
+
 void Backends::stop() {
     for (const auto &backend : running_) {
         if (backend != nullptr) {
             backend->send_now();
         }
     }
+    is_stopped_ = true;
     running_.clear();
 }
 

@@ -25,10 +25,15 @@ class Backends {
     /// Returns the running part of the backend. The first call makes it. The settings outlive it.
     Backend &of(const BackendSettings &settings);
 
+    /// Settles at a backend. While all of them are closed, the settlement is lost: a check that
+    /// fails for that may still ask for one.
+    void settle(const BackendSettings &settings, const SettlementOrder &order);
+
     /// Closes all running backends, because the worker ends. What is to be sent goes at once.
     void stop();
 
   private:
+    bool is_stopped_ = false;
     Make make_;
     std::vector<std::unique_ptr<Backend>> running_; // by their indexes; null: nobody uses it
 };

@@ -71,7 +71,15 @@ void count(rate_limit::RuleCounters *counters, uint64_t leased_units, RuleCounte
     }
 }
 
+uint64_t leased_units_of(const SettlementOrder &order) {
+    return order.is_of_lease ? order.charge.quota.cost : 0;
+}
+
 } // namespace
+
+void count_lost(const SettlementOrder &order) {
+    count(order.counters, leased_units_of(order), RuleCounter::settlements_lost);
+}
 
 Settlements::~Settlements() {
     while (Settlement *settlement = waiting_.front()) {
@@ -86,13 +94,12 @@ void Settlements::add(const SettlementOrder &order) {
         make(order.kind, charge,
              order.kind == SettlementKind::debt ? debt_arguments(charge.quota, order.aligned)
                                                 : refund_arguments(charge.quota, charge.receipt));
-    const uint64_t leased_units = order.is_of_lease ? charge.quota.cost : 0;
     if (settlement == nullptr) {
-        count(order.counters, leased_units, RuleCounter::settlements_lost);
+        count_lost(order);
         return;
     }
     settlement->counters = order.counters;
-    settlement->leased_units = leased_units;
+    settlement->leased_units = leased_units_of(order);
 }
 
 void Settlements::give_back(const Charge &charge) {

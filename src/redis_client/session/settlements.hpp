@@ -26,6 +26,9 @@ struct SettlementOrder {
     bool is_of_lease = false;           // it gives back what a lease has left
 };
 
+/// Counts a settlement of which Redis will not hear.
+void count_lost(const SettlementOrder &order);
+
 /// Has the settlements of one session.
 class Settlements {
   public:

@@ -348,5 +348,29 @@ TEST_F(CheckLinkTest, OpensNoConnectionForWhatIsSettledWhenItEnds) {
     EXPECT_EQ(rule_counters_.read().of(rate_limit::RuleCounter::settlements_lost), 1u);
 }
 
+// The one that it is settled at may have ended before the one whose check fails.
+TEST_F(CheckLinkTest, WhatIsSettledWhileAllBackendsEndIsLost) {
+    BackendSettings of_first = settings_;
+    settings_.index = 1; // the last one to end
+    start();
+    a_.react = [&] {
+        Charge charge;
+        charge.quota = quota_of(Algorithm::sliding_log);
+        charge.redis_key = "k";
+        backends_.settle(of_first, {.kind = SettlementKind::debt,
+                                    .charge = charge,
+                                    .aligned = false,
+                                    .counters = &rule_counters_});
+    };
+    EXPECT_TRUE(ask(a_, "k"));
+    of_first.servers = settings_.servers;
+    backends_.of(of_first);
+    const size_t before = world_.opened();
+    backends_.stop();
+    EXPECT_EQ(a_.results, (Results{Failure::connect}));
+    EXPECT_EQ(world_.opened(), before) << "nobody connects for it";
+    EXPECT_EQ(rule_counters_.read().of(rate_limit::RuleCounter::settlements_lost), 1u);
+}
+
 } // namespace
 } // namespace redis_client
