@@ -157,7 +157,7 @@ end
 if mark_of_state > 4294967296 and mark_of_state < 12884901888 then
     local time = ARGV[1] + ARGV[2] / limit_of_charge
     mark = mark_of_state
-    if expiry_serves < 0 then
+    if expiry_serves < 0 then -- the check has converted the state, which is charged as it was
         arrival, fraction, mark, moved_back, expiry_serves = unpack_state('<ddddd', state)
         next_arrival = arrival + math.ceil(time * limit_of_charge / (mark % 4294967296)) -- rounded up
         next_fraction = fraction

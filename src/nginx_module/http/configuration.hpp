@@ -63,9 +63,9 @@ char *set_rule(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
 // response_value_directive.cpp
 char *set_response_value(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
 
+inline constexpr size_t location_command_count = 5;
 /// The directives that set one value of a location, each with its function: they are the rows of
 /// the table in location_directives.cpp.
-inline constexpr size_t location_command_count = 5;
 std::span<const ngx_command_t, location_command_count> location_commands();
 
 /// nginx has it as a pointer to MainConf, which the functions of directives take.

@@ -20,8 +20,8 @@ void *create_server_conf(ngx_conf_t *cf) noexcept;
 char *merge_server_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept;
 char *set_rule(ngx_conf_t *cf, ngx_command_t *command, void *conf) noexcept;
 
-/// The directives that set one value of a server.
 inline constexpr size_t server_command_count = 2;
+/// The directives that set one value of a server.
 std::span<const ngx_command_t, server_command_count> server_commands();
 
 inline MainConf &main_conf(ngx_conf_t *cf) {

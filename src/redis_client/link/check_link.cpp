@@ -220,7 +220,7 @@ void CheckLink::on_deadline() {
     update();
 }
 
-/// Logs and counts what has changed in the session, sets the deadline timer, and lets the
+/// Logs and counts what has changed in the session, sets the timers, and lets the
 /// connection go if it is not needed any more. Does nothing while the session takes replies or
 /// ends, and may call this in the middle of that, for a redirect or for a lease that is returned at
 /// once: the link does it then.

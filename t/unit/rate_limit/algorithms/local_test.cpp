@@ -159,11 +159,16 @@ TEST(Local, BucketRoundsAgainstTheClientWhereItsLimitChanges) {
     EXPECT_EQ(host.ask(asking(quota, 0), 433'333).reset, 1us);
 }
 
+/// A bucket of 100 units that gets so many a minute, and whose limit changes.
+Quota bucket_in_units(uint64_t limit) {
+    Quota quota{.algorithm = Algorithm::token_bucket, .window = 60s, .limit = limit, .burst = 100};
+    quota.other_limit = OtherLimit::counts_in_units;
+    return quota;
+}
+
 TEST(Local, BucketKeepsUnitsTakenWhereItsLimitHasChanged) {
-    Quota slow{.algorithm = Algorithm::token_bucket, .window = 60s, .limit = 4, .burst = 100};
-    slow.other_limit = OtherLimit::counts_in_units;
-    Quota fast = slow;
-    fast.limit = 400;
+    const Quota slow = bucket_in_units(4);
+    const Quota fast = bucket_in_units(400);
     Host host;
     host.ask(asking(fast, 60), 0);
     EXPECT_EQ(host.ask(asking(slow, 0), 0).remaining, 40U);
@@ -192,10 +197,8 @@ TEST(Local, BucketOfLimitsByVariablesKeepsUnitsTakenByAnOperatorsNumber) {
 
 // Where it grants, another rule may deny.
 TEST(Local, BucketIsConvertedWhetherItGrantsOrNot) {
-    Quota slow{.algorithm = Algorithm::token_bucket, .window = 60s, .limit = 4, .burst = 100};
-    slow.other_limit = OtherLimit::counts_in_units;
-    Quota fast = slow;
-    fast.limit = 400;
+    const Quota slow = bucket_in_units(4);
+    const Quota fast = bucket_in_units(400);
     Host host;
     host.ask(asking(fast, 60), 0);
     const LocalDecision decision = decide_locally(host.known(0), slow, false, host.at(0));
@@ -206,10 +209,8 @@ TEST(Local, BucketIsConvertedWhetherItGrantsOrNot) {
 
 // As where the answers of Redis come later and later, or earlier and earlier.
 TEST(Local, BucketIsConvertedByAVerdictThatSaysNoMoreThanWasKnown) {
-    Quota slow{.algorithm = Algorithm::token_bucket, .window = 60s, .limit = 4, .burst = 100};
-    slow.other_limit = OtherLimit::counts_in_units;
-    Quota fast = slow;
-    fast.limit = 400;
+    const Quota slow = bucket_in_units(4);
+    const Quota fast = bucket_in_units(400);
     Host host;
     host.ask(asking(fast, 60), 0);
     const Verdict denied{.decision = Decision::denied, .remaining = 40, .reset = 900s - 3us};
@@ -219,10 +220,8 @@ TEST(Local, BucketIsConvertedByAVerdictThatSaysNoMoreThanWasKnown) {
 }
 
 TEST(Local, BucketGivesNothingBackByALimitThatHasChangedSince) {
-    Quota slow{.algorithm = Algorithm::token_bucket, .window = 60s, .limit = 4, .burst = 100};
-    slow.other_limit = OtherLimit::counts_in_units;
-    Quota fast = slow;
-    fast.limit = 400;
+    const Quota slow = bucket_in_units(4);
+    const Quota fast = bucket_in_units(400);
     Host host;
     const LocalDecision charged = decide_locally(std::nullopt, asking(slow, 50), false, host.at(0));
     host.keep(charged.after);
@@ -235,10 +234,8 @@ TEST(Local, BucketGivesNothingBackByALimitThatHasChangedSince) {
 }
 
 TEST(Local, BucketTakesNoOldLimitBackWithADebt) {
-    Quota slow{.algorithm = Algorithm::token_bucket, .window = 60s, .limit = 4, .burst = 100};
-    slow.other_limit = OtherLimit::counts_in_units;
-    Quota fast = slow;
-    fast.limit = 400;
+    const Quota slow = bucket_in_units(4);
+    const Quota fast = bucket_in_units(400);
     for (const auto &[before, after, left] : {std::tuple{fast, slow, 40U}, {slow, fast, 80U}}) {
         Host host;
         host.ask(asking(before, 50), 0);
