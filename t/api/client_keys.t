@@ -114,7 +114,7 @@ subtest 'how keys are shown' => sub {
 
 subtest 'IPv4 on a socket of both families' => sub {
     my $both = RateLimit::Nginx->start_new(<<"END");
-redis_rate_limit_backend default { server ${\$redis->address}; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_zone \$remote_addr zone=plain:1m;
 redis_rate_limit_zone \$redis_rate_limit_addr zone=network:1m;
 server {

@@ -121,7 +121,7 @@ subtest 'a host without room' => sub {
 
 subtest 'a location without write' => sub {
     my $readers = RateLimit::Nginx->start_new(<<"END");
-redis_rate_limit_backend default { server ${\$redis->address}; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_zone \$arg_key zone=z:1m;
 server { listen %PORT%; location /api/ { redis_rate_limit_api; } }
 END

@@ -19,7 +19,7 @@ my %pages = (
     status    => '/dashboard/status.json',
 );
 my $nginx = RateLimit::Nginx->start_new(<<"END");
-redis_rate_limit_backend default { server ${\$redis->address}; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_zone \$arg_key zone=z:1m;
 log_format mirrored '\$uri \$request_body';
 server {

@@ -37,7 +37,7 @@ my $half_close = 'proxy_half_close on;';
 $half_close = '' if (new_stream("server { listen 127.0.0.1:1; $half_close return a; }")->test_configuration)[0] =~ /unknown directive/;
 my $nginx = new_stream(<<"END", workers => 2, log_level => 'debug');
 %STREAM_LOG%
-redis_rate_limit_backend default { server ${\$redis->address}; }
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_backend held { server 127.0.0.1:${\$relay->port}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_backend nobody { server 127.0.0.1:${\empty_port()}; }
 $zones
