@@ -55,6 +55,12 @@ subtest 'cctz' => sub {
     unlike($makefile, qr/-lcctz|HAS_CCTZ/, 'as it does where that is wanted');
 };
 
+subtest 'an nginx without http' => sub {
+    my $said = qx{tools/configure-nginx $source $dir/without_http '' --without-http 2>&1};
+    is($?, 0, 'is configured') or diag $said;
+    like(RateLimit::Nginx::slurp("$dir/without_http/configure.log"), qr/^ \+ no module for http: this nginx is built without it$/m, 'and is told what it goes without');
+};
+
 subtest 'RapidJSON' => sub {
     my ($code, $said) = configure('for file; do case $file in *.c) grep -qs rapidjson "$file" && exit 1 ;; esac; done');
     is($code, 1, 'where it is missing, the build is refused');
