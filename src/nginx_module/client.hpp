@@ -7,13 +7,23 @@
 
 namespace nginx_module {
 
-/// Returns true if the connection takes no answer any more: it was reset, or its other end is
-/// closed, which shows only if both ends are on this host. A client that has ended its sending side
-/// (FIN) can still read. poll() works with each event method of nginx, and does not remove errors
-/// that nginx still has to read.
-inline bool is_dead(const ngx_connection_t &connection) {
+enum class ClientEnd {
+    open,   // it can read, and may have ended its sending side (FIN)
+    closed, // it takes no answer, which shows only if both ends are on this host
+    reset
+};
+
+/// Tells how the client's end of the connection is. poll() works with each event method of nginx,
+/// and does not remove errors that nginx still has to read.
+inline ClientEnd client_end(const ngx_connection_t &connection) {
     pollfd socket{.fd = connection.fd, .events = 0, .revents = 0};
-    return poll(&socket, 1, 0) == 1 && (socket.revents & (POLLERR | POLLHUP)) != 0;
+    if (poll(&socket, 1, 0) != 1) {
+        return ClientEnd::open;
+    }
+    if ((socket.revents & POLLERR) != 0) {
+        return ClientEnd::reset;
+    }
+    return (socket.revents & POLLHUP) != 0 ? ClientEnd::closed : ClientEnd::open;
 }
 
 } // namespace nginx_module

@@ -12,6 +12,7 @@ use RateLimit::Relay;
 use RateLimit::Stream qw(echo_server new_statuses new_stream open_session reset_session take_line);
 use RateLimit::Wait qw(wait_until);
 use IO::Socket::SSL;
+use IO::Socket::UNIX;
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -37,6 +38,7 @@ my $half_close = 'proxy_half_close on;';
 $half_close = '' if (new_stream("server { listen 127.0.0.1:1; $half_close return a; }")->test_configuration)[0] =~ /unknown directive/;
 my $nginx = new_stream(<<"END", workers => 2, log_level => 'debug');
 %STREAM_LOG%
+log_format sent '\$upstream_bytes_sent';
 redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_backend held { server 127.0.0.1:${\$relay->port}; connect_timeout 10s; timeout 10s; }
 redis_rate_limit_backend nobody { server 127.0.0.1:${\empty_port()}; }
@@ -65,6 +67,13 @@ server {
     return passed\\n;
 }
 server { listen 127.0.0.1:$port{held}; $half_close redis_rate_limit zone=slow algorithm=sliding_log limit=100 window=1h; proxy_pass ${\$echo->address}; }
+server {
+    listen unix:%DIR%/held;
+    redis_rate_limit zone=slow algorithm=sliding_log limit=100 window=1h;
+    proxy_pass ${\$echo->address};
+    access_log %DIR%/received.log sent;
+    access_log %DIR%/stream.log verdict;
+}
 server { listen 127.0.0.1:$port{limited_data}; redis_rate_limit zone=data algorithm=sliding_log limit=20 window=1h final_cost=\$bytes_sent; return 0123456789abcdef\\n; }
 server { listen 127.0.0.1:$port{off}; redis_rate_limit off; return passed\\n; }
 server { listen 127.0.0.1:$port{dry}; redis_rate_limit_dry_run on; redis_rate_limit zone=dry algorithm=sliding_log limit=1 window=1h; return passed\\n; }
@@ -185,6 +194,16 @@ subtest 'while Redis is asked' => sub {
         close $session;
         new_statuses($nginx, 1);
     }
+
+    # What was sent into a UNIX-domain socket outlives its client.
+    $relay->hold;
+    my $local = IO::Socket::UNIX->new(Peer => $nginx->dir . '/held') or die "connect: $!";
+    syswrite $local, "farewell\n";
+    close $local;
+    wait_until(sub { pending($nginx, 'stream:held') > 0 }) or die 'nothing is asked';
+    $relay->release;
+    is(new_statuses($nginx, 1), '200 PASSED', 'a client that has closed its socket is served');
+    ok(wait_until(sub { RateLimit::Nginx::slurp($nginx->dir . '/received.log') eq "9\n" }), 'and the upstream gets what it has sent');
 
     $session = held_session();
     reset_session($session);

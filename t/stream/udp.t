@@ -4,6 +4,7 @@ use v5.36;
 use lib 't/lib';
 use IO::Select;
 use IO::Socket::INET;
+use RateLimit::Metrics qw(pending);
 use RateLimit::Port qw(empty_port);
 use RateLimit::Process;
 use RateLimit::Redis;
@@ -56,6 +57,29 @@ subtest 'datagrams that follow while the check is in flight' => sub {
     $socket->recv(my $answer, 1000);
     is($answer, 'datagram 1', 'the first one reaches the upstream');
     ok(!IO::Select->new($socket)->can_read(0.3), 'the others are lost');
+};
+
+# nginx closes sockets of UDP when a worker leaves, and their numbers may soon be those of other ones.
+subtest 'a worker that leaves while the check is in flight' => sub {
+    my $at     = empty_port();
+    my $leaver = new_stream(<<"END");
+%STREAM_LOG%
+redis_rate_limit_backend default { server ${\$redis->address}; timeout 10s; connect_timeout 10s; }
+redis_rate_limit_zone \$remote_addr zone=z:1m;
+server { listen 127.0.0.1:$at udp; redis_rate_limit zone=z algorithm=sliding_log limit=3 window=1h name=leaving; return answer; }
+END
+    $leaver->start;
+    is(udp_answer($at, 'query'), 'answer', 'a session');
+    is(new_statuses($leaver, 1), '200 PASSED', 'passes');
+    $redis->freeze;
+    my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $at, Proto => 'udp') or die "udp: $!";
+    $socket->send('query');
+    wait_until(sub { pending($leaver, 'stream:default') == 1 }) or die 'nothing is asked';
+    $leaver->reload;
+    $redis->thaw;
+    ok(wait_until(sub { !$leaver->leaving_workers }), 'it leaves');
+    is(new_statuses($leaver, 1), '200 -', 'the session ends without an answer');
+    $leaver->stop;
 };
 
 $nginx->stop;

@@ -76,7 +76,8 @@ bool Suspension::look_at_client(Watch watch) {
     if (!read->ready) {
         return ngx_handle_read_event(read, 0) == NGX_OK;
     }
-    if (watch == Watch::for_end || is_stream(*r_) || is_dead(*r_->connection)) {
+    if (watch == Watch::for_end || is_stream(*r_) ||
+        client_end(*r_->connection) != ClientEnd::open) {
         ngx_post_event(read, &ngx_posted_events);
     }
     return true;
@@ -89,7 +90,7 @@ void Suspension::watch_for_reset(ngx_http_request_t *r) noexcept {
         return;
     }
     ngx_connection_t *connection = r->connection;
-    if (is_dead(*connection)) {
+    if (client_end(*connection) != ClientEnd::open) {
         connection->read->eof = connection->read->error = connection->error = 1;
         ngx_log_error(NGX_LOG_INFO, connection->log, 0, "client prematurely closed connection");
         ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);

@@ -15,7 +15,8 @@ bool silence(ngx_event_t *event, ngx_int_t which) {
 
 /// Handles read events of the client's connection while its session is suspended. What the client
 /// sends stays unread, and so does the end of what it sends: the content handler gets both, as it
-/// would without the suspension. The further datagrams of a session over UDP are lost.
+/// would without the suspension, also from a client that has closed its end of a UNIX-domain
+/// socket. The further datagrams of a session over UDP are lost.
 void watch_client(ngx_event_t *read) noexcept {
     auto *connection = static_cast<ngx_connection_t *>(read->data);
     auto *s = static_cast<ngx_stream_session_t *>(connection->data);
@@ -27,7 +28,7 @@ void watch_client(ngx_event_t *read) noexcept {
     if (connection->type == SOCK_DGRAM) {
         return;
     }
-    if (is_dead(*connection)) {
+    if (client_end(*connection) == ClientEnd::reset) {
         ngx_log_error(NGX_LOG_INFO, connection->log, 0, "client prematurely closed connection");
         ngx_stream_finalize_session(s, NGX_STREAM_OK);
         return;
@@ -64,13 +65,22 @@ bool Suspension::begin() {
     if (!read->ready) {
         return ngx_handle_read_event(read, 0) == NGX_OK;
     }
-    if (is_dead(*connection)) { // its event has come already, and does not come again
+    if (client_end(*connection) ==
+        ClientEnd::reset) { // its event has come already, and does not come again
         ngx_post_event(read, &ngx_posted_events);
     }
     return true;
 }
 
+/// A worker that leaves has closed its sockets of UDP, whose numbers may be those of other ones by
+/// now: nobody may send to them.
 void Suspension::resume() {
+    const ngx_connection_t *connection = s_->connection;
+    if (connection->type == SOCK_DGRAM && ngx_exiting != 0) {
+        ngx_log_error(NGX_LOG_INFO, connection->log, 0, "disconnected on shutdown");
+        ngx_stream_finalize_session(s_, NGX_STREAM_OK);
+        return;
+    }
     callbacks_.on_resume();
     s_->connection->read->handler = ngx_stream_session_handler;
     ngx_stream_core_run_phases(s_);
