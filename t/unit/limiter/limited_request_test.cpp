@@ -96,6 +96,8 @@ INSTANTIATE_TEST_SUITE_P(
                     LeasingRuleCase{{"limit=100", "lease=auto"}, std::chrono::seconds{1}},
                     LeasingRuleCase{{"limit=$arg_n", "lease=2s"}, std::chrono::seconds{2}},
                     LeasingRuleCase{{"limit=$arg_n", "lease=auto"}, std::chrono::seconds{1}},
+                    // Too small to be leased, until an operator raises it:
+                    LeasingRuleCase{{"limit=10", "lease=auto"}, std::chrono::seconds{1}},
                     LeasingRuleCase{{"limit=100"}, std::chrono::seconds{5}},
                     LeasingRuleCase{{"limit=100", "lease=2s", "name=other"},
                                     std::chrono::seconds{5}}));
