@@ -1,5 +1,6 @@
 #include "redis_client/control/control_session.hpp"
 
+#include "redis_client/script/answer.hpp"
 #include "redis_client/wire/resp.hpp"
 
 #include <algorithm>
@@ -127,7 +128,7 @@ ControlSession::Progress ControlSession::take_reply(ReplyView reply) {
     // A replica does not become a master on this connection, and a Redis without room for a client
     // closes it.
     const bool is_of_no_use =
-        error.starts_with("READONLY ") || error.starts_with("ERR max number of clients");
+        is_error_of_replica(error) || error.starts_with("ERR max number of clients");
     if (is_of_no_use) {
         (void)broken("error reply", error);
     }

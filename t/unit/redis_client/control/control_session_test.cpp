@@ -265,6 +265,13 @@ TEST_F(ControlSessionTest, AReplicaIsLeft) {
     EXPECT_EQ(b_.said, "sent: error reply, READONLY You can't write");
     session_.connected();
     run(a_);
+    EXPECT_EQ(
+        session_.received("-ERR Error running script (call to f_1): @user_script:9: -READONLY "
+                          "You can't write\r\n"),
+        Progress::broken);
+    session_.disconnected(session_.problem());
+    session_.connected();
+    run(a_);
     EXPECT_EQ(session_.received("-LOADING Redis is loading\r\n"), Progress::more);
     EXPECT_EQ(a_.said, "error LOADING Redis is loading");
 }
