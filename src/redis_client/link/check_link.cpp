@@ -14,7 +14,8 @@ CheckLink::CheckLink(BackendContext &context, const MakeAddressSource &make_addr
       callbacks_(callbacks),
       session_(context.group, context.random(), callbacks),
       faults_(context.settings.name, context.world, context.log),
-      key_faults_(context.settings.name, context.world, context.log) {
+      key_faults_(context.settings.name, context.world, context.log),
+      clock_faults_(context.settings.name, context.world, context.log) {
     connect();
 }
 
@@ -82,8 +83,9 @@ void CheckLink::take_settlements(const HashSlotSet &of, Session &from) {
 }
 
 void CheckLink::retire() {
-    faults_.leave(address_source_->text());
-    key_faults_.leave(address_source_->text());
+    for (OutageLog *faults : {&faults_, &key_faults_, &clock_faults_}) {
+        faults->leave(address_source_->text());
+    }
 }
 
 void CheckLink::connect_if_dismissed() {
@@ -232,7 +234,7 @@ void CheckLink::update() {
     if (counters.not_asked != reported_.not_asked && faults_.is_lasting()) {
         faults_.fail(counters.not_asked - reported_.not_asked);
     }
-    report_key_failures();
+    report_check_failures();
     if (counters.failures != reported_.failures) {
         const std::string_view said = session_.problem().redis_said;
         needs_verdict_ = needs_verdict_ || (session_.is_ready() && !said.empty());
@@ -299,14 +301,16 @@ std::string_view CheckLink::stage() const {
     return {};
 }
 
-void CheckLink::report_key_failures() {
-    const uint64_t failed_checks = session_.counters().key_failures - reported_.key_failures;
+/// Tells what is at fault by the last of the failures.
+void CheckLink::report_check_failures() {
+    const uint64_t failed_checks = session_.counters().check_failures - reported_.check_failures;
     if (failed_checks > 0) {
-        reported_.key_failures += failed_checks;
+        reported_.check_failures += failed_checks;
         reported_.failures += failed_checks;
         const Problem &problem = session_.problem();
-        key_faults_.fail({problem.what, problem.redis_said}, address_source_->text(), failed_checks,
-                         problem.checked);
+        OutageLog &faults = problem.cause == Problem::Cause::clocks ? clock_faults_ : key_faults_;
+        faults.fail({problem.what, problem.redis_said}, address_source_->text(), failed_checks,
+                    problem.checked);
         if (callbacks_ != nullptr && is_error_of_hash_slot(problem.redis_said)) {
             callbacks_->on_fault();
         }
@@ -316,7 +320,7 @@ void CheckLink::report_key_failures() {
 /// Records and logs a fault. Only a success after it can end the outage, so the timer that would
 /// end it stops.
 void CheckLink::begin_outage(const Fault &fault) {
-    report_key_failures();
+    report_check_failures();
     const uint64_t failed_checks = session_.counters().failures - reported_.failures;
     reported_.failures += failed_checks;
     if (session_.is_ready()) {
@@ -331,8 +335,9 @@ void CheckLink::begin_outage(const Fault &fault) {
 /// Ends the outage after a success. If the last failure was only a moment ago, a timer does it when
 /// nothing else has failed for long enough, even if no more checks are asked.
 void CheckLink::end_outage() {
-    faults_.succeed(address_source_->text());
-    key_faults_.succeed(address_source_->text());
+    for (OutageLog *faults : {&faults_, &key_faults_, &clock_faults_}) {
+        faults->succeed(address_source_->text());
+    }
     if (has_lasting_faults() && !connection_timer_->is_running()) {
         start_quiet_timer(Outage::quiet);
     }

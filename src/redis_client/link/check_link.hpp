@@ -76,16 +76,21 @@ class CheckLink final : public Link {
     void report_loss();
     void set_timers();
 
-    void report_key_failures();
+    void report_check_failures();
     void begin_outage(const Fault &fault);
     void end_outage();
-    bool has_lasting_faults() const { return faults_.is_lasting() || key_faults_.is_lasting(); }
+    bool has_lasting_faults() const {
+        return faults_.is_lasting() || key_faults_.is_lasting() || clock_faults_.is_lasting();
+    }
 
     Callbacks *callbacks_;
     Session session_;
     bool is_counted_ready_ = false; // the shared memory counts it as ready
     OutageLog faults_;
-    OutageLog key_faults_; // apart from faults_, because a bad key may be asked for all the time
+    // Apart from each other, because a bad key, or a rule with a calendar, may be asked for all the
+    // time:
+    OutageLog key_faults_;
+    OutageLog clock_faults_;
     bool needs_verdict_ = false; // only a verdict ends the outage: Redis answers with errors
     Counters reported_;          // the session's counters as far as they are logged
     std::chrono::milliseconds deadline_{0}; // for which the deadline timer was started

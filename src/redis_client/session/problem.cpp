@@ -60,12 +60,13 @@ void ProblemNote::note_of_clocks(const Command &check, std::chrono::microseconds
     write_utc(text, clock_());
     note_of_keys(check, "its clock is in no calendar window near this host's, it says",
                  {clocks.data(), std::min(text.size(), clocks.size())});
+    last_.cause = Problem::Cause::clocks;
 }
 
 void ProblemNote::note_of_keys(const Command &check, std::string_view what,
                                std::string_view redis_said) {
     note(what, redis_said);
-    last_.is_of_keys = true;
+    last_.cause = Problem::Cause::keys;
     if (check.callbacks != nullptr) {
         last_.checked = check.callbacks->describe(checked_);
     }

@@ -13,10 +13,13 @@ namespace redis_client {
 /// Our words, and the first words of Redis if there are some. They are not escaped, and valid until
 /// the next problem or the next connection.
 struct Problem {
+    /// Redis itself, the keys of a check, or the clock of this host or of Redis, which differ.
+    enum class Cause { redis, keys, clocks };
+
     std::string_view what;
     std::string_view redis_said;
-    std::string_view checked; // what CheckCallbacks::describe() says, if keys are at fault
-    bool is_of_keys = false;  // keys are at fault, or this host's clock, and not Redis
+    std::string_view checked; // what CheckCallbacks::describe() says, if Redis is not at fault
+    Cause cause = Cause::redis;
 };
 
 /// Keeps the last problem of a session.

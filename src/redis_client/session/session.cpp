@@ -239,10 +239,11 @@ void Session::tell(CheckCallbacks *callbacks, std::optional<Failure> failure, Ti
 }
 
 void Session::count(std::optional<Failure> failure, Time now) {
-    const bool is_of_keys = failure == Failure::reply && problem_.last().is_of_keys;
+    const bool is_of_check =
+        failure == Failure::reply && problem_.last().cause != Problem::Cause::redis;
     ++(failure ? counters_.failures : counters_.verdicts);
-    counters_.key_failures += is_of_keys ? 1 : 0;
-    if (!failure || is_of_keys) {
+    counters_.check_failures += is_of_check ? 1 : 0;
+    if (!failure || is_of_check) {
         breaker_.succeed();
     } else if (*failure != Failure::overload) { // an overload is the fault of this worker
         breaker_.fail(now);

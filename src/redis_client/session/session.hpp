@@ -34,7 +34,7 @@ namespace redis_client {
 struct Counters {
     uint64_t verdicts = 0;
     uint64_t failures = 0;
-    uint64_t key_failures = 0; // failures by the fault of keys, not of Redis
+    uint64_t check_failures = 0; // failures by the fault of keys or clocks, not of Redis
     uint64_t not_asked = 0;    // because too many checks had failed before
     uint64_t scripts_sent = 0; // sent in full, because Redis did not know them
 };

@@ -165,6 +165,26 @@ TEST_F(CheckLinkTest, OnlyAVerdictEndsAnOutageOfErrors) {
     EXPECT_EQ(log_.take(), (Lines{"10.0.0.1:6379 works again, 0 ms, 1 checks"}));
 }
 
+TEST_F(CheckLinkTest, LogsClocksThatDifferWhileKeysAreAtFault) {
+    start_ready();
+    for (const bool is_first : {true, false}) {
+        EXPECT_TRUE(ask(a_, "k"));
+        redis().receive("-ERR user_script:9: WRONGTYPE Operation against a key script: 0, on "
+                        "@user_script:9.\r\n");
+        const Lines lines = log_.take();
+        EXPECT_EQ(lines.size(), is_first ? 1U : 0U);
+        EXPECT_TRUE(ask(b_, "l"));
+        redis().receive("-ERR user_script:9: no window that the host knows at 1785585600000000 "
+                        "script: 0, on @user_script:9.\r\n");
+        const Lines of_clocks = log_.take();
+        ASSERT_EQ(of_clocks.size(), is_first ? 1U : 0U);
+        if (is_first) {
+            EXPECT_NE(of_clocks[0].find("its clock is in no calendar window"), std::string::npos);
+        }
+        world_.pass(500ms);
+    }
+}
+
 TEST_F(CheckLinkTest, LeavesAReplicaThatTakesNoSettlement) {
     start_ready();
     settle("k");

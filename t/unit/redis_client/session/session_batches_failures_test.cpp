@@ -237,7 +237,7 @@ TEST_F(SessionBatchesTest, FailOneCheckByNumbersThatAreImpossible) {
         ask_three();
         sent();
         EXPECT_EQ(receive(reply), Progress::more);
-        EXPECT_TRUE(session_->problem().is_of_keys);
+        EXPECT_EQ(session_->problem().cause, Problem::Cause::keys);
         EXPECT_EQ(session_->problem().checked, b_.charges()[0].redis_key); // as b_ describes it
         EXPECT_EQ(a_.results, Results{granted(1)});
         EXPECT_EQ(b_.results, Results{Failure::reply});
@@ -247,7 +247,7 @@ TEST_F(SessionBatchesTest, FailOneCheckByNumbersThatAreImpossible) {
             listener->results.clear();
         }
     }
-    EXPECT_EQ(session_->counters().key_failures, 2u);
+    EXPECT_EQ(session_->counters().check_failures, 2u);
 }
 
 TEST_F(SessionBatchesTest, BreakOnAFailureOfACheckAlone) {

@@ -121,7 +121,7 @@ TEST_F(SessionBreakerTest, CountsErrorsOfRedis) {
         ask(a_, "a");
         receive("-OOM command not allowed\r\n");
     }
-    EXPECT_EQ(session_->counters().key_failures, 0u);
+    EXPECT_EQ(session_->counters().check_failures, 0u);
     EXPECT_EQ(refusal(), Failure::breaker);
 }
 
@@ -136,7 +136,7 @@ TEST_F(SessionBreakerTest, TakesNoKeyOfAnotherTypeForAFaultOfRedis) {
         }
     }
     EXPECT_EQ(session_->counters().failures, 8u);
-    EXPECT_EQ(session_->counters().key_failures, 8u);
+    EXPECT_EQ(session_->counters().check_failures, 8u);
     expect_to_grant("b");
 }
 
@@ -145,7 +145,7 @@ TEST_F(SessionBreakerTest, TakesNoHashSlotForAFaultOfRedis) {
          {"MOVED 1 node:2", "ASK 1 node:2", "TRYAGAIN Multiple keys request during rehashing",
           "CROSSSLOT Keys in request don't hash to the same slot",
           "CLUSTERDOWN Hash slot not served"}) {
-        const uint64_t key_failures = session_->counters().key_failures;
+        const uint64_t check_failures = session_->counters().check_failures;
         for (int i = 0; i < 4; ++i) {
             ask(a_, "a");
             receive("-" + std::string(error) + "\r\n");
@@ -153,7 +153,7 @@ TEST_F(SessionBreakerTest, TakesNoHashSlotForAFaultOfRedis) {
         }
         EXPECT_EQ(session_->problem().what, "a node of a cluster, use mode cluster") << error;
         EXPECT_EQ(session_->problem().redis_said, error);
-        EXPECT_EQ(session_->counters().key_failures, key_failures + 4);
+        EXPECT_EQ(session_->counters().check_failures, check_failures + 4);
         expect_to_grant("b");
     }
 }
@@ -164,7 +164,7 @@ TEST_F(SessionBreakerTest, AsksNoNodeWhoseClusterIsDown) {
         receive("-CLUSTERDOWN The cluster is down\r\n");
     }
     EXPECT_EQ(session_->problem().what, "a node of a cluster, use mode cluster");
-    EXPECT_EQ(session_->counters().key_failures, 0u);
+    EXPECT_EQ(session_->counters().check_failures, 0u);
     EXPECT_EQ(refusal(), Failure::breaker);
 }
 

@@ -178,7 +178,7 @@ TEST_F(SessionChargesTest, AreNotMadeByAnAnswerThatIsWrongForOneOfThem) {
     sent();
     EXPECT_EQ(receive(answer({99, 0, 0, 0, 100, 1})), Progress::more);
     EXPECT_EQ(a_.results, Results{Failure::reply});
-    EXPECT_EQ(session_->counters().key_failures, 1u);
+    EXPECT_EQ(session_->counters().check_failures, 1u);
     session_->refund(a_.charges(), now_);
     EXPECT_FALSE(a_.charges()[0].is_charged);
     EXPECT_EQ(sent(), Commands{});

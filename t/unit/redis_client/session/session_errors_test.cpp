@@ -36,8 +36,8 @@ TEST_F(SessionTest, TellsBothClocksWhereRedisIsInNoWindowOfTheHost) {
     receive("-ERR user_script:9: no window that the host knows at 1785585600000000 script: 0, on "
             "@user_script:9.\r\n");
     EXPECT_EQ(a_.results, Results{Failure::reply});
-    EXPECT_EQ(session_->counters().key_failures, 1u);
-    EXPECT_TRUE(session_->problem().is_of_keys);
+    EXPECT_EQ(session_->counters().check_failures, 1u);
+    EXPECT_EQ(session_->problem().cause, Problem::Cause::clocks);
     const std::string_view said = session_->problem().redis_said;
     EXPECT_EQ(said, "2026-08-01T12:00:00Z, that of this host says 1970-01-01T00:00:00Z");
 }
@@ -186,7 +186,7 @@ TEST_F(SessionTest, FailsOneCheckByNumbersThatNoStateLeadsTo) {
         EXPECT_EQ(a.results, Results{Failure::reply});
         EXPECT_EQ(b.results, Results{granted(7)});
     }
-    EXPECT_EQ(session_->counters().key_failures, 5u);
+    EXPECT_EQ(session_->counters().check_failures, 5u);
     EXPECT_TRUE(session_->is_ready());
 }
 

@@ -235,11 +235,11 @@ TEST_F(BreakerRedirectsTest, StaysClosedWhateverHappensToAHashSlot) {
           std::string_view("-CLUSTERDOWN Hash slot not served\r\n"),
           std::string_view("-ERR Script attempted to access a non local key in a cluster node "
                            "script: 1f, on @user_script:9.\r\n")}) {
-        const uint64_t key_failures = old_().counters().key_failures;
+        const uint64_t check_failures = old_().counters().check_failures;
         for (int i = 0; i < 4; ++i) {
             ask_in_vain(error);
         }
-        EXPECT_EQ(old_().counters().key_failures, key_failures + 4) << error;
+        EXPECT_EQ(old_().counters().check_failures, check_failures + 4) << error;
         EXPECT_EQ(old_().problem().what, "error reply");
         EXPECT_TRUE(has_verdict()) << error;
     }
@@ -255,7 +255,7 @@ TEST_F(BreakerRedirectsTest, StaysClosedWhereOneCheckOfABatchMeetsAHashSlotThatM
         receive(old_(), failure);
         EXPECT_EQ(a_.results.back(), Result(Failure::reply));
     }
-    EXPECT_EQ(old_().counters().key_failures, 8u);
+    EXPECT_EQ(old_().counters().check_failures, 8u);
     EXPECT_TRUE(has_verdict());
 }
 
@@ -271,7 +271,7 @@ TEST_F(BreakerRedirectsTest, StaysClosedWhereNodesTakeEachOtherForTheMaster) {
         EXPECT_EQ(a_.results.back(), Result(Failure::reply));
         EXPECT_EQ(new_().problem().what, "too many redirects");
     }
-    EXPECT_EQ(new_().counters().key_failures, 4u);
+    EXPECT_EQ(new_().counters().check_failures, 4u);
     EXPECT_TRUE(has_verdict());
 }
 
@@ -279,7 +279,7 @@ TEST_F(BreakerRedirectsTest, OpensWhereTheWholeClusterIsDown) {
     for (int i = 0; i < 3; ++i) {
         ask_in_vain("-CLUSTERDOWN The cluster is down\r\n");
     }
-    EXPECT_EQ(old_().counters().key_failures, 0u);
+    EXPECT_EQ(old_().counters().check_failures, 0u);
     const auto refused = old_().ask(b_.new_charges({asked("b")}), b_, now_);
     EXPECT_EQ(std::get<Failure>(refused), Failure::breaker);
 }
