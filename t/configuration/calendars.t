@@ -63,6 +63,12 @@ accepts_both('window=month', 'window=month starts=2 name=later');
 accepts_both('window=month', 'window=year');
 refuses_line(two_rules('window=month', 'window=month starts=15'), 'limit=9',
     qr/invalid name "z\/month", expected window month as its other rules of the zone have, not month-15: give one a name=/);
+# A rule of seconds may have the name, too, wherever it stands.
+for my $windows ([ '1d', 'month' ], [ 'month', '1d' ]) {
+    my $others = join ' ', map { "redis_rate_limit zone=z algorithm=fixed_window limit=5 window=$windows->[$_] name=plan; } location /of$_ {" } 0, 1;
+    refuses_line("redis_rate_limit_zone \$arg_key zone=z:1m; server { listen %PORT%; location /a { $others \n redis_rate_limit zone=z algorithm=fixed_window limit=9 window=month starts=15 name=plan; } }",
+        'limit=9', qr/invalid name "plan", expected window month as its other rules of the zone have, not month-15: give one a name=/);
+}
 refuses('location', 'redis_rate_limit zone=z algorithm=fixed_window limit=5 window=month; redis_rate_limit zone=z algorithm=fixed_window limit=5 window=month starts=2;',
     invalid('redis_rate_limit', 'name', 'z/month', 'each name once on a level: give one of the rules another name='));
 

@@ -96,6 +96,7 @@ const char *other_way_out(rate_limit::Algorithm one, rate_limit::Algorithm other
 /// rule. Returns false if their algorithms or calendars differ; the log says so.
 bool join_names(ngx_conf_t *cf, const MainConf &conf) {
     std::map<std::pair<std::string_view, std::string_view>, limiter::Rule *> named;
+    rate_limit::CalendarsOfNames calendars;
     for (const auto &rule : conf.rules) {
         const auto [known, is_new] = named.try_emplace({rule->rule.zone, rule->name}, rule.get());
         rule->first_of_name = known->second;
@@ -113,9 +114,7 @@ bool join_names(ngx_conf_t *cf, const MainConf &conf) {
                           &rule->position.file, rule->position.line);
             return false;
         }
-        const auto refusal =
-            rate_limit::refuse_other_calendar(rule->first_of_name->rule, rule->rule);
-        if (refusal) {
+        if (const auto refusal = calendars.add(rule->rule)) {
             ngx_str_t why = to_ngx(*refusal);
             ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "redis_rate_limit: %V in %V:%ui", &why,
                           &rule->position.file, rule->position.line);

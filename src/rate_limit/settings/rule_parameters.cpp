@@ -477,10 +477,12 @@ Refusal read_rule(std::span<const std::string_view> words, RuleParameters &rule,
     return refusal ? refusal : check_rule(rule, warnings);
 }
 
-Refusal refuse_other_calendar(const Rule &first, const Rule &rule) {
-    const bool are_alike = first.calendar == nullptr || rule.calendar == nullptr ||
-                           first.calendar->name() == rule.calendar->name();
-    if (are_alike) {
+Refusal CalendarsOfNames::add(const Rule &rule) {
+    if (rule.calendar == nullptr) {
+        return std::nullopt;
+    }
+    const Rule &first = *first_.try_emplace({rule.zone, rule.name()}, &rule).first->second;
+    if (first.calendar->name() == rule.calendar->name()) {
         return std::nullopt;
     }
     return refused("name", rule.name(),

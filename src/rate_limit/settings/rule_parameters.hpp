@@ -6,10 +6,12 @@
 #include "rate_limit/text/parameters.hpp"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rate_limit {
@@ -63,9 +65,16 @@ void decide_other_limits(std::span<RuleParameters *const> rules);
 Refusal read_rule(std::span<const std::string_view> words, RuleParameters &rule,
                   std::vector<std::string> &warnings);
 
-/// Refuses a rule whose windows are those of another calendar than the first rule's of its zone and
-/// name.
-Refusal refuse_other_calendar(const Rule &first, const Rule &rule);
+/// Refuses a rule whose windows are those of another calendar than those of the rules before it, of
+/// its zone and name.
+class CalendarsOfNames {
+  public:
+    /// The rule stays where it is.
+    Refusal add(const Rule &rule);
+
+  private:
+    std::map<std::pair<std::string, std::string>, const Rule *> first_; // by zone and name
+};
 
 /// Refuses a rule that cannot stand on one level with the others: pointers to RuleParameters.
 template <typename Level>

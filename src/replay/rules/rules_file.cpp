@@ -313,6 +313,7 @@ class RulesReader {
     /// As in the module, rules of one zone and name are counted together.
     Result join_names() {
         std::map<std::pair<std::string_view, std::string_view>, Rule *> first_of_name;
+        rate_limit::CalendarsOfNames calendars;
         for (const auto &rule : file_.rules) {
             const auto [first, is_new] =
                 first_of_name.try_emplace({rule->rule.zone, rule->name}, rule.get());
@@ -325,7 +326,7 @@ class RulesReader {
             if (algorithm != rule->quota().algorithm) {
                 return "rules of the name \"" + rule->name + "\" have different algorithms";
             }
-            if (auto refusal = rate_limit::refuse_other_calendar(first->second->rule, rule->rule)) {
+            if (auto refusal = calendars.add(rule->rule)) {
                 return *refusal;
             }
         }
