@@ -126,6 +126,7 @@ subtest 'bodies that are read early' => sub {
     plan skip_all => 'this nginx has no client_body_early_read' if !$reads_early;
     my $nginx = start_nginx(example_with($page, '$is_silent_stream'));
     is(post($nginx, '{"stream": true, "messages": []}')->{status}, 400, 'a stream that would not tell is refused');
+    is(post($nginx, '')->{status}, 400, 'and so is a body that cannot be seen');
     is(post($nginx, '{"stream": true, "stream_options": {"include_usage": true}}')->{status}, 200, 'one that will is not');
     is(post($nginx, '{"messages": [{"content": "\"stream\": true"}]}')->{status}, 200, 'nor is a whole answer');
     $nginx->stop;
@@ -134,7 +135,10 @@ subtest 'bodies that are read early' => sub {
     my $response = post($nginx, '{"model": "small-1", "max_tokens": 300}');
     is("$response->{status} $response->{headers}{'x-ratelimit-remaining'}", '200 999700', 'max_tokens is reserved');
     is_taken(qr/per_model:k%20small-1\}/, 42, 'and what was used is settled, by key and model');
-    is(post($nginx, $_)->{status}, 400, "$_ is refused") for '{"model": "small-1"}', '{"max_tokens": 5}', '', '{}', '{"model": "a b", "max_tokens": 5}', '{"model": "m", "max_tokens": "5"}';
+    is_taken(qr/per_key:k\}/, 42, 'and by the key alone');
+    post($nginx, $_) for '{"metadata": {"model": "large-1"}, "model": "small-1", "max_tokens": 300}', '{"model": "large-1", "mod\u0065l": "small-1", "max_tokens": 300}';
+    is_taken(qr/per_key:k\}/, 126, 'which counts a client that hides its model');
+    is(post($nginx, $_)->{status}, 400, "$_ is refused") for '{"model": "small-1"}', '{"model": "mine-1", "max_tokens": 5}', '{"max_tokens": 5}', '', '{}', '{"model": "a b", "max_tokens": 5}', '{"model": "m", "max_tokens": "5"}';
     is(post($nginx, '{"model": "small-1", "max_tokens": 5, "x": "' . 'x' x 900_000 . '"}')->{status}, 200, 'a large body fits');
     is(post($nginx, '{"model": "small-1", "max_tokens": 5, "x": "' . 'x' x 1_100_000 . '"}')->{status}, 413, 'a larger one is refused');
     $nginx->stop;
