@@ -286,7 +286,7 @@ sub answer_on_stream ($client, $wanted) {
         my $first  = 201 + 200 * $flushed;
         for my $batch (0 .. 9) { # nginx closes a connection with too many at once
             $client->send(map { get_on_stream($_, $flood), reset_stream($_) } map { $first + 20 * $batch + 2 * $_ } 0 .. 9);
-            ok(wait_until(sub { ended($key) == 10 * $batch + 10 }), 'streams that are reset at once');
+            ok(wait_until(sub { ended($key) == 10 * $batch + 10 && pending() == 0 }), 'streams that are reset at once');
         }
         my $counted = sub ($outcome) { rules()->{flood}{$outcome} - $before->{$outcome} };
         ok(wait_until(sub { $counted->('passed') + $counted->('rejected') == 100 }), '100 are counted');
