@@ -63,6 +63,11 @@ server {
     location /api/   { redis_rate_limit_api write; }
     @{[ map { "location = /$_ { redis_rate_limit zone=plan algorithm=fixed_window $rule{$_} name=$_; empty_gif; }" } sort keys %rule ]}
     location = /default { redis_rate_limit zone=plan algorithm=fixed_window window=month limit=3; empty_gif; }
+    location = /blocking {
+        redis_rate_limit zone=plan algorithm=fixed_window limit=1 window=1h block=1h name=blocking;
+        redis_rate_limit zone=plan algorithm=fixed_window $rule{month} name=month;
+        empty_gif;
+    }
     location = /two {
         redis_rate_limit zone=plan algorithm=fixed_window $rule{aligned} name=aligned;
         redis_rate_limit zone=plan algorithm=fixed_window $rule{month} name=month;
@@ -176,9 +181,11 @@ subtest 'a host whose clock is a year off' => sub {
     is($host->get('/two?key=off')->{status}, 503, 'a check is whole');
     is(join(' ', grep { /\{plan:off\}/ } $redis->keys), 'rl:{plan:off}:fixed_window:3600000:aligned', 'and charges nothing');
     is(taken('rl:{plan:off}:fixed_window:3600000:aligned'), 1, 'of any rule');
+    is($_->get('/blocking?key=off')->{status}, $_ == $host ? 503 : 200, 'where another rule denies') for $nginx, $host;
+    is(join(' ', grep { /#block/ } $redis->keys), '', 'it blocks nobody');
     is($nginx->get('/day?key=off')->{status}, 200, 'another host is not disturbed');
     my $errors = metrics_of($host)->{backends}{default}{errors};
-    is("$errors->{reply} $errors->{breaker}", '6 0', 'the class is reply');
+    is("$errors->{reply} $errors->{breaker}", '7 0', 'the class is reply');
     my @lines = grep { /\[error\].* fails: / } split /\n/, $host->error_log;
     is(scalar @lines, 1, 'one line');
     like($lines[0], qr/its clock is in no calendar window near this host's, it says: 2026-07-01T12:00:00Z, that of this host says 2027-07-01T12:00:00Z/, 'names both clocks');

@@ -20,7 +20,7 @@ struct LuaSource {
 };
 
 LuaSource lua_source(rate_limit::Algorithm algorithm);
-LuaSource lua_block(); // lua/block.lua, which has a check alone
+LuaSource lua_block(); // lua/block.lua, which has a check and a charge
 
 /// A file before and after its `-- rules` line.
 struct LuaFrame {

@@ -136,12 +136,13 @@ Script assemble(const ScriptShape &shape, ChecksOfCall checks_of_call,
             replace(lease, "WANTED", "wanted_" + std::to_string(++leasing));
             charge += lease;
         }
-        charges.insert(0, "end\n" + charge);
         renumbering.next_rule();
         if (blocks) {
             checks += renumbering.apply(without_comments(lua_block().check));
+            charge += renumbering.apply(without_comments(lua_block().charge));
             renumbering.next_rule();
         }
+        charges.insert(0, "end\n" + charge);
         checks += dry_run ? "do\n" : "granted = granted and fits\ndo\n";
     }
     const std::string replies = list("reply_", 1, renumbering.replies());

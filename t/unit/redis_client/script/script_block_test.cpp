@@ -67,8 +67,8 @@ TEST(BlockScript, HasAKeyAnArgumentAndAReplyBehindThoseOfItsRule) {
         const std::string argument = "ARGV[" + std::to_string(arguments + 1) + "]";
         const std::string reply = "reply_" + std::to_string(replies + 1);
         const std::string parts[] = {
-            reply + " = 0\ndo\n",
-            "state = not fits, call('GET', KEYS[2])",
+            reply + " = 0\nlocal begins_block = not fits\ndo\n",
+            "state = call('GET', KEYS[2])",
             "'PX', " + argument + " + 5001)",
             "granted = granted and " + reply + " == 0\ngranted = granted and fits\ndo\n",
         };
