@@ -15,6 +15,8 @@ void raise_time(std::atomic<uint64_t> &latest, microseconds time) {
 } // namespace
 
 void LiveLimitsWriter::begin_generation() {
+    const bool looks_for_room = may_have_room_for_dropped() && !needs_generation();
+    to_keep_ = looks_for_room ? count_ : 0;
     generation_ = header().last_generation.fetch_add(1, acquire_release) + 1;
     count_ = 0;
     has_dropped_ = has_made_room_ = false;
@@ -26,6 +28,8 @@ void LiveLimitsWriter::end_generation() {
     }
     raise(header().valid_generation, generation_, release);
     header().is_short_of_room.store(has_dropped_, relaxed);
+    has_made_room_ = has_made_room_ || to_keep_ > 0;
+    to_keep_ = 0;
     publish_count();
     look_for_damage();
 }
@@ -122,17 +126,20 @@ bool LiveLimitsWriter::is_superseded() const {
 }
 
 /// Returns false if there was no room. Overrides of an older generation make room: each of them is
-/// either set again by this one or gone from Redis.
+/// either set again by this one or gone from Redis. But one that was dropped takes no place of one
+/// that holds, and may come later.
 bool LiveLimitsWriter::store(const Hash &identity, const Override &what) {
     SharedTable &overrides = limits_.overrides_;
     const microseconds own = LiveLimits::to_time(generation_);
     const microseconds valid = LiveLimits::to_time(header().valid_generation.load(relaxed));
     const Record record = LiveLimits::to_record(what, generation_);
     const bool is_new = !overrides.find(identity, own);
+    to_keep_ -= to_keep_ > 0 && is_new && overrides.find(identity, valid) ? 1 : 0;
     // This comes first: may_override() must not say no while there is something to find.
     header().overridden_by.store(generation_, relaxed);
+    const bool may_replace = to_keep_ == 0;
     if (!overrides.store_if_free(identity, record, valid) &&
-        !overrides.store_if_free(identity, record, own)) {
+        !(may_replace && overrides.store_if_free(identity, record, own))) {
         header().dropped.fetch_add(1, relaxed);
         header().is_short_of_room.store(true, relaxed);
         has_dropped_ = true;

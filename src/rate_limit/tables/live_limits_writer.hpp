@@ -64,7 +64,10 @@ class LiveLimitsWriter {
     uint64_t count_ = 0;         // overrides of that generation
     bool has_dropped_ = false;   // an override of that generation
     bool has_made_room_ = false; // an override has gone since the generation began
-    size_t next_bucket_ = 0;     // where remove_expired() goes on
+    // Overrides that hold and are not set again yet, in a generation that looks for room. They keep
+    // their places.
+    uint64_t to_keep_ = 0;
+    size_t next_bucket_ = 0; // where remove_expired() goes on
 };
 
 } // namespace rate_limit

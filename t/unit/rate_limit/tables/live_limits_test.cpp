@@ -172,6 +172,38 @@ TEST_F(LiveLimitsTest, DropsWhatHasNoRoom) {
     EXPECT_EQ(limits().dropped(), 1U);
 }
 
+// Redis tells the oldest first, and so what was dropped before what an operator has renewed since.
+TEST_F(LiveLimitsTest, LooksForRoomWithoutTheLossOfWhatHolds) {
+    constexpr uint64_t full = SharedTable::entries_of_bucket;
+    LiveLimitsWriter writer = empty_writer();
+    for (uint64_t number = 0; number < full; ++number) {
+        writer.set(of_key(key(number)), with_limit(number), start);
+    }
+    EXPECT_FALSE(writer.set(of_key("more"), with_limit(1), start));
+    writer.remove(of_key(key(full))); // of another bucket, for all that is known
+    ASSERT_TRUE(writer.may_have_room_for_dropped());
+    const auto read_anew = [&](uint64_t first) {
+        writer.begin_generation();
+        for (uint64_t number = first; number < full; ++number) {
+            writer.set(of_key(key(number)), with_limit(number), start);
+        }
+        writer.set(of_key("more"), with_limit(1), start);
+        EXPECT_TRUE(first > 1 || writer.set(of_key(key(0)), with_limit(100), start));
+        writer.end_generation();
+    };
+    read_anew(1);
+    EXPECT_EQ(find(key(0)), with_limit(100));
+    EXPECT_EQ(find("more"), std::nullopt);
+    EXPECT_FALSE(writer.may_have_room_for_dropped());
+
+    writer.remove(of_key(key(full)));
+    read_anew(2); // two have gone meanwhile
+    EXPECT_TRUE(writer.may_have_room_for_dropped());
+    read_anew(2);
+    EXPECT_EQ(find("more"), with_limit(1));
+    EXPECT_EQ(limits().count(), full - 1);
+}
+
 TEST_F(LiveLimitsTest, MakesRoomOfWhatHasExpired) {
     constexpr uint64_t full = SharedTable::entries_of_bucket;
     LiveLimitsWriter writer = empty_writer();
