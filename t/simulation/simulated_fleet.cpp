@@ -61,10 +61,21 @@ std::vector<std::string> SimulatedFleet::run() {
     if (chance.one_in(3)) {
         reloads_.happen_until(end);
     }
+    judge_lives_until(end);
     simulation_.timeline.run(end);
+    simulation_.topology->judge_lives();
     become_quiet();
     static_cast<FaultCounts &>(simulation_.happened) = simulation_.network.counts;
     return simulation_.auditor.judge();
+}
+
+void SimulatedFleet::judge_lives_until(Time end) {
+    constexpr Time pause{250'000};
+    simulation_.topology->judge_lives();
+    const Time next = simulation_.timeline.now() + pause;
+    if (next < end) {
+        simulation_.timeline.add(next, [this, end] { judge_lives_until(end); });
+    }
 }
 
 bool SimulatedFleet::observe(SimulatedRedis::Observer &observer) {

@@ -27,6 +27,7 @@ class SimulatedFleet {
 
   private:
     void make_hosts();
+    void judge_lives_until(Time end);
     void become_quiet();
     void finish_requests();
     void count_outcomes();

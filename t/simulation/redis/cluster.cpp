@@ -160,8 +160,11 @@ void SimulatedCluster::move_keys(uint16_t hash_slot, uint8_t to) {
                       [&](const auto &name) { return redis_client::hash_slot(name) != hash_slot; });
         if (!names.empty()) {
             (void)to_node->keys(); // its clock is as late as that of the other one
-            from_node->keys().move_to(to_node->keys(),
-                                      names[simulation_.chance.below(names.size())]);
+            const std::string &name = names[simulation_.chance.below(names.size())];
+            if (to_node->ahead() < from_node->ahead()) {
+                excuse_life(name);
+            }
+            from_node->keys().move_to(to_node->keys(), name);
             from_node->remember_writes();
             to_node->remember_writes();
             move_keys(hash_slot, to);

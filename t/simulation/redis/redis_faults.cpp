@@ -143,6 +143,7 @@ void RedisFaults::spoil_key(SimulatedRedis &redis) {
         value.emplace<replay::NumberList>().push(1);
     }
     redis.keys().persist(name);
+    topology_.excuse_life(name);
     redis.keys_were_changed();
     simulation_.timeline.add(soon(500'000), [this, name] { topology_.lose_key(name); });
 }

@@ -40,6 +40,20 @@ std::optional<std::vector<std::string_view>> take_command(std::string_view &byte
     return words;
 }
 
+std::span<const std::string_view> keys_of(std::span<const std::string_view> words) {
+    if (words[0] == "UNLINK") {
+        return words.subspan(1);
+    }
+    if (!words[0].starts_with("EVAL")) {
+        return words.subspan(1, words.size() > 1 ? 1 : 0);
+    }
+    size_t count = 0;
+    if (words.size() > 2) {
+        std::from_chars(words[2].data(), words[2].data() + words[2].size(), count);
+    }
+    return words.size() >= 3 + count ? words.subspan(3, count) : words.subspan(words.size());
+}
+
 std::string error_reply(std::string_view text) {
     return "-" + std::string(text.substr(0, text.find_first_of("\r\n"))) + "\r\n";
 }

@@ -14,6 +14,9 @@ namespace simulation {
 /// not there as a whole.
 std::optional<std::vector<std::string_view>> take_command(std::string_view &bytes);
 
+/// Returns the keys of a command that has at least one word.
+std::span<const std::string_view> keys_of(std::span<const std::string_view> words);
+
 std::string error_reply(std::string_view text);
 std::string status_reply(std::string_view text);
 std::string bulk_reply(std::string_view text);

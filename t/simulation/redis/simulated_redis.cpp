@@ -103,19 +103,9 @@ bool is_of_data(std::string_view command) {
     return std::ranges::find(others, command) == others.end();
 }
 
-std::span<const std::string_view> keys_of(const std::vector<std::string_view> &words) {
-    const std::span<const std::string_view> all(words);
-    if (words[0] == "UNLINK") {
-        return all.subspan(1);
-    }
-    if (!words[0].starts_with("EVAL")) {
-        return all.subspan(1, words.size() > 1 ? 1 : 0);
-    }
-    size_t count = 0;
-    if (words.size() > 2) {
-        std::from_chars(words[2].data(), words[2].data() + words[2].size(), count);
-    }
-    return words.size() >= 3 + count ? all.subspan(3, count) : all.subspan(all.size());
+/// The scripts of live limits have one hash slot.
+bool has_live_limits(std::span<const std::string_view> keys) {
+    return keys.empty() || keys.front().find("{live}") != std::string_view::npos;
 }
 
 /// A digit answers each settlement, and the words of an error may follow. The answer to a check
@@ -217,11 +207,7 @@ std::string SimulatedRedis::run(Peer &peer, const Words &words, std::string_view
     if (answer.type == replay::Answer::Type::error) {
         counts_.no_script += answer.text.starts_with("NOSCRIPT") ? 1 : 0;
     } else if (words[0].starts_with("EVAL")) {
-        const auto keys = keys_of(words);
-        const bool settles = is_of_settlements(answer.text, keys.size());
-        for (const std::string_view key : keys) {
-            on_run(settles ? ScriptRun::settlement : ScriptRun::check, key);
-        }
+        note_run(words, command, answer);
     }
     if (words[0] == "UNLINK" && answer.number > 0) {
         on_deleted(words[1]);
@@ -255,6 +241,21 @@ std::string SimulatedRedis::run(Peer &peer, const Words &words, std::string_view
         ++counts_.lies;
     }
     return reply;
+}
+
+/// A script has run. What answers anything else than text checks and settles nothing.
+void SimulatedRedis::note_run(const Words &words, std::string_view command,
+                              const replay::Answer &answer) {
+    const auto keys = keys_of(words);
+    const bool settles = is_of_settlements(answer.text, keys.size());
+    for (const std::string_view key : keys) {
+        on_run(settles ? ScriptRun::settlement : ScriptRun::check, key);
+    }
+    if (settles) {
+        checked_keys_.note_settlement(keys);
+    } else if (answer.type == replay::Answer::Type::text && !has_live_limits(keys)) {
+        checked_keys_.note_check(keys, command);
+    }
 }
 
 std::string SimulatedRedis::role() const {

@@ -5,6 +5,7 @@
 #include "replay/redis/embedded_redis.hpp"
 #include "simulation/audited_rule.hpp"
 #include "simulation/fault_counts.hpp"
+#include "simulation/redis/checked_keys.hpp"
 #include "simulation/redis/histories.hpp"
 #include "simulation/redis/server.hpp"
 #include "simulation/timeline.hpp"
@@ -110,6 +111,12 @@ class SimulatedRedis final : public Server {
     /// Is called when a client has deleted a key.
     std::function<void(std::string_view key)> on_deleted = [](std::string_view /*key*/) {};
 
+    /// Returns the keys that were written since the last call and will be gone too early, or never,
+    /// but for the excused ones.
+    std::vector<std::string> judge_lives(const CheckedKeys::Names &excused) {
+        return checked_keys_.judge_lives(keys(), texts_, excused);
+    }
+
     Histories &histories() { return histories_; }
     const Histories &histories() const { return histories_; }
     uint64_t commands() const { return commands_; }
@@ -137,6 +144,7 @@ class SimulatedRedis final : public Server {
     std::string reply(Peer &peer, const Words &words, std::string_view command);
     std::string reply_to_login(Peer &peer, const Words &words);
     std::string run(Peer &peer, const Words &words, std::string_view command);
+    void note_run(const Words &words, std::string_view command, const replay::Answer &answer);
     std::string role() const;
     void update_refusal();
 
@@ -165,8 +173,9 @@ class SimulatedRedis final : public Server {
     std::unique_ptr<replay::EmbeddedRedis> engine_ = std::make_unique<replay::EmbeddedRedis>();
     std::deque<Run> runs_; // of the last seconds
     Histories histories_;
-    std::map<std::string, std::string, std::less<>> texts_; // of scripts, by their SHA-1
-    std::optional<replay::KeyStore> written_on_;            // what the writes were written on
+    CheckedKeys checked_keys_;
+    CheckedKeys::Texts texts_;                   // of scripts, by their SHA-1
+    std::optional<replay::KeyStore> written_on_; // what the writes were written on
     Time written_since_{0};
     std::vector<Write> writes_;
 };

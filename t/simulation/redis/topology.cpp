@@ -130,6 +130,14 @@ void Topology::flush_all() {
     simulation_.auditor.overrides.forget_all(now.count());
 }
 
+void Topology::judge_lives() {
+    for (const auto &redis : redis_) {
+        for (const std::string &key : redis->judge_lives(excused_lives_)) {
+            simulation_.auditor.misbehave("a key does not outlive what it holds: " + key);
+        }
+    }
+}
+
 void Topology::lose_key(const std::string &name) {
     const Time now = simulation_.timeline.now();
     for (const auto &redis : redis_) {

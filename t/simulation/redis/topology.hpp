@@ -52,6 +52,11 @@ class Topology {
     /// Returns what was decided at that time of its own clock by a Redis, not earlier than `since`;
     /// nothing if none has decided something then.
     std::optional<Decision> decision(uint16_t hash_slot, Time clock, Time since) const;
+    /// Looks whether the keys that were written since the last call outlive what they hold.
+    void judge_lives();
+    /// Nobody can tell how long the key has to live: it is of somebody else, or has the times of a
+    /// clock that is ahead.
+    void excuse_life(const std::string &name) { excused_lives_.insert(name); }
     /// Somebody deletes all keys.
     void flush_all();
     /// How many keys all Redis have, but for those of live limits.
@@ -81,6 +86,7 @@ class Topology {
 
   private:
     Time way_back_{0};
+    CheckedKeys::Names excused_lives_;
 };
 
 std::unique_ptr<Topology> make_topology(Simulation &simulation);
