@@ -20,9 +20,10 @@ struct AuditedRule {
     std::vector<int64_t> window_ends_us{};
     std::optional<uint64_t> burst = std::nullopt;
     bool has_leases = false;
-    bool settles = false;       // it has a final cost
-    bool has_own_costs = false; // each request says what it costs
-    int64_t block_us = 0;       // 0: it blocks nobody
+    std::optional<int64_t> lease_us = std::nullopt; // the longest one; none: `auto`
+    bool settles = false;                           // it has a final cost
+    bool has_own_costs = false;                     // each request says what it costs
+    int64_t block_us = 0;                           // 0: it blocks nobody
     uint64_t shards = 1;
     bool is_precontent = false;
     bool is_dry_run = false;
@@ -35,6 +36,20 @@ struct AuditedRule {
         const bool is_other = is_bucket() && burst && limit > 0;
         return is_other ? window_us * static_cast<int64_t>(*burst + 1) / static_cast<int64_t>(limit)
                         : window_us;
+    }
+    /// For how long it leases units, by SPEC section 9. An operator may let the units of a bucket
+    /// come back as slowly as he likes.
+    int64_t longest_lease_us() const {
+        constexpr int64_t longest_auto_us = 1'000'000;
+        constexpr int64_t shortest_auto_us = 10'000;
+        if (!has_leases) {
+            return 0;
+        }
+        if (lease_us || is_bucket()) {
+            return lease_us.value_or(longest_auto_us);
+        }
+        const int64_t part = window_us / (algorithm == "sliding_log" ? 64 : 32);
+        return std::clamp(part, shortest_auto_us, longest_auto_us);
     }
     /// Rules of one counter count the same.
     std::string counter() const { return algorithm + " " + std::to_string(window_us) + " " + name; }

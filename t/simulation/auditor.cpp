@@ -9,6 +9,13 @@
 
 namespace simulation {
 
+namespace {
+
+/// For so long a Redis may go on that has been copied, or whose hash slot moves away.
+constexpr int64_t goes_on_for_us = 3'000'000;
+
+} // namespace
+
 void Auditor::count(const std::string &rule, const Counted &counted) {
     if (counted.counted > counted.most || counted.counted < counted.least) {
         complain("rule " + rule + " has counted " + std::to_string(counted.counted) +
@@ -47,7 +54,8 @@ size_t Auditor::copies(size_t history) const {
 
 /// What is charged in the data of a history: its own grants, and those of the data that it is a
 /// copy of, up to the copy. What was granted since is forgotten.
-Auditor::Grants Auditor::grants_of(size_t history, const Grants &all) const {
+Auditor::Grants Auditor::grants_of(size_t history, const Grants &all,
+                                   int64_t longest_lease_us) const {
     std::map<size_t, int64_t> until{{history, INT64_MAX}};
     int64_t copied_us = INT64_MAX;
     for (size_t one = history; histories_[one].copy_of; one = *histories_[one].copy_of) {
@@ -61,9 +69,10 @@ Auditor::Grants Auditor::grants_of(size_t history, const Grants &all) const {
             continue;
         }
         // Leases of data that is gone hold until they end.
-        const int64_t began_us = histories_[grant.history].began_us;
-        if (grant.by == GrantedBy::lease && began_us != INT64_MIN &&
-            grant.time_us < began_us + longest_lease_us) {
+        const History &its = histories_[grant.history];
+        if (grant.by == GrantedBy::lease && its.began_us != INT64_MIN &&
+            grant.time_us <
+                its.began_us + longest_lease_us + (its.is_elsewhere ? goes_on_for_us : 0)) {
             continue;
         }
         charged.push_back(grant);
@@ -133,7 +142,8 @@ bool Auditor::has_cause(const std::string &counter, const std::string &name,
 void Auditor::judge(const std::string &counter, const std::string &name, const Key &key,
                     size_t history) {
     const std::string of = counter + ", key " + name;
-    const Grants grants = grants_of(history, key.grants);
+    const int64_t longest_lease_us = longest_leases_us_.at(counter);
+    const Grants grants = grants_of(history, key.grants, longest_lease_us);
     std::vector<Denial> denials;
     std::ranges::copy_if(key.denials, std::back_inserter(denials),
                          [&](const Denial &denial) { return denial.history == history; });
@@ -147,6 +157,7 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
     // much may be granted there beyond the quota, at most a quota again.
     const JudgedKey judged{.rule = rule,
                            .has_leases = has_leases,
+                           .longest_lease_us = longest_lease_us,
                            .settles = settles,
                            .is_all_known = knows_requests_,
                            .times = has_leases || settles ? 1 + copies(history) : 1,

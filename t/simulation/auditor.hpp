@@ -25,6 +25,8 @@ class Auditor {
     /// then at the latest.
     size_t add_rule(const AuditedRule &rule, int64_t loaded_by_us) {
         rules_.push_back(rule);
+        int64_t &longest_lease_us = longest_leases_us_[rule.counter()];
+        longest_lease_us = std::max(longest_lease_us, rule.longest_lease_us());
         loaded_by_us_.try_emplace(rule.counter(), loaded_by_us);
         return rules_.size() - 1;
     }
@@ -57,6 +59,11 @@ class Auditor {
         overrides.doubt_all(time_us);
         return add({.began_us = time_us});
     }
+    /// The same, at another Redis. The one that had the data before may lease of it for a while.
+    size_t begin_history_elsewhere(int64_t time_us) {
+        overrides.doubt_all(time_us);
+        return add({.began_us = time_us, .is_elsewhere = true});
+    }
     /// The same, because an operator has reset a client.
     size_t begin_history_by_reset(int64_t time_us) {
         return add({.began_us = time_us, .is_by_reset = true});
@@ -67,7 +74,8 @@ class Auditor {
     }
     /// Data begins as a copy of what other data was at a time.
     size_t copy_history(size_t of, int64_t copied_us, int64_t time_us) {
-        return add({.began_us = time_us, .copy_of = of, .copied_us = copied_us});
+        return add(
+            {.began_us = time_us, .copy_of = of, .copied_us = copied_us, .is_elsewhere = true});
     }
 
     /// Requests, by how each ended, in whole numbers that the hosts' metrics show.
@@ -123,6 +131,7 @@ class Auditor {
         std::optional<size_t> copy_of = std::nullopt;
         int64_t copied_us = 0;
         bool is_by_reset = false;
+        bool is_elsewhere = false; // than the data before
     };
 
     struct Reset {
@@ -131,7 +140,7 @@ class Auditor {
     };
 
     size_t add(const History &history);
-    Grants grants_of(size_t history, const Grants &all) const;
+    Grants grants_of(size_t history, const Grants &all, int64_t longest_lease_us) const;
     size_t copies(size_t history) const;
     void judge(const std::string &counter, const std::string &name, Key &key);
     void judge(const std::string &counter, const std::string &name, const Key &key, size_t history);
@@ -143,6 +152,7 @@ class Auditor {
 
     std::deque<AuditedRule> rules_;                           // they do not move
     std::map<std::string, int64_t> loaded_by_us_;             // by counter
+    std::map<std::string, int64_t> longest_leases_us_;        // the same
     std::map<std::pair<std::string, std::string>, Key> keys_; // by counter and key
     int64_t permits_return_within_us_ = 20'000;
     std::vector<History> histories_{History{}};

@@ -90,6 +90,12 @@ RuleWords words_of(const Draft &draft) {
     return words;
 }
 
+/// Returns nothing if there are no leases, or if their length is not said.
+std::optional<int64_t> lease_us_of(const Draft &draft) {
+    const bool is_said = !draft.lease.empty() && draft.lease != "auto";
+    return is_said ? std::optional(std::stol(draft.lease) * 1000) : std::nullopt;
+}
+
 /// Returns nothing if no configuration may have such a rule.
 std::optional<DrawnRule> finish(const Draft &draft) {
     DrawnRule drawn{.words = words_of(draft), .audited = {}};
@@ -106,6 +112,7 @@ std::optional<DrawnRule> finish(const Draft &draft) {
                      .window_us = draft.window_ms * 1000,
                      .burst = draft.burst,
                      .has_leases = !draft.lease.empty(),
+                     .lease_us = lease_us_of(draft),
                      .settles = draft.settles,
                      .has_own_costs = draft.has_own_costs,
                      .block_us = static_cast<int64_t>(draft.block_s) * 1'000'000,

@@ -88,7 +88,7 @@ std::optional<std::string> judge_bucket(const JudgedKey &key) {
         }
         bucket.take(change.grant->cost);
         const uint64_t capacity = key.has_leases || key.rule.shards > 1
-                                      ? numbers.largest_capacity(now - longest_lease_us, now)
+                                      ? numbers.largest_capacity(now - key.longest_lease_us, now)
                                       : change.grant->capacity;
         // Redis counts in microseconds: what is no whole number of them is rounded. A state that
         // another limit has led to is rounded, too.

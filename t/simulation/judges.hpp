@@ -9,15 +9,13 @@
 
 namespace simulation {
 
-/// SPEC section 9.
-inline constexpr int64_t longest_lease_us = 10'000'000;
-
 /// What one key had of one counter, of data that belongs together. Both lists are in the order of
 /// their times.
 struct JudgedKey {
-    const AuditedRule &rule; // one of the counter
-    bool has_leases = false; // any rule of the counter has
-    bool settles = false;    // the same: units may be returned
+    const AuditedRule &rule;      // one of the counter
+    bool has_leases = false;      // any rule of the counter has
+    int64_t longest_lease_us = 0; // of all rules of the counter
+    bool settles = false;         // the same: units may be returned
     bool is_all_known =
         false;          // each charge and each denial is in the lists, and nothing went wrong
     uint64_t times = 1; // so often the quota may have been granted, because data was copied

@@ -55,11 +55,12 @@ uint64_t most_of_window(const JudgedKey &key, const Numbers &numbers, const Gran
     if (key.rule.algorithm == "sliding_log") {
         // Units that were leased, or that another shard has, may be of a time with another limit.
         return key.has_leases || key.rule.shards > 1
-                   ? numbers.largest_limit(now - window - longest_lease_us, now + of_two_minds_us)
+                   ? numbers.largest_limit(now - window - key.longest_lease_us,
+                                           now + of_two_minds_us)
                    : grant.limit;
     }
     const uint64_t limit = numbers.largest_limit(
-        now - 2 * window - (key.has_leases ? longest_lease_us : 0), now + of_two_minds_us);
+        now - 2 * window - (key.has_leases ? key.longest_lease_us : 0), now + of_two_minds_us);
     // A fixed window begins with the first request of a key, which may be one that left. Whatever
     // it is, an interval of its length touches two.
     return key.rule.algorithm == "sliding_window" ? 2 * limit - 1 : 2 * limit;

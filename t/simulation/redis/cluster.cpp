@@ -134,7 +134,7 @@ void SimulatedCluster::begin_move() {
     const Time now = simulation_.timeline.now();
     // What a key holds are times of the clock of the node that it comes from.
     const size_t history = to.ahead() > from.ahead()
-                               ? simulation_.auditor.begin_history(now.count())
+                               ? simulation_.auditor.begin_history_elsewhere(now.count())
                                : from.histories().at(slot, now);
     to.histories().set(slot, now, history);
     note_step_back(from.ahead() - to.ahead());

@@ -70,7 +70,7 @@ void Topology::copy_data(const SimulatedRedis &from, Time known_up_to, Simulated
     note_step_back(from.ahead() - to.ahead());
     const bool is_step_forward = to.ahead() > from.ahead();
     const auto next = [&](size_t history) {
-        return is_step_forward ? auditor.begin_history(now.count())
+        return is_step_forward ? auditor.begin_history_elsewhere(now.count())
                                : auditor.copy_history(history, copy.copied.count(), now.count());
     };
     to.histories().set_all(now, next(from.histories().common_at(copy.copied)));

@@ -199,6 +199,45 @@ TEST(AuditorTest, ExcusesWhatACopyHasNotGot) {
     }
 }
 
+TEST(AuditorTest, ExcusesLeasesOfLostDataUntilTheyEnd) {
+    struct Case {
+        bool is_elsewhere; // than the lost data, of which the other Redis may lease meanwhile
+        int64_t leased_us;
+        size_t complaints;
+    };
+    for (const auto &[is_elsewhere, leased_us, complaints] : {Case{false, 100'004, 0},
+                                                              {false, 100'005, 1},
+                                                              {true, 3'100'004, 0},
+                                                              {true, 3'100'005, 1}}) {
+        Auditor auditor;
+        AuditedRule leasing = rule("sliding_log", 1);
+        leasing.window_us = 10 * second;
+        leasing.has_leases = true;
+        leasing.lease_us = 100'000;
+        auditor.add_rule(leasing, long_ago);
+        const size_t anew =
+            is_elsewhere ? auditor.begin_history_elsewhere(5) : auditor.begin_history(5);
+        auditor.grant(0, "k", grant_of(anew, 6, 1));
+        Grant leased = grant_of(anew, leased_us, 1);
+        leased.by = GrantedBy::lease;
+        auditor.grant(0, "k", leased);
+        EXPECT_EQ(auditor.judge().size(), complaints) << leased_us;
+    }
+}
+
+TEST(AuditorTest, KnowsHowLongARuleLeases) {
+    AuditedRule log = rule("sliding_log", 100);
+    EXPECT_EQ(log.longest_lease_us(), 0);
+    log.has_leases = true;
+    EXPECT_EQ(log.longest_lease_us(), second / 64);
+    log.window_us = 100 * second;
+    EXPECT_EQ(log.longest_lease_us(), second);
+    log.window_us = 1'000;
+    EXPECT_EQ(log.longest_lease_us(), 10'000);
+    log.lease_us = 7'000;
+    EXPECT_EQ(log.longest_lease_us(), 7'000);
+}
+
 TEST(AuditorTest, RefusesDenialsOfWhoHasRoom) {
     for (const auto &[denied_at, complaints] : {std::pair{second - 1, 0u}, {second, 1u}}) {
         Auditor auditor;
