@@ -222,7 +222,7 @@ Decision Client::decision_of(const limiter::AppliedRule &rule) {
     const uint16_t hash_slot = redis_client::hash_slot(rule.charge->redis_key);
     const Time decided = rule.result.decided();
     if (rule.is_decided_by(limiter::RuleResult::Source::redis)) {
-        const auto found = topology.decision(hash_slot, decided, began_);
+        const auto found = topology.decision(rule.charge->redis_key, decided, began_);
         if (!found) {
             simulation_.auditor.misbehave("a verdict that Redis has not given to this request");
         }

@@ -1,6 +1,5 @@
 #include "simulation/redis/simulated_redis.hpp"
 
-#include "redis_client/wire/hash_slot.hpp"
 #include "simulation/redis/resp.hpp"
 
 #include <algorithm>
@@ -223,10 +222,7 @@ std::string SimulatedRedis::run(Peer &peer, const Words &words, std::string_view
         runs_.pop_front();
     }
     const auto keys = keys_of(words);
-    const bool has_slot = cluster_ != nullptr && !keys.empty();
-    runs_.push_back(
-        {clock, timeline_.now(),
-         has_slot ? std::optional(redis_client::hash_slot(keys.front())) : std::nullopt});
+    runs_.push_back({clock, timeline_.now(), {keys.begin(), keys.end()}});
     if (words[0] == "EVAL" && !texts_.contains(words[1])) {
         texts_.emplace(words[1], words[1]);
     }
@@ -300,9 +296,9 @@ void SimulatedRedis::lose_data() {
     keys_were_changed();
 }
 
-std::optional<Time> SimulatedRedis::ran_at(uint16_t hash_slot, Time clock, Time since) const {
+std::optional<Time> SimulatedRedis::ran_at(std::string_view key, Time clock, Time since) const {
     for (auto run = runs_.rbegin(); run != runs_.rend() && run->when >= since; ++run) {
-        if (run->clock == clock && run->hash_slot.value_or(hash_slot) == hash_slot) {
+        if (run->clock == clock && std::ranges::find(run->keys, key) != run->keys.end()) {
             return run->when;
         }
     }

@@ -99,9 +99,9 @@ class SimulatedRedis final : public Server {
     Time now() const { return timeline_.now() + ahead_; }
     Time ahead() const { return ahead_; }
     void step_clock(Time by) { ahead_ += by; }
-    /// Returns when a script of the hash slot ran that has read this time from its clock, not
-    /// earlier than `since`; nothing if none did.
-    std::optional<Time> ran_at(uint16_t hash_slot, Time clock, Time since) const;
+    /// Returns when a script of the key ran that has read this time from its clock, not earlier
+    /// than `since`; nothing if none did.
+    std::optional<Time> ran_at(std::string_view key, Time clock, Time since) const;
 
     /// Its keys, after those that have expired have gone.
     replay::KeyStore &keys();
@@ -157,7 +157,7 @@ class SimulatedRedis final : public Server {
     struct Run {
         Time clock;
         Time when;
-        std::optional<uint16_t> hash_slot; // of all keys, in a cluster
+        std::vector<std::string> keys;
     };
 
     const Timeline &timeline_;

@@ -101,10 +101,11 @@ redis_client::ServerAddress Topology::server_at(const std::string &address) {
     return server;
 }
 
-std::optional<Decision> Topology::decision(uint16_t hash_slot, Time clock, Time since) const {
+std::optional<Decision> Topology::decision(std::string_view key, Time clock, Time since) const {
     for (const auto &redis : redis_) {
-        if (const auto when = redis->ran_at(hash_slot, clock, since)) {
-            return Decision{*when, clock, redis->histories().at(hash_slot, *when)};
+        if (const auto when = redis->ran_at(key, clock, since)) {
+            return Decision{*when, clock,
+                            redis->histories().at(redis_client::hash_slot(key), *when)};
         }
     }
     return std::nullopt;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace simulation {
@@ -49,9 +50,9 @@ class Topology {
     virtual void on_data_changed(SimulatedRedis & /*redis*/,
                                  std::optional<uint16_t> /*hash_slot*/) {}
 
-    /// Returns what was decided at that time of its own clock by a Redis, not earlier than `since`;
-    /// nothing if none has decided something then.
-    std::optional<Decision> decision(uint16_t hash_slot, Time clock, Time since) const;
+    /// Returns what was decided about a key at that time of its own clock by a Redis, not earlier
+    /// than `since`; nothing if none has decided about it then.
+    std::optional<Decision> decision(std::string_view key, Time clock, Time since) const;
     /// Looks whether the keys that were written since the last call outlive what they hold.
     void judge_lives();
     /// Nobody can tell how long the key has to live: it is of somebody else, or has the times of a
