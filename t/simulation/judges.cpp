@@ -71,12 +71,12 @@ std::optional<std::string> judge_bucket(const JudgedKey &key) {
         // than the shards leaves some of them unused, with what was taken from them.
         return std::nullopt;
     }
+    const int64_t unsure_us = of_two_minds_us(key);
     Bucket bucket(key.rule.window_us);
     int64_t knows_debts_from_us = INT64_MIN; // before, Redis may not have heard of the last one
     for (const BucketChange &change : bucket_changes(key, numbers)) {
         const int64_t now = change.time_us;
-        const uint64_t limit =
-            numbers.largest_limit(bucket.last_us() - of_two_minds_us, now + of_two_minds_us);
+        const uint64_t limit = numbers.largest_limit(bucket.last_us() - unsure_us, now + unsure_us);
         bucket.pass_to(now, key.times * limit);
         bucket.give_back(change.returned);
         if (change.debt > 0) {

@@ -12,8 +12,11 @@ namespace simulation {
 
 __extension__ using Wide = __int128;
 
-/// For so long hosts may have different numbers for a rule, around a change.
-inline constexpr int64_t of_two_minds_us = 2'500'000;
+/// For so long hosts may have different numbers for a rule, around a change. Where the numbers of
+/// all checks are known, it is only of some on their way that nobody knows the order.
+inline int64_t of_two_minds_us(const JudgedKey &key) {
+    return key.is_all_known ? 200'000 : 2'500'000;
+}
 
 /// The numbers by which a key's requests were decided.
 class Numbers {
@@ -56,8 +59,11 @@ class Numbers {
             return all_.front().*number;
         }
         uint64_t largest = 0;
-        for (auto entry = std::ranges::lower_bound(all_, from_us, {}, &Entry::time_us);
-             entry != all_.end() && entry->time_us <= until_us; ++entry) {
+        auto entry = std::ranges::lower_bound(all_, from_us, {}, &Entry::time_us);
+        if (entry != all_.begin()) {
+            --entry; // its numbers hold until the next check
+        }
+        for (; entry != all_.end() && entry->time_us <= until_us; ++entry) {
             largest = std::max(largest, (*entry).*number);
         }
         return largest;

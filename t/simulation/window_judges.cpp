@@ -56,11 +56,11 @@ uint64_t most_of_window(const JudgedKey &key, const Numbers &numbers, const Gran
         // Units that were leased, or that another shard has, may be of a time with another limit.
         return key.has_leases || key.rule.shards > 1
                    ? numbers.largest_limit(now - window - key.longest_lease_us,
-                                           now + of_two_minds_us)
+                                           now + of_two_minds_us(key))
                    : grant.limit;
     }
     const uint64_t limit = numbers.largest_limit(
-        now - 2 * window - (key.has_leases ? key.longest_lease_us : 0), now + of_two_minds_us);
+        now - 2 * window - (key.has_leases ? key.longest_lease_us : 0), now + of_two_minds_us(key));
     // A fixed window begins with the first request of a key, which may be one that left. Whatever
     // it is, an interval of its length touches two.
     return key.rule.algorithm == "sliding_window" ? 2 * limit - 1 : 2 * limit;
@@ -103,7 +103,7 @@ std::optional<std::string> judge_fixed_windows(const JudgedKey &key, const Numbe
     for (const auto &[end, grants] : windows) {
         const int64_t begin = std::min(end - key.rule.window_us, grants.front().time_us);
         const uint64_t limit =
-            numbers.largest_limit(begin - of_two_minds_us, end + of_two_minds_us);
+            numbers.largest_limit(begin - of_two_minds_us(key), end + of_two_minds_us(key));
         Window all(grants, INT64_MAX);
         for (size_t last = 0; last < grants.size(); ++last) {
             const uint64_t sum = all.sum_up_to(last);

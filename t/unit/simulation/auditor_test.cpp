@@ -355,6 +355,29 @@ TEST(AuditorTest, HoldsEachGrantToTheNumbersThatItHad) {
     EXPECT_EQ(complaints(bucket, {braked(0, 100, 100), braked(50'000, 99, 1)}), 1u);
 }
 
+TEST(AuditorTest, KnowsThePaceOfABrakeWhereAllChecksAreKnown) {
+    const AuditedRule bucket = rule("token_bucket", 100, 100);
+    struct Case {
+        bool knows_requests;
+        uint64_t cost;
+        size_t complaints;
+    };
+    for (const Case &one : {Case{true, 55, 0}, {true, 65, 1}, {false, 65, 0}}) {
+        Auditor auditor;
+        auditor.set_knows_requests(one.knows_requests);
+        auditor.add_rule(bucket, long_ago);
+        const auto grant = [&](int64_t time_us, uint64_t cost, uint64_t limit) {
+            auditor.grant(0, "k",
+                          {.time_us = time_us, .cost = cost, .limit = limit, .capacity = 100});
+        };
+        grant(0, 100, 100);
+        grant(300'000, 1, 1);
+        grant(600'000, 1, 1);
+        grant(900'000, one.cost, 1);
+        EXPECT_EQ(auditor.judge().size(), one.complaints);
+    }
+}
+
 TEST(AuditorTest, TakesGrantsOfOneMicrosecondInTheOrderThatAllowsMost) {
     const auto at_once = [](uint64_t limit, uint64_t cost) {
         return Grant{.time_us = 0, .cost = cost, .limit = limit, .capacity = limit, .ended_us = 1};
