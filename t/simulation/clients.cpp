@@ -9,8 +9,12 @@ void Clients::draw(const DrawnConfiguration &configuration) {
     Chance &chance = simulation_.chance;
     const Theme theme = configuration.theme;
     if (theme == Theme::waves) {
-        refill_ = Time{configuration.rules.front().audited.refill_us()};
-        limit_ = configuration.rules.front().audited.limit;
+        const DrawnRule &rule = configuration.rules.front();
+        refill_ = Time{rule.audited.refill_us()};
+        lease_ = Time{rule.lease_us};
+        const bool has_burst = rule.audited.is_bucket() && rule.audited.burst;
+        capacity_ = has_burst ? *rule.audited.burst + 1 : rule.audited.limit;
+        has_host_without_leases_ = configuration.has_host_without_leases;
     }
     has_single_requests_ = theme == Theme::single_requests;
     if (has_single_requests_) {
@@ -28,7 +32,7 @@ void Clients::draw(const DrawnConfiguration &configuration) {
 
 void Clients::come_until(Time end) {
     end_ = end;
-    if (limit_ > 0) {
+    if (capacity_ > 0) {
         come_in_waves();
     } else {
         come();
@@ -66,41 +70,89 @@ void Clients::come_to(SimulatedHost &host, const std::string &key) {
     }
 }
 
-/// What leases can do wrong is seen at their end, where all units have come back before. So a few
-/// clients come to one host after a quiet time, which leases units for the next ones. These come
-/// later, to all hosts, when the lease or its window ends.
+/// What leases can do wrong is seen at their end, where all units have come back before.
 void Clients::come_in_waves() {
-    if (simulation_.timeline.now() >= end_) {
+    const Time now = simulation_.timeline.now();
+    if (now >= end_) {
         return;
     }
     std::erase_if(clients_, [](const auto &client) { return client->is_over(); });
-    Chance &chance = simulation_.chance;
     const std::string key = draw_key();
-    const Time refilled = simulation_.timeline.now() + refill_;
-    Time when = simulation_.timeline.now();
-    const auto pass = [&](int64_t at_most_us) { when += Time{chance.between(0, at_most_us)}; };
     come_to(draw_host(), key);
-    const bool is_about_end = chance.one_in(2); // of a window that the first one has begun
-    pass(refill_.count() / 8);
-    when = is_about_end ? refilled - (when - simulation_.timeline.now()) : when;
+    const bool is_about_unused_leases = lease_ > Time{0} && simulation_.chance.one_in(2);
+    Time when =
+        is_about_unused_leases ? come_about_unused_leases(key, now) : come_about_end(key, now);
+    when += refill_ + drawn_time(refill_.count() / 4);
+    simulation_.timeline.add(when, [this] { come_in_waves(); });
+}
+
+/// A few clients come to one host after a quiet time, which leases units for the next ones. These
+/// come later, to all hosts, when the lease or its window ends. Returns when the last one does.
+Time Clients::come_about_end(const std::string &key, Time when) {
+    Chance &chance = simulation_.chance;
+    const Time refilled = when + refill_;
+    const bool is_about_window = chance.one_in(2); // that the client before them has begun
+    const Time pause = drawn_time(refill_.count() / 8);
+    when = is_about_window ? refilled - pause : when + pause;
     for (uint64_t lease = 1 + chance.below(2); lease > 0; --lease) {
         SimulatedHost &host = draw_host();
         for (uint64_t i = 5 + chance.below(12); i > 0; --i) {
-            pass(2'000);
+            when += drawn_time(2'000);
             come_at(when, host, key);
         }
-        if (!is_about_end) {
-            pass(refill_.count() / 4); // no lease is longer
+        if (!is_about_window) {
+            when += drawn_time(refill_.count() / 4); // no lease is longer
         }
     }
-    when = is_about_end ? std::max(when, refilled) : when;
-    for (uint64_t i = 1 + chance.below(2 * limit_); i > 0; --i) {
-        pass(200);
+    when = is_about_window ? std::max(when, refilled) : when;
+    for (uint64_t i = 1 + chance.below(2 * capacity_); i > 0; --i) {
+        when += drawn_time(200);
         come_at(when, draw_host(), key);
     }
-    when += refill_;
-    pass(refill_.count() / 4);
-    simulation_.timeline.add(when, [this] { come_in_waves(); });
+    return when;
+}
+
+/// So few clients come to a host that it leases units and uses none of them. Often another host
+/// does the same meanwhile, so that the first one gives its units back while the second one holds
+/// its own. Just before the last lease ends more clients come than there are units, and at last
+/// some who use the lease. Most of them come to a host that holds nothing, and before the others:
+/// what is leased now would hold back units for its own time. Returns when the last one comes.
+Time Clients::come_about_unused_leases(const std::string &key, Time when) {
+    Chance &chance = simulation_.chance;
+    when += drawn_time(refill_.count() / 8);
+    const auto part_of_lease = [&](int64_t least_percent, int64_t most_percent) {
+        return lease_ * chance.between(least_percent, most_percent) / 100;
+    };
+    std::optional<size_t> last_host;
+    Time leased = when;
+    for (uint64_t lease = chance.below(10) < 7 ? 2 : 1; lease > 0; --lease) {
+        when = last_host ? std::max(when, leased + part_of_lease(20, 80)) : when;
+        leased = when;
+        last_host = draw_leasing_host_but(last_host);
+        for (uint64_t i = 4 + chance.below(3); i > 0; --i) {
+            when += Time{chance.between(100, 300)};
+            come_at(when, *hosts_[*last_host], key);
+        }
+    }
+    when = std::max(when, leased + part_of_lease(85, 97));
+    SimulatedHost &other =
+        has_host_without_leases_ ? *hosts_.back() : *hosts_[draw_leasing_host_but(last_host)];
+    const auto come_on = [&](SimulatedHost &host, uint64_t clients) {
+        for (; clients > 0; --clients) {
+            when += drawn_time(100);
+            come_at(when, host, key);
+        }
+    };
+    come_on(other, capacity_ + chance.below(capacity_));
+    come_on(*hosts_[*last_host], 1 + capacity_ / 4);
+    return when;
+}
+
+/// Returns the place of a host that leases, and is not this one.
+size_t Clients::draw_leasing_host_but(std::optional<size_t> host) {
+    const size_t leasing = hosts_.size() - (has_host_without_leases_ ? 1 : 0);
+    const size_t drawn = simulation_.chance.below(host ? leasing - 1 : leasing);
+    return host && drawn >= *host ? drawn + 1 : drawn;
 }
 
 void Clients::come_at(Time when, SimulatedHost &host, const std::string &key) {

@@ -7,6 +7,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,7 +47,11 @@ class Clients final : Client::Callbacks {
   private:
     void come();
     void come_in_waves();
+    Time come_about_end(const std::string &key, Time when);
+    Time come_about_unused_leases(const std::string &key, Time when);
     SimulatedHost &draw_host() { return *hosts_[simulation_.chance.below(hosts_.size())]; }
+    size_t draw_leasing_host_but(std::optional<size_t> host);
+    Time drawn_time(int64_t at_most_us) { return Time{simulation_.chance.between(0, at_most_us)}; }
     std::string draw_key();
     void come_to(SimulatedHost &host, const std::string &key);
     void come_at(Time when, SimulatedHost &host, const std::string &key);
@@ -60,9 +65,12 @@ class Clients final : Client::Callbacks {
     bool has_single_requests_ = false; // each with a key of its own
     uint64_t single_keys_ = 0;
     uint64_t last_keys_ = 0;
-    Time pause_;         // between clients, on average
-    Time refill_{0};     // of the rule, where they come in waves
-    uint64_t limit_ = 0; // the same
+    Time pause_; // between clients, on average
+    // Of the rule, where they come in waves:
+    Time refill_{0};
+    Time lease_{0};
+    uint64_t capacity_ = 0;
+    bool has_host_without_leases_ = false;
     std::list<std::unique_ptr<Client>> clients_;
     uint64_t begun_ = 0;
     std::map<std::string, uint64_t> counted_;

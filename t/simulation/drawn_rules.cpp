@@ -1,6 +1,7 @@
 #include "simulation/drawn_rules.hpp"
 
 #include "limiter/configuration.hpp"
+#include "rate_limit/rule/leasing.hpp"
 #include "simulation/timeline.hpp"
 
 #include <algorithm>
@@ -35,6 +36,7 @@ struct Draft {
     int64_t window_ms = 1000;
     const Calendar *calendar = nullptr; // it says the windows, if there is one
     std::optional<uint64_t> burst = std::nullopt;
+    bool holds_nobody_back = false; // a leaky bucket, which may lease then
     std::string lease = {};
     uint64_t cost = 1;
     bool has_own_costs = false; // the request says its cost
@@ -47,6 +49,11 @@ struct Draft {
     bool is_concurrency() const { return algorithm == "concurrency"; }
     bool is_bucket() const {
         return algorithm == "token_bucket" || algorithm == "gcra" || algorithm == "leaky_bucket";
+    }
+    /// In how many milliseconds all units come back.
+    int64_t refill_ms() const {
+        return burst ? window_ms * static_cast<int64_t>(*burst + 1) / static_cast<int64_t>(limit)
+                     : window_ms;
     }
 };
 
@@ -63,6 +70,9 @@ RuleWords words_of(const Draft &draft) {
     }
     if (draft.burst) {
         words.push_back("burst=" + std::to_string(*draft.burst));
+    }
+    if (draft.burst && draft.holds_nobody_back) {
+        words.push_back("delay=" + std::to_string(*draft.burst));
     }
     if (!draft.lease.empty()) {
         words.push_back("lease=" + draft.lease);
@@ -98,7 +108,7 @@ std::optional<int64_t> lease_us_of(const Draft &draft) {
 
 /// Returns nothing if no configuration may have such a rule.
 std::optional<DrawnRule> finish(const Draft &draft) {
-    DrawnRule drawn{.words = words_of(draft), .audited = {}};
+    DrawnRule drawn{.words = words_of(draft), .audited = {}, .lease_us = 0};
     std::vector<std::string_view> all{"zone=z"};
     all.insert(all.end(), drawn.words.begin(), drawn.words.end());
     limiter::Rule rule;
@@ -106,6 +116,7 @@ std::optional<DrawnRule> finish(const Draft &draft) {
     if (rate_limit::read_rule(all, rule, warnings)) {
         return std::nullopt;
     }
+    drawn.lease_us = rate_limit::lease_time(rule.rule.quota, rule.rule.lease).count();
     drawn.audited = {.name = "r" + std::to_string(draft.name),
                      .algorithm = draft.algorithm,
                      .limit = draft.limit,
@@ -165,10 +176,26 @@ bool is_of_leases(Theme theme) {
     return theme == Theme::leases || theme == Theme::waves;
 }
 
-/// A longer one than a quarter of the window is none where the window is what comes back.
-std::string draw_lease(Chance &chance, Theme theme, int64_t window_ms) {
-    const int64_t longest_ms = theme == Theme::waves ? window_ms / 4 : 700;
-    return chance.one_in(3) ? "auto" : std::to_string(chance.between(5, longest_ms)) + "ms";
+/// None is longer than a quarter of the time in which all units come back. Waves want long ones.
+std::string draw_lease(Chance &chance, Theme theme, const Draft &draft) {
+    const int64_t quarter_ms = std::max(draft.refill_ms() / 4, int64_t{5});
+    const bool is_wave = theme == Theme::waves;
+    const int64_t longest_ms = is_wave               ? quarter_ms
+                               : is_of_leases(theme) ? std::min(quarter_ms, int64_t{700})
+                                                     : 700;
+    const int64_t shortest_ms = is_wave ? longest_ms / 2 : 5;
+    return chance.one_in(3) ? "auto"
+                            : std::to_string(chance.between(shortest_ms, longest_ms)) + "ms";
+}
+
+/// A bucket without a burst has a capacity of one, but a token bucket. Less than 16 units are not
+/// leased by themselves.
+void draw_burst_to_lease_from(Draft &draft, Chance &chance, Theme theme) {
+    if (draft.algorithm != "token_bucket" || chance.one_in(2)) {
+        draft.burst =
+            theme == Theme::waves ? 30 + chance.below(50) : 15 + chance.below(draft.limit);
+    }
+    draft.holds_nobody_back = draft.algorithm == "leaky_bucket";
 }
 
 Draft draw_rule(Chance &chance, Theme theme, size_t number) {
@@ -192,7 +219,10 @@ Draft draw_rule(Chance &chance, Theme theme, size_t number) {
     }
     // Nobody waits for minutes.
     const bool may_hold_back = draft.algorithm == "leaky_bucket" && theme == Theme::operators;
-    if (draft.is_bucket() && !may_hold_back && (theme == Theme::shards || chance.one_in(2))) {
+    if (draft.is_bucket() && is_of_leases(theme)) {
+        draw_burst_to_lease_from(draft, chance, theme);
+    } else if (draft.is_bucket() && !may_hold_back &&
+               (theme == Theme::shards || chance.one_in(2))) {
         draft.burst = 1 + chance.below(50);
     }
     draft.cost = chance.one_in(4) ? 1 + chance.below(3) : 1;
@@ -200,7 +230,7 @@ Draft draw_rule(Chance &chance, Theme theme, size_t number) {
     draft.settles = chance.one_in(theme == Theme::operators ? 6 : 3);
     const bool is_mixed = theme == Theme::anything || theme == Theme::calendars;
     if (is_of_leases(theme) || (is_mixed && chance.one_in(4))) {
-        draft.lease = draw_lease(chance, theme, draft.window_ms);
+        draft.lease = draw_lease(chance, theme, draft);
     } else if (theme == Theme::blocks || (is_mixed && chance.one_in(8))) {
         draft.block_s = 1 + chance.below(2);
     } else if (theme == Theme::shards || (theme == Theme::calendars && chance.one_in(8))) {
@@ -234,6 +264,8 @@ Draft draft_of(const DrawnRule &rule) {
             draft.calendar = std::ranges::find(calendars, word, &Calendar::window);
         } else if (word.starts_with("lease=")) {
             draft.lease = word.substr(6);
+        } else if (word.starts_with("delay=")) {
+            draft.holds_nobody_back = true;
         } else if (word == "cost=$c") {
             draft.has_own_costs = true;
         } else if (word.starts_with("cost=")) {
@@ -258,7 +290,7 @@ void change(Draft &draft, Chance &chance, Theme theme) {
     case 3:
         draft.lease = theme != Theme::single_requests && draft.lease.empty() &&
                               !draft.is_concurrency() && draft.block_s == 0 && draft.shards == 1
-                          ? draw_lease(chance, theme, draft.window_ms)
+                          ? draw_lease(chance, theme, draft)
                           : "";
         break;
     case 4:
@@ -291,11 +323,15 @@ DrawnConfiguration draw_configuration(Chance &chance, bool has_calendars) {
     while (drawn.rules.size() < count) {
         drawn.rules.push_back(draw_valid_rule(chance, drawn.theme, drawn.rules.size()));
     }
+    drawn.has_host_without_leases = is_of_leases(drawn.theme) && chance.one_in(2);
     return drawn;
 }
 
 DrawnConfiguration redraw(const DrawnConfiguration &configuration, Chance &chance) {
-    DrawnConfiguration drawn{.theme = configuration.theme, .zone = configuration.zone, .rules = {}};
+    DrawnConfiguration drawn{.theme = configuration.theme,
+                             .zone = configuration.zone,
+                             .rules = {},
+                             .has_host_without_leases = configuration.has_host_without_leases};
     for (const DrawnRule &rule : configuration.rules) {
         if (configuration.rules.size() > 1 && chance.one_in(6)) {
             continue; // it is gone
@@ -317,6 +353,14 @@ DrawnConfiguration redraw(const DrawnConfiguration &configuration, Chance &chanc
         drawn.rules.push_back(draw_valid_rule(chance, drawn.theme, number));
     }
     return drawn;
+}
+
+DrawnConfiguration without_leases(DrawnConfiguration configuration) {
+    for (DrawnRule &rule : configuration.rules) {
+        std::erase_if(rule.words,
+                      [](const std::string &word) { return word.starts_with("lease="); });
+    }
+    return configuration;
 }
 
 } // namespace simulation

@@ -17,6 +17,7 @@ using RuleWords = std::vector<std::string>;
 struct DrawnRule {
     RuleWords words;
     AuditedRule audited;
+    int64_t lease_us = 0; // for so long units are leased; 0: they are not
 };
 
 /// What a simulation is mostly about.
@@ -39,10 +40,14 @@ struct DrawnConfiguration {
     Theme theme = Theme::anything;
     RuleWords zone; // parameters of `redis_rate_limit_zone`
     std::vector<DrawnRule> rules;
+    /// The last host has the same rules without `lease=`.
+    bool has_host_without_leases = false;
 };
 
 DrawnConfiguration draw_configuration(Chance &chance, bool has_calendars);
 /// Draws one that a reload makes of it: other numbers, a rule gone, a rule new.
 DrawnConfiguration redraw(const DrawnConfiguration &configuration, Chance &chance);
+/// Returns what a host has that leases nothing.
+DrawnConfiguration without_leases(DrawnConfiguration configuration);
 
 } // namespace simulation

@@ -26,8 +26,10 @@ void Reloads::set_configuration(DrawnConfiguration drawn) {
     }
 }
 
-std::unique_ptr<HostConfiguration> Reloads::make_configuration() const {
-    return std::make_unique<HostConfiguration>(drawn_, first_number_, *simulation_.topology);
+std::unique_ptr<HostConfiguration> Reloads::make_configuration(bool is_last) const {
+    const bool leases_nothing = is_last && drawn_.has_host_without_leases;
+    return std::make_unique<HostConfiguration>(leases_nothing ? without_leases(drawn_) : drawn_,
+                                               first_number_, *simulation_.topology);
 }
 
 void Reloads::happen_until(Time end) {
@@ -44,7 +46,7 @@ void Reloads::happen() {
         const Time when = simulation_.timeline.now() + Time{chance.between(0, longest.count())};
         simulation_.timeline.add(when, [this, &host] {
             simulation_.write("a host is reloaded");
-            host->reload(make_configuration());
+            host->reload(make_configuration(&host == &hosts_.back()));
         });
     }
 }

@@ -13,8 +13,8 @@ class Reloads {
 
     /// Sets what hosts are to have, and tells the auditor.
     void set_configuration(DrawnConfiguration drawn);
-    /// Makes it for a host.
-    std::unique_ptr<HostConfiguration> make_configuration() const;
+    /// Makes it for a host, which may be the last one.
+    std::unique_ptr<HostConfiguration> make_configuration(bool is_last) const;
     const DrawnConfiguration &configuration() const { return drawn_; }
     /// They happen from now on until then.
     void happen_until(Time end);

@@ -2,6 +2,7 @@
 
 #include "simulation/drawn_rules.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <numeric>
@@ -33,7 +34,15 @@ void SimulatedFleet::make_hosts() {
     clients_.draw(reloads_.configuration());
     // The smallest zone has tables of a few entries.
     const size_t zone_size = chance.one_in(3) ? size_t{32} << 10 : size_t{1} << 20;
-    const size_t hosts = 1 + chance.below(3);
+    const DrawnConfiguration &drawn = reloads_.configuration();
+    // What leases do wrong most faults excuse.
+    if (drawn.theme == Theme::waves && chance.one_in(2)) {
+        simulation_.leave_out_faults();
+    }
+    // Waves want two that lease.
+    const size_t least_hosts =
+        (drawn.theme == Theme::waves ? 2 : 1) + (drawn.has_host_without_leases ? 1 : 0);
+    const size_t hosts = std::max(1 + chance.below(3), least_hosts);
     for (size_t i = 0; i < hosts; ++i) {
         const bool is_years_off = simulation_.has_calendars && chance.one_in(6);
         const Time year = is_years_off ? std::chrono::days{366} : Time{0};
@@ -41,8 +50,9 @@ void SimulatedFleet::make_hosts() {
             .ahead = Time{chance.between(-1'000'000'000, 1'000'000'000)} + year,
             .zone_size = zone_size,
             .workers = 1 + chance.below(3)};
-        hosts_.push_back(std::make_unique<SimulatedHost>(
-            simulation_.network, machinery, chance.fork(), reloads_.make_configuration()));
+        hosts_.push_back(
+            std::make_unique<SimulatedHost>(simulation_.network, machinery, chance.fork(),
+                                            reloads_.make_configuration(i + 1 == hosts)));
     }
 }
 
