@@ -55,13 +55,9 @@ class Auditor {
     AuditedOverrides overrides;
     /// Data of Redis begins, empty or with a clock that has stepped forward: a quota may be granted
     /// once more, and what hosts have leased, too. Returns its number. One history has no begin: 0.
-    size_t begin_history(int64_t time_us) {
-        overrides.doubt_all(time_us);
-        return add({.began_us = time_us});
-    }
+    size_t begin_history(int64_t time_us) { return add({.began_us = time_us}); }
     /// The same, at another Redis. The one that had the data before may lease of it for a while.
     size_t begin_history_elsewhere(int64_t time_us) {
-        overrides.doubt_all(time_us);
         return add({.began_us = time_us, .is_elsewhere = true});
     }
     /// The same, because an operator has reset a client.

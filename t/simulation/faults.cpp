@@ -23,9 +23,8 @@ void Faults::happen() {
     Chance &chance = simulation_.chance;
     SimulatedHost &host = *hosts_[chance.below(hosts_.size())];
     const size_t i = chance.below(host.workers().size());
-    // Where Redis refuses a password, a worker waits for up to 10 s before it tries again.
     const bool is_of_worker = chance.below(8) < 3;
-    simulation_.disturb(is_of_worker ? Time{3'000'000} : Time{12'000'000});
+    simulation_.disturb(is_of_worker ? Time{3'000'000} : simulation_.topology->trouble());
     if (!is_of_worker) {
         simulation_.topology->go_wrong();
         return;

@@ -90,7 +90,7 @@ void SimulatedConnection::open(const redis_client::Address &address, std::string
         later(now + connecting, session_, [this] { lose("connecting failed"); });
         return;
     }
-    if (network_.has_fault()) {
+    if (network_.has_fault(*server->second)) {
         ++network_.counts.silent_connections;
         return; // nothing comes back, ever
     }
@@ -140,7 +140,7 @@ void SimulatedConnection::send_now() {
         const std::string piece = pieces.take();
         session_->last_sent =
             std::max(session_->last_sent, network_.timeline.now() + network_.delay());
-        if (network_.has_fault()) {
+        if (network_.has_fault(*session_->server)) {
             ++network_.counts.broken_while_sending;
             break_at(session_->last_sent, session_);
             break;
@@ -202,7 +202,7 @@ void SimulatedConnection::answer(const SessionPointer &session, std::string_view
         std::string piece = pieces.take();
         session->last_answered =
             std::max(session->last_answered, network_.timeline.now() + network_.delay());
-        if (network_.has_fault()) {
+        if (network_.has_fault(*session->server)) {
             ++network_.counts.broken_while_answering;
             break_at(session->last_answered, session);
             return;

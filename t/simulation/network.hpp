@@ -38,16 +38,16 @@ class Network {
     /// One message or one attempt in so many meets a fault; 0: none does.
     uint64_t one_fault_in = 0;
 
-    bool has_fault() { return has_fault_one_in(one_fault_in); }
-    /// The same for what happens seldom.
-    bool has_fault_one_in(uint64_t n) {
+    bool has_fault(const Server &server) { return has_fault_one_in(one_fault_in, &server); }
+    /// The same for what happens seldom. The server is null if no one of these is asked.
+    bool has_fault_one_in(uint64_t n, const Server *server) {
         const bool has_one = one_fault_in > 0 && chance.one_in(n);
         if (has_one) {
-            on_fault();
+            on_fault(server);
         }
         return has_one;
     }
-    std::function<void()> on_fault = [] {};
+    std::function<void(const Server *)> on_fault = [](const Server * /*server*/) {};
     /// How long a message takes.
     Time delay() { return Time{chance.between(50, chance.one_in(50) ? 5'000 : 300)}; }
 

@@ -65,7 +65,7 @@ class SimulatedWorker::SimulatedLookup final : public redis_client::NameLookup {
     bool start(std::string_view name, in_port_t port, std::chrono::milliseconds timeout) override {
         name_ = name;
         port_ = port;
-        const bool is_answered = !network_.has_fault_one_in(3);
+        const bool is_answered = !network_.has_fault_one_in(3, nullptr);
         network_.counts.names_not_found += is_answered ? 0 : 1;
         found_ = is_answered;
         timer_.start(is_answered || network_.chance.one_in(2) ? std::chrono::milliseconds{1}

@@ -17,7 +17,11 @@ Simulation::Simulation(const Plan &its_plan, Journal &its_journal)
       topology(make_topology(*this)) {
     const uint64_t one_fault_in = has_faults ? 20 + chance.below(2000) : 0;
     network.one_fault_in = plan.skipped.contains(0) ? 0 : one_fault_in;
-    network.on_fault = [this] { disturb(Time{1'500'000}); };
+    network.on_fault = [this](const Server *server) {
+        if (server == nullptr || topology->may_have_overrides(*server)) {
+            disturb(Time{1'500'000});
+        }
+    };
 }
 
 namespace {

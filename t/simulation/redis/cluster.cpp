@@ -10,6 +10,13 @@
 
 namespace simulation {
 
+namespace {
+
+/// What stands in the braces of all keys of live limits.
+constexpr std::string_view live_limits = "{live}";
+
+} // namespace
+
 SimulatedCluster::SimulatedCluster(Simulation &simulation)
     : Topology(simulation),
       faults_(simulation, *this),
@@ -139,6 +146,9 @@ void SimulatedCluster::begin_move() {
     to.histories().set(slot, now, history);
     note_step_back(from.ahead() - to.ahead());
     nodes_.moves[slot] = {&from, &to};
+    if (slot == redis_client::hash_slot(live_limits) && from.ahead() != to.ahead()) {
+        doubt_overrides_of(to);
+    }
     move_keys(slot, to_shard);
 }
 
@@ -146,7 +156,7 @@ void SimulatedCluster::begin_move() {
 /// host may be told to try again when it asks for changes of live limits, which it does later.
 void SimulatedCluster::move_keys(uint16_t hash_slot, uint8_t to) {
     constexpr Time longest_between_keys{10'000};
-    if (hash_slot == redis_client::hash_slot("{live}")) {
+    if (hash_slot == redis_client::hash_slot(live_limits)) {
         simulation_.disturb(longest_between_keys);
     }
     later(longest_between_keys.count(), [this, hash_slot, to] {
@@ -292,6 +302,13 @@ void SimulatedCluster::be_down() {
 const SimulatedRedis &SimulatedCluster::redis_of(uint16_t hash_slot) const {
     const auto move = nodes_.moves.find(hash_slot);
     return move != nodes_.moves.end() ? *move->second.to : nodes_.master_of(hash_slot);
+}
+
+bool SimulatedCluster::may_have_overrides(const Server &server) const {
+    const uint16_t slot = redis_client::hash_slot(live_limits);
+    const auto move = nodes_.moves.find(slot);
+    return &server == &nodes_.master_of(slot) ||
+           (move != nodes_.moves.end() && &server == move->second.to);
 }
 
 /// Keys that are missing where they come from are made anew where they go to.

@@ -19,6 +19,7 @@ class SimulatedCluster final : public Topology {
     void go_wrong() override;
     void recover() override;
     const SimulatedRedis &redis_of(uint16_t hash_slot) const override;
+    bool may_have_overrides(const Server &server) const override;
     void on_data_changed(SimulatedRedis &redis, std::optional<uint16_t> hash_slot) override;
 
   private:

@@ -78,6 +78,7 @@ void RedisFaults::lose_data(SimulatedRedis &redis) {
     redis.lose_data();
     const Time now = simulation_.timeline.now();
     redis.histories().set_all(now, simulation_.auditor.begin_history(now.count()));
+    topology_.note_lost_overrides(redis);
     topology_.on_data_changed(redis, std::nullopt);
 }
 
@@ -97,6 +98,7 @@ void RedisFaults::change_password(SimulatedRedis &redis) {
         return;
     }
     write(redis, "has another password");
+    simulation_.disturb(Time{12'000'000}); // a worker waits for up to 10 s before it tries again
     simulation_.hit(&Happened::changed_passwords);
     redis.set_password(other);
     if (simulation_.chance.one_in(2)) {
@@ -124,6 +126,7 @@ void RedisFaults::step_clock(SimulatedRedis &redis) {
         redis.step_clock(step);
         redis.histories().set_all(now, simulation_.auditor.begin_history(now.count()));
     }
+    topology_.doubt_overrides_of(redis);
     topology_.on_data_changed(redis, std::nullopt);
 }
 

@@ -66,6 +66,11 @@ void Standalone::be_replica() {
                              [this] { redis_[0]->set_master(""); });
 }
 
+/// No other one has them.
+void Standalone::note_lost_overrides(const SimulatedRedis & /*redis*/) {
+    simulation_.auditor.overrides.forget_all(simulation_.timeline.now().count());
+}
+
 const SimulatedRedis &Standalone::redis_of(uint16_t /*hash_slot*/) const {
     return *redis_[0];
 }

@@ -16,6 +16,8 @@ class Standalone final : public Topology {
     void go_wrong() override;
     SimulatedRedis *only_redis() override { return redis_[0].get(); }
     const SimulatedRedis &redis_of(uint16_t hash_slot) const override;
+    Time trouble() const override { return Time{3'000'000}; }
+    void note_lost_overrides(const SimulatedRedis &redis) override;
 
   private:
     void move();

@@ -11,14 +11,6 @@
 
 namespace simulation {
 
-namespace {
-
-bool is_of_live_limits(std::string_view key) {
-    return key.find("{live}") != std::string_view::npos;
-}
-
-} // namespace
-
 Topology::Topology(Simulation &simulation) : simulation_(simulation) {
     Chance &chance = simulation.chance;
     if (chance.one_in(2)) {
@@ -65,8 +57,10 @@ void Topology::copy_data(const SimulatedRedis &from, Time known_up_to, Simulated
     SimulatedRedis::Copy copy = from.copy_at(known_up_to);
     Auditor &auditor = simulation_.auditor;
     const Time now = simulation_.timeline.now();
-    auditor.overrides.doubt_all(now.count());
-    auditor.overrides.doubt_all((now + takes_writes_for).count());
+    if (may_have_overrides(from)) {
+        auditor.overrides.doubt_all(now.count());
+        auditor.overrides.doubt_all((now + takes_writes_for).count());
+    }
     note_step_back(from.ahead() - to.ahead());
     const bool is_step_forward = to.ahead() > from.ahead();
     const auto next = [&](size_t history) {
@@ -111,13 +105,15 @@ std::optional<Decision> Topology::decision(std::string_view key, Time clock, Tim
     return std::nullopt;
 }
 
-/// Overrides expire by that clock.
 void Topology::note_step_back(Time by) {
-    if (by <= Time{0}) {
-        return;
+    way_back_ += std::max(by, Time{0});
+}
+
+/// Overrides expire by the clock of the Redis that has them.
+void Topology::doubt_overrides_of(const Server &server) {
+    if (may_have_overrides(server)) {
+        simulation_.auditor.overrides.doubt_all(simulation_.timeline.now().count());
     }
-    way_back_ += by;
-    simulation_.auditor.overrides.doubt_all(simulation_.timeline.now().count());
 }
 
 void Topology::flush_all() {
@@ -147,6 +143,9 @@ void Topology::lose_key(const std::string &name) {
             redis->keys_were_changed();
             const uint16_t slot = redis_client::hash_slot(name);
             redis->histories().set(slot, now, simulation_.auditor.begin_history(now.count()));
+            if (is_of_live_limits(name)) {
+                simulation_.auditor.overrides.doubt_all(now.count());
+            }
             on_data_changed(*redis, slot);
         }
     }
@@ -156,7 +155,8 @@ size_t Topology::keys() {
     size_t keys = 0;
     for (const auto &redis : redis_) {
         const std::vector<std::string> names = redis->keys().names();
-        keys += names.size() - static_cast<size_t>(std::ranges::count_if(names, is_of_live_limits));
+        keys += names.size() -
+                static_cast<size_t>(std::ranges::count_if(names, &Topology::is_of_live_limits));
     }
     return keys;
 }

@@ -35,6 +35,8 @@ class Topology {
     virtual void go_wrong() = 0;
     /// Nothing goes wrong any more.
     virtual void recover();
+    /// For so long hosts may not hear of changes after something that goes wrong.
+    virtual Time trouble() const { return Time{12'000'000}; }
     /// Whether all hosts hear of another master before they ask it.
     virtual bool tells_of_masters() const { return true; }
     /// Returns the Redis whose data counts for a hash slot now.
@@ -43,6 +45,13 @@ class Topology {
     /// Returns the Redis that has all data from begin to end if nothing goes wrong; null if there
     /// is no such one.
     virtual SimulatedRedis *only_redis() { return nullptr; }
+
+    /// Whether hosts follow what operators set at that server, or may before long.
+    virtual bool may_have_overrides(const Server & /*server*/) const { return true; }
+    /// Nobody knows what of it that Redis still has, if it had it, or for how long it holds.
+    void doubt_overrides_of(const Server &server);
+    /// A Redis has lost its data.
+    virtual void note_lost_overrides(const SimulatedRedis &redis) { doubt_overrides_of(redis); }
 
     /// Removes a key from wherever it has moved to. What it has held is lost.
     void lose_key(const std::string &name);
@@ -64,10 +73,14 @@ class Topology {
     size_t keys();
     /// How far a clock has stepped back. Keys live longer by as much.
     Time longest_way_back() const { return way_back_; }
-    /// A clock has stepped back, or data has gone to a Redis whose clock is behind by as much.
+    /// A clock has stepped back, or data has gone from a Redis to one whose clock is behind by as
+    /// much.
     void note_step_back(Time by);
 
   protected:
+    static bool is_of_live_limits(std::string_view key) {
+        return key.find("{live}") != std::string_view::npos;
+    }
     explicit Topology(Simulation &simulation);
 
     /// Makes a Redis and lets it listen. All have the same access.
