@@ -323,7 +323,8 @@ DrawnConfiguration draw_configuration(Chance &chance, bool has_calendars) {
     while (drawn.rules.size() < count) {
         drawn.rules.push_back(draw_valid_rule(chance, drawn.theme, drawn.rules.size()));
     }
-    drawn.has_host_without_leases = is_of_leases(drawn.theme) && chance.one_in(2);
+    drawn.has_host_without_leases =
+        is_of_leases(drawn.theme) && chance.below(4) < (drawn.theme == Theme::waves ? 3 : 2);
     return drawn;
 }
 
