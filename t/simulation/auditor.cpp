@@ -1,6 +1,8 @@
 #include "simulation/auditor.hpp"
 
 #include "simulation/judges.hpp"
+#include "simulation/numbers_of_key.hpp"
+#include "simulation/reset_judge.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -121,6 +123,33 @@ void Auditor::judge(const std::string &counter, const std::string &name, Key &ke
             complain(counter + ", key " + name + ": denied by what was known before a reset, at " +
                      std::to_string(denial.time_us));
             return;
+        }
+    }
+    judge_resets(counter, name, key);
+}
+
+/// Units that are leased may still be used.
+void Auditor::judge_resets(const std::string &counter, const std::string &name, const Key &key) {
+    const auto resets = resets_.find(name);
+    const auto leases = [&](size_t rule) { return rules_[rule].has_leases; };
+    if (!knows_requests_ || resets == resets_.end() || std::ranges::any_of(key.rules, leases)) {
+        return;
+    }
+    const AuditedRule &rule = rules_[*key.rules.begin()];
+    const Numbers numbers(
+        {.rule = rule, .grants = key.grants, .denials = key.denials, .uncharged = key.uncharged});
+    for (const Denial &denial : key.denials) {
+        for (const Reset &reset : resets->second) {
+            if (reset.sent_us >= registered_by(counter, reset.sent_us) &&
+                is_denied_after_reset(rule, key.grants, denial,
+                                      {.sent_us = reset.sent_us,
+                                       .done_us = reset.done_us,
+                                       .settled_within_us = permits_return_within_us_},
+                                      numbers.are_always_the_same())) {
+                complain(counter + ", key " + name + ": denied after a reset, at " +
+                         std::to_string(denial.time_us));
+                return;
+            }
         }
     }
 }

@@ -140,6 +140,7 @@ class Auditor {
     size_t copies(size_t history) const;
     void judge(const std::string &counter, const std::string &name, Key &key);
     void judge(const std::string &counter, const std::string &name, const Key &key, size_t history);
+    void judge_resets(const std::string &counter, const std::string &name, const Key &key);
     bool may_judge(const std::string &counter, const Denial &denial) const;
     int64_t registered_by(const std::string &counter, int64_t reset_us) const;
     bool has_cause(const std::string &counter, const std::string &name,

@@ -225,6 +225,7 @@ Draft draw_rule(Chance &chance, Theme theme, size_t number) {
                (theme == Theme::shards || chance.one_in(2))) {
         draft.burst = 1 + chance.below(50);
     }
+    Chance of_shards = Chance(chance).fork(); // changes no other draw
     draft.cost = chance.one_in(4) ? 1 + chance.below(3) : 1;
     draft.has_own_costs = chance.one_in(4);
     draft.settles = chance.one_in(theme == Theme::operators ? 6 : 3);
@@ -234,7 +235,10 @@ Draft draw_rule(Chance &chance, Theme theme, size_t number) {
     } else if (theme == Theme::blocks || (is_mixed && chance.one_in(8))) {
         draft.block_s = 1 + chance.below(2);
     } else if (theme == Theme::shards || (theme == Theme::calendars && chance.one_in(8))) {
-        draft.shards = 2 + chance.below(5);
+        const uint64_t shards = 2 + chance.below(5);
+        draft.shards = theme == Theme::shards && of_shards.one_in(3) ? 1 : shards;
+    } else if (theme == Theme::operators && of_shards.one_in(4)) {
+        draft.shards = 2 + of_shards.below(5);
     }
     return draft;
 }

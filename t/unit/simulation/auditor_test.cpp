@@ -274,6 +274,32 @@ TEST(AuditorTest, WantsANewDenialOfRedisBehindADenyCacheAfterAReset) {
     }
 }
 
+TEST(AuditorTest, WantsAllUnitsInEachShardAfterAReset) {
+    struct Case {
+        uint64_t granted_since;
+        uint64_t debt;    // of a request that was granted before
+        int64_t block_us; // a large cost may have begun a block
+        size_t complaints;
+    };
+    for (const Case &one : {Case{2, 0, 0, 1}, {3, 0, 0, 0}, {2, 1, 0, 0}, {2, 0, second, 0}}) {
+        Auditor auditor;
+        auditor.set_knows_requests(true);
+        AuditedRule of = rule("sliding_log", 10); // 3 units, or 4, in each shard
+        of.shards = 3;
+        of.settles = true;
+        of.block_us = one.block_us;
+        auditor.add_rule(of, long_ago);
+        auditor.grant(
+            0, "k",
+            {.time_us = 0, .cost = 5, .limit = 10, .ended_us = 25, .final_cost = 5 + one.debt});
+        auditor.reset("k", 10, 20);
+        auditor.grant(0, "k",
+                      {.time_us = 30, .cost = one.granted_since, .limit = 10, .ended_us = 31});
+        auditor.deny(0, "k", {.time_us = 40, .cost = 1, .limit = 10});
+        EXPECT_EQ(auditor.judge().size(), one.complaints) << one.granted_since << " " << one.debt;
+    }
+}
+
 TEST(AuditorTest, ExcusesAResetThatMissesACounterOfAReload) {
     for (const auto &[loaded_by, complaints] : {std::pair{long_ago, 1u}, {-second, 0u}}) {
         Auditor auditor;
