@@ -138,7 +138,16 @@ void Auditor::judge_resets(const std::string &counter, const std::string &name, 
     const AuditedRule &rule = rules_[*key.rules.begin()];
     const Numbers numbers(
         {.rule = rule, .grants = key.grants, .denials = key.denials, .uncharged = key.uncharged});
+    const auto is_given_back = [&](const UnchargedCheck &check, const Denial &denial) {
+        return check.time_us <= denial.time_us &&
+               check.time_us >= denial.time_us - permits_return_within_us_;
+    };
     for (const Denial &denial : key.denials) {
+        // Rules in other hash slots deny what this one has charged, and gives back a moment later.
+        if (std::ranges::any_of(key.uncharged,
+                                [&](const auto &check) { return is_given_back(check, denial); })) {
+            continue;
+        }
         for (const Reset &reset : resets->second) {
             if (reset.sent_us >= registered_by(counter, reset.sent_us) &&
                 is_denied_after_reset(rule, key.grants, denial,
