@@ -128,6 +128,15 @@ void Auditor::judge(const std::string &counter, const std::string &name, Key &ke
     judge_resets(counter, name, key);
 }
 
+/// Whether units may be on their way back that another request was charged: a rule in another hash
+/// slot has denied it.
+bool Auditor::is_about_to_have_room(const Key &key, const Denial &denial) const {
+    return std::ranges::any_of(key.uncharged, [&](const UnchargedCheck &check) {
+        return check.time_us <= denial.time_us &&
+               check.time_us >= denial.time_us - permits_return_within_us_;
+    });
+}
+
 /// Units that are leased may still be used.
 void Auditor::judge_resets(const std::string &counter, const std::string &name, const Key &key) {
     const auto resets = resets_.find(name);
@@ -138,23 +147,15 @@ void Auditor::judge_resets(const std::string &counter, const std::string &name, 
     const AuditedRule &rule = rules_[*key.rules.begin()];
     const Numbers numbers(
         {.rule = rule, .grants = key.grants, .denials = key.denials, .uncharged = key.uncharged});
-    const auto is_given_back = [&](const UnchargedCheck &check, const Denial &denial) {
-        return check.time_us <= denial.time_us &&
-               check.time_us >= denial.time_us - permits_return_within_us_;
-    };
     for (const Denial &denial : key.denials) {
-        // Rules in other hash slots deny what this one has charged, and gives back a moment later.
-        if (std::ranges::any_of(key.uncharged,
-                                [&](const auto &check) { return is_given_back(check, denial); })) {
-            continue;
-        }
         for (const Reset &reset : resets->second) {
             if (reset.sent_us >= registered_by(counter, reset.sent_us) &&
                 is_denied_after_reset(rule, key.grants, denial,
                                       {.sent_us = reset.sent_us,
                                        .done_us = reset.done_us,
                                        .settled_within_us = permits_return_within_us_},
-                                      numbers.are_always_the_same())) {
+                                      numbers.are_always_the_same()) &&
+                !is_about_to_have_room(key, denial)) {
                 complain(counter + ", key " + name + ": denied after a reset, at " +
                          std::to_string(denial.time_us));
                 return;
@@ -215,7 +216,8 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
     }
     for (const Denial &denial : denials) {
         if (may_judge(counter, denial) &&
-            is_denied_with_room(judged, denial, counts_since(counter, name, denial.time_us))) {
+            is_denied_with_room(judged, denial, counts_since(counter, name, denial.time_us)) &&
+            !is_about_to_have_room(key, denial)) {
             complain(of + ": denied with room at " + std::to_string(denial.time_us));
             return;
         }

@@ -142,6 +142,7 @@ class Auditor {
     void judge(const std::string &counter, const std::string &name, const Key &key, size_t history);
     void judge_resets(const std::string &counter, const std::string &name, const Key &key);
     bool may_judge(const std::string &counter, const Denial &denial) const;
+    bool is_about_to_have_room(const Key &key, const Denial &denial) const;
     int64_t registered_by(const std::string &counter, int64_t reset_us) const;
     bool has_cause(const std::string &counter, const std::string &name,
                    const std::vector<Denial> &all, const Denial &denial) const;
