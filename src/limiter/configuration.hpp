@@ -58,8 +58,8 @@ struct Rule : rate_limit::RuleParameters {
     /// Whether a check of the rule may lease units, if the request's variables allow it.
     bool may_lease() const { return rule.lease.kind != rate_limit::LeaseSetting::Kind::off; }
 
-    /// Returns for how long units may be leased, if the requests' variables or an operator's numbers
-    /// allow it, or 0.
+    /// Returns for how long units may be leased, if the requests' variables or an operator's
+    /// numbers allow it, or 0.
     std::chrono::microseconds longest_lease() const {
         return lease_time.count() > 0 && !has_variables()
                    ? lease_time

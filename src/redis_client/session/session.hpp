@@ -35,8 +35,8 @@ struct Counters {
     uint64_t verdicts = 0;
     uint64_t failures = 0;
     uint64_t check_failures = 0; // failures by the fault of keys or clocks, not of Redis
-    uint64_t not_asked = 0;    // because too many checks had failed before
-    uint64_t scripts_sent = 0; // sent in full, because Redis did not know them
+    uint64_t not_asked = 0;      // because too many checks had failed before
+    uint64_t scripts_sent = 0;   // sent in full, because Redis did not know them
 };
 
 class Session;
