@@ -6,9 +6,19 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace simulation {
+
+inline bool is_bucket(std::string_view algorithm) {
+    return algorithm == "token_bucket" || algorithm == "gcra" || algorithm == "leaky_bucket";
+}
+
+/// How long all units of a bucket take to come back, in the window's unit.
+inline int64_t refill_of_bucket(int64_t window, uint64_t limit, uint64_t burst) {
+    return window * static_cast<int64_t>(burst + 1) / static_cast<int64_t>(limit);
+}
 
 /// A rule as its configuration says it.
 struct AuditedRule {
@@ -28,14 +38,11 @@ struct AuditedRule {
     bool is_precontent = false;
     bool is_dry_run = false;
 
-    bool is_bucket() const {
-        return algorithm == "token_bucket" || algorithm == "gcra" || algorithm == "leaky_bucket";
-    }
+    bool is_bucket() const { return simulation::is_bucket(algorithm); }
     /// How long all units take to come back, if the rule says so.
     int64_t refill_us() const {
         const bool is_other = is_bucket() && burst && limit > 0;
-        return is_other ? window_us * static_cast<int64_t>(*burst + 1) / static_cast<int64_t>(limit)
-                        : window_us;
+        return is_other ? refill_of_bucket(window_us, limit, *burst) : window_us;
     }
     /// For how long it leases units, by SPEC section 9. An operator may let the units of a bucket
     /// come back as slowly as he likes.

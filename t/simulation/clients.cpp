@@ -11,7 +11,7 @@ void Clients::draw(const DrawnConfiguration &configuration) {
     if (theme == Theme::waves) {
         const DrawnRule &rule = configuration.rules.front();
         refill_ = Time{rule.audited.refill_us()};
-        lease_ = Time{rule.lease_us};
+        lease_ = Time{rule.leases_for_us};
         const bool has_burst = rule.audited.is_bucket() && rule.audited.burst;
         capacity_ = has_burst ? *rule.audited.burst + 1 : rule.audited.limit;
         has_host_without_leases_ = configuration.has_host_without_leases;

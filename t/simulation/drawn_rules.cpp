@@ -47,13 +47,10 @@ struct Draft {
     bool is_dry_run = false;
 
     bool is_concurrency() const { return algorithm == "concurrency"; }
-    bool is_bucket() const {
-        return algorithm == "token_bucket" || algorithm == "gcra" || algorithm == "leaky_bucket";
-    }
+    bool is_bucket() const { return simulation::is_bucket(algorithm); }
     /// In how many milliseconds all units come back.
     int64_t refill_ms() const {
-        return burst ? window_ms * static_cast<int64_t>(*burst + 1) / static_cast<int64_t>(limit)
-                     : window_ms;
+        return burst ? refill_of_bucket(window_ms, limit, *burst) : window_ms;
     }
 };
 
@@ -108,7 +105,7 @@ std::optional<int64_t> lease_us_of(const Draft &draft) {
 
 /// Returns nothing if no configuration may have such a rule.
 std::optional<DrawnRule> finish(const Draft &draft) {
-    DrawnRule drawn{.words = words_of(draft), .audited = {}, .lease_us = 0};
+    DrawnRule drawn{.words = words_of(draft), .audited = {}, .leases_for_us = 0};
     std::vector<std::string_view> all{"zone=z"};
     all.insert(all.end(), drawn.words.begin(), drawn.words.end());
     limiter::Rule rule;
@@ -116,7 +113,7 @@ std::optional<DrawnRule> finish(const Draft &draft) {
     if (rate_limit::read_rule(all, rule, warnings)) {
         return std::nullopt;
     }
-    drawn.lease_us = rate_limit::lease_time(rule.rule.quota, rule.rule.lease).count();
+    drawn.leases_for_us = rate_limit::lease_time(rule.rule.quota, rule.rule.lease).count();
     drawn.audited = {.name = "r" + std::to_string(draft.name),
                      .algorithm = draft.algorithm,
                      .limit = draft.limit,

@@ -17,7 +17,7 @@ using RuleWords = std::vector<std::string>;
 struct DrawnRule {
     RuleWords words;
     AuditedRule audited;
-    int64_t lease_us = 0; // for so long units are leased; 0: they are not
+    int64_t leases_for_us = 0; // as its numbers allow; 0: they allow no lease
 };
 
 /// What a simulation is mostly about.

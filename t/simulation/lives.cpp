@@ -1,5 +1,7 @@
 #include "simulation/lives.hpp"
 
+#include "simulation/audited_rule.hpp"
+
 #include <charconv>
 #include <cstring>
 #include <numeric>
@@ -67,8 +69,7 @@ bool is_of_permits(std::string_view redis_key) {
 
 bool is_of_bucket(std::string_view redis_key) {
     const std::string_view counter = counter_of(redis_key);
-    return counter.starts_with("token_bucket:") || counter.starts_with("gcra:") ||
-           counter.starts_with("leaky_bucket:");
+    return is_bucket(counter.substr(0, counter.find(':')));
 }
 
 } // namespace simulation
