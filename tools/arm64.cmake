@@ -4,10 +4,11 @@ set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
-set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /usr/aarch64-linux-gnu)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 get_filename_component(libraries ${CMAKE_CURRENT_LIST_DIR}/../build/arm64-libraries ABSOLUTE)
+set(CMAKE_CROSSCOMPILING_EMULATOR
+    qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=${libraries}/usr/lib/aarch64-linux-gnu)
 set(CMAKE_FIND_ROOT_PATH ${libraries})
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
