@@ -186,7 +186,8 @@ soak: $(SIMULATE)
 
 mutants:
 	tools/install-packages test
-	tools/run-mutants --count=$(MUTANTS) --seed=$(SEED) $(if $(CHANGE),--change='$(CHANGE)') --tests='$(TESTS)' $(FILES)
+	tools/run-mutants --count=$(MUTANTS) --seed=$(SEED) $(if $(CHANGE),--change='$(CHANGE)') --tests='$(TESTS)' \
+		$(if $(PROGRAMS),--programs='$(PROGRAMS)') $(FILES)
 
 bench:
 	tools/install-packages bench

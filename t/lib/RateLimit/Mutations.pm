@@ -119,7 +119,7 @@ sub builds_of ($test) {
 # The programs that have code of these folders; all have that of the others.
 my %only_in = (
     'src/nginx_module' => [qw(module)],
-    'src/replay'       => [qw(algorithm_tests print_verdicts redis-rate-limit-replay replay_tests simulate true_to_redis)],
+    'src/replay'       => [qw(algorithm_tests print_verdicts redis-rate-limit-replay replay_tests simulate simulation true_to_redis)],
 );
 
 # Whether a change of this source is a change of what the test runs.
