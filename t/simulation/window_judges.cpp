@@ -117,28 +117,35 @@ std::optional<std::string> judge_fixed_windows(const JudgedKey &key, const Numbe
 }
 
 /// A fixed window ends by the clock of Redis, which may step back: it goes on then, and no other
-/// one begins. Where all units have been returned, the next one begins a window. It ends when a
-/// calendar says so, if one does.
+/// one begins. What begins a window need not be a grant that is known: a check whose client has
+/// left does, too, perhaps before the clock stepped back. Where all units have been returned, the
+/// next one begins a window: also those of leases, where a copy is told of them that has not seen
+/// them taken. A window ends when a calendar says so, if one does.
 std::optional<std::string> judge_ends_of_fixed_windows(const JudgedKey &key) {
     const std::vector<int64_t> &calendar = key.rule.window_ends_us;
-    const auto end_of = [](const Grant &grant) {
-        return grant.window_ends_us + grant.redis_ahead_us;
-    };
+    const bool may_be_empty = key.settles || (key.has_leases && key.times > 1);
     const Grant *last = nullptr;
+    int64_t last_end = 0;
     for (const Grant &grant : key.grants) {
         if (grant.window_ends_us == 0) {
             continue;
         }
-        const int64_t end = end_of(grant);
-        if (!calendar.empty() && std::ranges::find(calendar, end) == calendar.end()) {
-            return "a window that no calendar has" + at(grant);
+        const int64_t end = grant.window_ends_us + grant.redis_ahead_us;
+        int64_t begin = end - key.rule.window_us;
+        if (!calendar.empty()) {
+            const auto found = std::ranges::lower_bound(calendar, end);
+            if (found == calendar.end() || *found != end) {
+                return "a window that no calendar has" + at(grant);
+            }
+            begin = found == calendar.begin() ? 0 : *std::prev(found);
         }
-        const bool may_begin = last == nullptr || key.settles || grant.time_us == last->time_us ||
-                               grant.time_us + grant.redis_ahead_us >= end_of(*last);
-        if (!may_begin && end != end_of(*last)) {
+        const bool may_begin =
+            last == nullptr || may_be_empty || begin >= last_end || grant.time_us == last->time_us;
+        if (!may_begin && end != last_end) {
             return "a window began" + at(grant) + ", when the one before had not ended";
         }
         last = &grant;
+        last_end = end;
     }
     return std::nullopt;
 }

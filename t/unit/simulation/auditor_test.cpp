@@ -1,110 +1,11 @@
 // The auditor of simulated fleets refuses what breaks a promise, and takes what does not.
 
-#include "simulation/auditor.hpp"
+#include "unit/simulation/audited.hpp"
 
 #include <gtest/gtest.h>
 
 namespace simulation {
 namespace {
-
-constexpr int64_t second = 1'000'000;
-constexpr int64_t long_ago = -60 * second;
-
-AuditedRule rule(const std::string &algorithm, uint64_t limit, uint64_t capacity = 0) {
-    AuditedRule rule{.name = "r", .algorithm = algorithm, .limit = limit, .window_us = second};
-    if (capacity > 0) {
-        rule.burst = capacity - 1;
-    }
-    return rule;
-}
-
-/// The grant has the rule's numbers if it has none.
-Grant by(const AuditedRule &rule, Grant grant) {
-    if (grant.limit == 0) {
-        grant.limit = rule.limit;
-        grant.capacity = rule.burst.value_or(0) + 1;
-    }
-    return grant;
-}
-
-size_t complaints(const AuditedRule &rule, const std::vector<Grant> &grants) {
-    Auditor auditor;
-    auditor.add_rule(rule, long_ago);
-    for (const Grant &grant : grants) {
-        auditor.grant(0, "k", by(rule, grant));
-    }
-    return auditor.judge().size();
-}
-
-TEST(AuditorTest, HoldsALogToItsLimitInAnyWindow) {
-    EXPECT_EQ(complaints(rule("sliding_log", 2), {{0, 1}, {1, 1}, {second, 1}, {second + 1, 1}}),
-              0u);
-    EXPECT_EQ(complaints(rule("sliding_log", 2), {{0, 1}, {1, 1}, {second - 1, 1}}), 1u);
-    EXPECT_EQ(complaints(rule("sliding_log", 2), {{0, 3}}), 1u);
-}
-
-TEST(AuditorTest, HoldsWindowsToWhatTwoOfThemGrant) {
-    EXPECT_EQ(complaints(rule("fixed_window", 2), {{0, 2}, {1, 2}}), 0u);
-    EXPECT_EQ(complaints(rule("fixed_window", 2), {{0, 2}, {1, 2}, {2, 1}}), 1u);
-    const auto after_a_step = [](uint64_t cost) {
-        return Grant{.time_us = 1, .cost = cost, .redis_ahead_us = -1};
-    };
-    EXPECT_EQ(complaints(rule("sliding_window", 2), {{0, 2}, after_a_step(1)}), 0u);
-    EXPECT_EQ(complaints(rule("sliding_window", 2), {{0, 2}, after_a_step(2)}), 1u);
-}
-
-TEST(AuditorTest, HoldsAFixedWindowToItsLimitWhereItsEndIsKnown) {
-    const auto in_window = [](int64_t time_us, uint64_t cost, int64_t ends_us) {
-        return Grant{.time_us = time_us, .cost = cost, .window_ends_us = ends_us};
-    };
-    const auto leased = [](int64_t time_us) {
-        return Grant{.time_us = time_us, .cost = 1, .by = GrantedBy::lease};
-    };
-    const int64_t first = second;
-    const int64_t next = 2 * second + 5;
-    const AuditedRule of = rule("fixed_window", 3);
-    EXPECT_EQ(complaints(of, {in_window(0, 2, first), leased(first - 1),
-                              in_window(next - second, 3, next), leased(next)}),
-              0u);
-    EXPECT_EQ(complaints(of, {in_window(0, 2, first), in_window(first - 1, 2, first)}), 1u);
-    EXPECT_EQ(complaints(of, {in_window(0, 2, first), leased(next - second),
-                              in_window(next - second, 3, next)}),
-              1u);
-    EXPECT_EQ(complaints(of, {in_window(0, 3, first), leased(first + 1)}), 0u) << "of a third one";
-}
-
-TEST(AuditorTest, RefusesAWindowThatBeginsBeforeTheLastOneHasEndedByRedissClock) {
-    const auto granted = [](int64_t time_us, int64_t ahead_us, int64_t ends_us) {
-        return Grant{
-            .time_us = time_us, .cost = 1, .redis_ahead_us = ahead_us, .window_ends_us = ends_us};
-    };
-    const AuditedRule of = rule("fixed_window", 3);
-    const int64_t later = second + second / 2;
-    EXPECT_EQ(complaints(of, {granted(0, 0, second), granted(later, 0, later + second)}), 0u);
-    const int64_t back = -2 * second; // the clock has stepped
-    EXPECT_EQ(complaints(of, {granted(0, 0, second), granted(later, back, second - back)}), 0u);
-    EXPECT_EQ(complaints(of, {granted(0, 0, second), granted(later, back, later + second)}), 1u);
-    AuditedRule settling = of;
-    settling.settles = true;
-    EXPECT_EQ(complaints(settling, {granted(0, 0, second), granted(later, back, later + second)}),
-              0u);
-}
-
-TEST(AuditorTest, KnowsWhichWindowsACalendarHas) {
-    AuditedRule of = rule("fixed_window", 3);
-    of.window_ends_us = {second, 3 * second};
-    for (const auto &[ends_us, refused] : {std::pair{second, 0u}, {2 * second, 1u}}) {
-        EXPECT_EQ(complaints(of, {{.time_us = 0, .cost = 1, .window_ends_us = ends_us}}), refused);
-    }
-}
-
-TEST(AuditorTest, HoldsASlidingWindowToItsWeights) {
-    const AuditedRule of = rule("sliding_window", 4);
-    const int64_t half = second + second / 2;
-    EXPECT_EQ(complaints(of, {{0, 4}, {half, 2}}), 0u);
-    EXPECT_EQ(complaints(of, {{0, 4}, {half - 1, 2}}), 1u);
-    EXPECT_EQ(complaints(of, {{0, 3}, {half, 2}, {half, 1, 0, 0, GrantedBy::lease}}), 1u);
-}
 
 TEST(AuditorTest, RefusesWhatIsKnownOfABlockThatHasEnded) {
     for (const auto &[known_us, complaints] : {std::pair{second, 0u}, {second + 1, 1u}}) {
