@@ -40,6 +40,37 @@ TEST_F(HeldLeasesTest, AreHeldUntilTheirEnd) {
     EXPECT_EQ(backend->leases(), 0u);
 }
 
+TEST_F(HeldLeasesTest, HoldALeavingWorkerWhereANewerConfigurationMayTakeTheirUnits) {
+    EXPECT_FALSE(world.is_worker_held());
+    hold();
+    EXPECT_TRUE(world.is_worker_held());
+    world.is_worker_leaving = true;
+    world.pass(milliseconds{100});
+    EXPECT_TRUE(world.is_worker_held());
+    zone.memory.set_latest(); // there is no newer one: the worker gives them back at once
+    world.pass(milliseconds{100});
+    EXPECT_FALSE(world.is_worker_held());
+}
+
+TEST_F(HeldLeasesTest, HoldNoWorkerAfterTheirEnd) {
+    hold();
+    world.pass(milliseconds{1000});
+    EXPECT_FALSE(world.is_worker_held());
+}
+
+TEST_F(HeldLeasesTest, GoBackToTheNodeThatHasTheirKey) {
+    applied_.lease.account = rate_limit::hash_of(zone.memory.seed(), charge_.redis_key);
+    charge_.hash_slot = 77;
+    const auto account =
+        zone.memory.lease_book().find_or_make(applied_.lease.account, world.boot_now());
+    ASSERT_TRUE(account);
+    add_lease(*account, milliseconds{1000});
+    hold();
+    world.pass(milliseconds{1000});
+    EXPECT_EQ(backend->settled.size(), 1u);
+    EXPECT_EQ(backend->settled_in, 77);
+}
+
 TEST_F(HeldLeasesTest, AreLetGoWithoutMemory) {
     world.has_memory = false;
     hold();

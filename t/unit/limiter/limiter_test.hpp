@@ -49,6 +49,7 @@ class TestBackend final : public redis_client::Backend {
         settled.push_back(kind + std::to_string(rate_limit::units_to_charge(order.charge.quota)) +
                           " " + std::string(order.charge.redis_key));
         settled_requests += order.counters != nullptr ? 1 : 0;
+        settled_in = order.charge.hash_slot;
     }
     void release(redis_client::Permit &) override { ++released; }
     void run(redis_client::ControlCommand &) override {}
@@ -77,6 +78,7 @@ class TestBackend final : public redis_client::Backend {
     std::deque<redis_client::Command> commands;
     std::vector<std::string> settled;
     int settled_requests = 0;
+    std::optional<uint16_t> settled_in; // the hash slot of the last one
     uint64_t refunded = 0;
     int released = 0;
     int abandoned = 0;
