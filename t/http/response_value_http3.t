@@ -22,6 +22,7 @@ types { application/json json; text/event-stream sse; application/x-ndjson ndjso
 log_format used '\$server_protocol \$uri \$used';
 access_log %DIR%/used.log used;
 server {
+    listen %PORT%;
     listen 127.0.0.1:%PORT% quic;
     redis_rate_limit_response_value \$used usage.total_tokens|eval_count;
     location /answers/ { alias $answers/; }
