@@ -2,7 +2,6 @@
 
 use v5.36;
 use lib 't/lib';
-use Cwd qw(abs_path);
 use RateLimit::Certificates;
 use RateLimit::Nginx;
 use RateLimit::Process;
@@ -14,8 +13,7 @@ qx(curl --version) =~ /\bHTTP3\b/ or plan skip_all => 'this curl speaks no HTTP/
 
 my $trust = RateLimit::Certificates->new;
 $trust->issue('nginx', 'IP:127.0.0.1');
-my $answers = abs_path('t/answers');
-my $nginx   = RateLimit::Nginx->start_new(<<"END");
+my $nginx = RateLimit::Nginx->start_new(<<"END");
 ssl_certificate ${\$trust->certificate('nginx')};
 ssl_certificate_key ${\$trust->key('nginx')};
 types { application/json json; text/event-stream sse; application/x-ndjson ndjson; }
@@ -25,22 +23,20 @@ server {
     listen %PORT%;
     listen 127.0.0.1:%PORT% quic;
     redis_rate_limit_response_value \$used usage.total_tokens|eval_count;
-    location /answers/ { alias $answers/; }
     location / { root %DIR%; }
 }
 END
-RateLimit::Nginx::write_file($nginx->dir . '/large.json', '{"text":"' . 'x' x 300_000 . '","usage":{"total_tokens":77}}');
-
-my %used = ('answers/chat.json' => 42, 'answers/chat.sse' => 21, 'answers/local.ndjson' => 282, 'large.json' => 77);
+my %used = ('chat.json' => 42, 'chat.sse' => 21, 'local.ndjson' => 282, 'large.json' => 77);
 for my $path (sort keys %used) {
+    my $body = $path eq 'large.json' ? '{"text":"' . 'x' x 300_000 . '","usage":{"total_tokens":77}}' : RateLimit::Nginx::slurp("t/answers/$path");
+    RateLimit::Nginx::write_file($nginx->dir . "/$path", $body);
     my $received = $nginx->dir . '/received';
     my $client   = RateLimit::Process->execute(
         $nginx->dir . '/curl', qw(curl --http3-only --silent --max-time 30 --cacert), $trust->certificate('authority'),
         '--output', $received, 'https://127.0.0.1:' . $nginx->port . "/$path",
     );
     ok($client->wait_for_end, "$path comes") or diag RateLimit::Nginx::slurp($nginx->dir . '/curl');
-    my $file = $path =~ m{^answers/(.*)} ? "$answers/$1" : $nginx->dir . "/$path";
-    ok(RateLimit::Nginx::slurp($received) eq RateLimit::Nginx::slurp($file), '... as it is');
+    ok(RateLimit::Nginx::slurp($received) eq $body, '... as it is');
     my $logged = sub { (RateLimit::Nginx::slurp($nginx->dir . '/used.log') =~ m{^HTTP/3\.0 /\Q$path\E (.*)$}m)[0] };
     ok(wait_until(sub { defined $logged->() }), '... and is logged');
     is($logged->(), $used{$path}, '... with what it used');
