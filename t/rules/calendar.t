@@ -3,6 +3,8 @@
 
 use v5.36;
 use lib 't/lib';
+use File::Copy qw(copy);
+use File::Temp qw(tempdir);
 use RateLimit::Api qw(api);
 use RateLimit::Clock;
 use RateLimit::Metrics qw(metrics_of outcomes);
@@ -159,6 +161,29 @@ subtest 'two hosts around a boundary' => sub {
     is($statuses->($midnight), '200 200 200 429', 'and begin the next one together');
     is($statuses->($midnight + 300), '429 429 429 429', 'which goes on');
     $_->stop for @hosts;
+};
+
+# Its data know no Berlin of their own yet, where the day ends two hours before that of UTC.
+subtest 'a host with older tz data' => sub {
+    plan skip_all => 'this module knows UTC alone' if !$has_zones;
+    my $zones = tempdir(CLEANUP => 1);
+    mkdir "$zones/Europe" or die "mkdir: $!";
+    copy('/usr/share/zoneinfo/Etc/UTC', "$zones/Europe/Berlin") or die "copy: $!";
+    set_clocks(at(2026, 7, 31, 22, 30));
+    my $older = do {
+        local $ENV{TZDIR} = $zones;
+        start_host(clock => $host_clock);
+    };
+    my $answer = sub ($host, $key) {
+        my $response = $host->get("/berlin?key=$key");
+        return "$response->{status} $response->{headers}{'x-ratelimit-reset'}";
+    };
+    is($answer->($older, 'older'), '200 5400', 'ends its day with that of UTC');
+    is($answer->($nginx, 'older'), '200 5400', 'for other hosts, too, which charge to what has begun');
+    is($answer->($nginx, 'newer'), '200 84600', 'where another one has begun the day of Berlin');
+    is($answer->($older, 'newer'), '200 84600', 'no counter goes back');
+    is($older->statuses("/berlin?key=$_", 2), '200 429', 'three pass') for qw(older newer);
+    $older->stop;
 };
 
 subtest "Redis's clock steps over a boundary" => sub {
