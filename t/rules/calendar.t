@@ -163,7 +163,7 @@ subtest 'two hosts around a boundary' => sub {
     $_->stop for @hosts;
 };
 
-# Its data know no Berlin of their own yet, where the day ends two hours before that of UTC.
+# In its data Berlin has the time of UTC, so that the day ends there two hours later than it does.
 subtest 'a host with older tz data' => sub {
     plan skip_all => 'this module knows UTC alone' if !$has_zones;
     my $zones = tempdir(CLEANUP => 1);
