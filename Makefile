@@ -43,7 +43,8 @@ help:
 	@echo 'make soak       faults of all kinds under load for MINUTES=$(MINUTES), by chance from SEED=$(SEED); then, of at least 10'
 	@echo '                minutes, all commands of this list that `make test` does not run'
 	@echo 'make mutants    puts MUTANTS=$(MUTANTS) small mistakes into the code by chance from SEED=$(SEED), tells which no test'
-	@echo '                notices (FILES= some sources, CHANGE= a commit: only lines changed since, TESTS= some of t/)'
+	@echo '                notices (FILES= some sources, CHANGE= a commit: only lines changed since, TESTS= some of t/,'
+	@echo '                PROGRAMS=simulation: simulated fleets judge, and no unit test)'
 	@echo 'make bench      measures against nginx alone and limit_req, writes docs/benchmark.md and a part of README.md'
 	@echo '                (BASE= a commit to compare with)'
 	@echo 'make install    puts the module into MODULES_DIR=$(MODULES_DIR)'
@@ -106,13 +107,14 @@ unit-tests:
 
 # nginx is not built with a sanitizer: its runtime is loaded before it. So is cctz, which keeps the time
 # zones that it has read for ever: unloaded with the module, it would count as a leak. The demonstration
-# that a test runs is without a sanitizer.
+# that a test runs is without a sanitizer. Link-time optimization is off, so that the functions which a
+# report names are those of the sources.
 SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 test-asan: export ASAN_OPTIONS = detect_leaks=0
 test-asan:
 	tools/install-packages test
 	tools/configure-nginx $(NGINX_SOURCE) build/asan '$(SANITIZE)'
-	$(MAKE) $(ON_ALL_CORES) -C $(NGINX_SOURCE) -f $(CURDIR)/build/asan/Makefile modules
+	$(MAKE) $(ON_ALL_CORES) -C $(NGINX_SOURCE) -f $(CURDIR)/build/asan/Makefile REDIS_RATE_LIMIT_CFLAGS=-fno-lto modules
 	$(MAKE) $(ON_ALL_CORES) all
 	$(MAKE) unit-tests
 	ASAN_OPTIONS=detect_leaks=1 LSAN_OPTIONS=suppressions=$(CURDIR)/t/lib/leaks.supp:print_suppressions=0 \

@@ -31,7 +31,7 @@ for redis_rate_limit_source in "$redis_rate_limit_units"/*.cpp; do
     redis_rate_limit_object=$NGX_OBJS/addon/redis_rate_limit/$redis_rate_limit_name.$ngx_objext
     cat << END >> "$NGX_MAKEFILE"
 
-$redis_rate_limit_object: CFLAGS := \$(filter-out $redis_rate_limit_flags_of_c,\$(CFLAGS)) -std=c++20 -fno-exceptions -fno-rtti -fvisibility=hidden -fno-lto $redis_rate_limit_warnings -I$ngx_addon_dir/src -DRATE_LIMIT_DIR='"$ngx_addon_dir"' $redis_rate_limit_defines \$(REDIS_RATE_LIMIT_CFLAGS)
+$redis_rate_limit_object: CFLAGS := \$(filter-out $redis_rate_limit_flags_of_c,\$(CFLAGS)) -std=c++20 -fno-exceptions -fno-rtti -fvisibility=hidden $redis_rate_limit_lto $redis_rate_limit_warnings -I$ngx_addon_dir/src -DRATE_LIMIT_DIR='"$ngx_addon_dir"' $redis_rate_limit_defines \$(REDIS_RATE_LIMIT_CFLAGS)
 
 $redis_rate_limit_object: $redis_rate_limit_parts $(redis_rate_limit_embedded "$redis_rate_limit_name")
 END

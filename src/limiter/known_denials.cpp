@@ -99,7 +99,10 @@ std::span<AppliedRule> find_denials(Worker &worker, Arena &arena, const AppliedR
     // enforced rule and rejects the request, so no check takes them as a row.
     for (AppliedRule &rule : rules) {
         if (is_known_to_deny(worker, arena, before, rule, now)) {
-            std::swap(rules[known++], rule);
+            AppliedRule &place = rules[known++];
+            if (&place != &rule) {
+                std::swap(place, rule);
+            }
         }
     }
     return rules.first(known);

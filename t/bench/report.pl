@@ -138,7 +138,7 @@ the CPU that Redis takes here, and a check takes a round trip over the network. 
 ${\noise()}
 
 Each variant is a location with `empty_gif`, in one nginx; access_log is off, and neither limiter logs its
-refusals. wrk sends requests of so many clients by keep-alive connections, one client after another,
+refusals unless the table says so. wrk sends requests of so many clients by keep-alive connections, one client after another,
 by the same script in all cells. Each client is known to the limiter before, and denied where it is
 to be: one that is allowed never reaches its limit, one that is denied may send one request an hour
 (`limit_req`: a minute), so denials come out of the deny cache. A cell with a single wrong status ends
@@ -148,7 +148,8 @@ The kernel places the processes. With one connection most of what a PING takes, 
 waking another core up; so there is a table with all processes held on one core, too, where a PING
 took $ping{held} us@{[ pings_added_on_one_core() ]}.
 
-`requests/s`, p50 and CPU are medians over @{[ plural($rounds, 'round') ]}; a round measures each cell once, for @{[ plural($seconds, 'second') ]}.
+`requests/s`, p50 and CPU are medians over @{[ plural($rounds, 'round') ]}; a round has
+processes of its own, and measures each cell once, for @{[ plural($seconds, 'second') ]}.
 **Ratios are not quotients of these columns.** They are the medians of the rounds' own ratios, because what
 disturbs the machine in a round disturbs both cells, so they may differ from the quotients by a tenth:
 `of bare` to the same nginx without a limiter, `of limit_req` to

@@ -10,7 +10,7 @@ use v5.36;
 use lib qw(t/lib t/bench);
 use Bench::Cells qw(cells);
 use Bench::Machine qw(cores machine);
-use Bench::Variants qw(start_servers);
+use Bench::Variants qw(is_taken_by start_servers);
 use Cwd qw(abs_path);
 use JSON::PP;
 use List::Util qw(sum0);
@@ -39,13 +39,22 @@ my $redis   = RateLimit::Redis->start_new(
     unixsocket     => 'redis.sock',
     unixsocketperm => 777,
 );
-my $client  = $redis->client;
-my %servers = start_servers(
-    $redis, $trust->certificate('authority'),
-    abs_path('build/empty_script/build/ngx_http_redis_rate_limit_module.so'),
-    $ENV{BASE_MODULE} && abs_path($ENV{BASE_MODULE}),
-);
-my %workers = map { $_ => [$servers{$_}->workers] } keys %servers;
+my $client = $redis->client;
+my $base   = $ENV{BASE_MODULE} && abs_path($ENV{BASE_MODULE});
+my (%servers, %workers);
+
+# Where a process lies in memory makes its requests a tenth dearer or cheaper for as long as it lives, so each
+# round has new ones.
+sub restart_servers () {
+    hold_together(0);
+    $_->stop for values %servers;
+    %servers = start_servers(
+        $redis, $trust->certificate('authority'),
+        abs_path('build/empty_script/build/ngx_http_redis_rate_limit_module.so'),
+        $base,
+    );
+    %workers = map { $_ => [$servers{$_}->workers] } keys %servers;
+}
 
 sub script_calls () { return sum0(values $redis->script_calls->%*) }
 
@@ -125,10 +134,12 @@ sub counters ($served_by) {
 
 my @cells = grep { $_->{name} =~ /(?:$wanted)/ } cells();
 @cells or die "CELLS names no cell\n";
+@cells = grep { ($_->{variant}{server} // '') ne 'base' || is_taken_by($base, $_->{variant}) } @cells;
 my (%figures, %ping);
 for my $round (0 .. $rounds) {
     my $began = time;
     my %round_trip;
+    restart_servers;
     for my $held (0, 1) {
         hold_together($held);
         $round_trip{$held ? 'held' : 'free'} = ping_us($redis->conf->{port});

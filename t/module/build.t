@@ -55,6 +55,15 @@ subtest 'cctz' => sub {
     unlike($makefile, qr/-lcctz|HAS_CCTZ/, 'as it does where that is wanted');
 };
 
+subtest 'link-time optimization' => sub {
+    my ($code, $said, $makefile) = configure('case "$*" in *-flto*) exit 1 ;; esac');
+    is($code, 0, 'where the compiler has none, the build goes on');
+    like($makefile, qr/ -fno-lto /, 'and says so, for the flags of an nginx may ask for it');
+    unlike($makefile, qr/ -flto/, 'and nowhere else');
+    ($code, $said, $makefile) = configure('');
+    like($makefile, qr/: CFLAGS := .* -flto=auto /, 'else the modules are compiled with it');
+};
+
 subtest 'an nginx without http' => sub {
     my $said = qx{tools/configure-nginx $source $dir/without_http '' --without-http 2>&1};
     is($?, 0, 'is configured') or diag $said;
@@ -110,11 +119,16 @@ subtest 'what is compiled anew' => sub {
     is(rebuilt_for('VERSION'), 'redis_rate_limit/rate_limit', 'and that of the version');
 };
 
-# The module with a unit that was compiled otherwise: from another tree, with more flags.
+# Without link-time optimization, for each link would be one of the whole module.
+my $quickly = '-O1 -g0 -fno-lto';
+my $said    = qx{tools/configure-nginx $source $dir/quick 2>&1 && make -C $source -f $dir/quick/Makefile REDIS_RATE_LIMIT_CFLAGS='$quickly' modules 2>&1};
+is($?, 0, 'the module is built without link-time optimization') or diag $said;
+
+# That module with a unit that was compiled otherwise: from another tree, with more flags.
 sub rebuild_with ($unit, %options) {
     my $tree    = $options{tree} // abs_path('.');
-    my $source_of = "$built/redis_rate_limit/$unit.cpp";
-    my $plan      = qx{make -n -C $source -f $built/Makefile -W $source_of modules} =~ s/\\\n//gr;
+    my $source_of = "$dir/quick/redis_rate_limit/$unit.cpp";
+    my $plan      = qx{make -n -C $source -f $dir/quick/Makefile -W $source_of modules} =~ s/\\\n//gr;
     my $kind      = $unit eq 'stream' ? 'stream' : 'http';
     my ($compile) = $plan =~ /^(.* -c .*\Q$source_of\E)$/m           or die "no way to compile $unit in: $plan";
     my ($link)    = $plan =~ /^(.*-o \S*ngx_${kind}_\S+\.so.*)$/m or die "no way to link in: $plan";
@@ -128,9 +142,7 @@ sub rebuild_with ($unit, %options) {
     return $module;
 }
 
-ok(-f rebuild_with('rate_limit', name => 'at_o3', flags => '-O3'), 'no false alarm of the compiler at -O3');
-
-my $quickly = '-O1 -g0';
+ok(-f rebuild_with('rate_limit', name => 'at_o3', flags => '-O3 -fno-lto'), 'no false alarm of the compiler at -O3');
 
 # Debian's nginx is built with it. Without it, lines for the debug log are no code.
 for my $unit (qw(nginx_module http stream)) {

@@ -98,6 +98,24 @@ std::optional<Record> read(const SharedTable::Entry &entry, const Hash &hash, mi
     return record_of(words);
 }
 
+/// Returns the place of a record of the oldest quarter, which the hash chooses by other bits than
+/// those of its tag. If the oldest of all made room, clients that come in turns, one more than the
+/// bucket has places, would each find its record gone.
+size_t one_of_the_oldest(const SharedTable::Entries &entries, const Hash &hash) {
+    struct Aged {
+        uint64_t time;
+        size_t place;
+        auto operator<=>(const Aged &) const = default;
+    };
+    std::array<Aged, SharedTable::entries_of_bucket> aged;
+    for (size_t place = 0; place < aged.size(); ++place) {
+        aged[place] = {entries[place].words[time_stored].load(relaxed), place};
+    }
+    auto *const chosen = aged.begin() + (hash.low >> 16) % (aged.size() / 4);
+    std::ranges::nth_element(aged, chosen);
+    return chosen->place;
+}
+
 } // namespace
 
 SharedTable::SharedTable(std::span<std::byte> memory) {
@@ -130,15 +148,20 @@ SharedTable::Place SharedTable::place_for(size_t bucket, const Hash &hash, micro
             return {.index = i, .is_taken = false};
         }
     }
-    const auto age_rank = [&](const Entry &entry) {
-        if (is_of_hash(entry)) { // its writer was killed before it wrote the tag
-            return uint64_t{0};
+    // The writer of an entry may have been killed before it wrote the tag.
+    const auto place_where = [&](const auto &is_such) -> std::optional<Place> {
+        const auto *const found = std::ranges::find_if(entries, is_such);
+        if (found == entries.end()) {
+            return std::nullopt;
         }
-        return holds(entry, now) ? entry.words[time_stored].load(relaxed) + 2 : uint64_t{1};
+        return Place{.index = static_cast<size_t>(found - entries.begin()), .is_taken = false};
     };
-    const auto *const oldest = std::ranges::min_element(entries, {}, age_rank);
-    return {.index = static_cast<size_t>(oldest - entries.begin()),
-            .is_taken = age_rank(*oldest) > 1};
+    if (const auto own = place_where(is_of_hash)) {
+        return *own;
+    }
+    const auto has_ended = [&](const Entry &entry) { return !holds(entry, now); };
+    return place_where(has_ended).value_or(
+        Place{.index = one_of_the_oldest(entries, hash), .is_taken = true});
 }
 
 bool SharedTable::store(const Hash &hash, const Record &record) {

@@ -53,8 +53,8 @@ class SharedTable {
     std::optional<Record> find(const Hash &hash, std::chrono::microseconds now) const;
 
     /// Stores the record in place of the one of the same hash. If there is none, it takes the place
-    /// of a record of the same bucket that no longer holds at `record.time`, or else of the one
-    /// with the oldest time. Returns false if a record that still held was lost.
+    /// of a record of the same bucket that no longer holds at `record.time`, or else of one of the
+    /// bucket's oldest quarter. Returns false if a record that still held was lost.
     bool store(const Hash &hash, const Record &record);
 
     /// The same, but no other record makes room that still holds at `now`. Returns false if the

@@ -6,12 +6,13 @@ use v5.36;
 use Exporter 'import';
 use RateLimit::Nginx;
 
-our @EXPORT_OK = qw(@based configuration start_servers variant_named);
+our @EXPORT_OK = qw(@based configuration is_taken_by start_servers variant_named);
 
 # What is measured of another commit, too.
 our @based = qw(gcra gcra_headers three fixed_window sliding_window sliding_log token_bucket gcra_leased denied denied_headers);
 
 my $no_headers   = 'redis_rate_limit_headers off;';
+my $logged       = 'error_log %DIR%/refusals.log info;';
 my $gcra         = 'algorithm=gcra limit=1000000 window=1 burst=1000000 name=even';
 my $denying_gcra = 'algorithm=gcra limit=1 window=1h name=denying';
 my @two_more     = ('zone=per_client algorithm=sliding_log limit=1000000 window=1 name=log', 'zone=per_address algorithm=fixed_window limit=1000000000 window=60');
@@ -56,6 +57,8 @@ my @variants = (
     variant('denied', 'gcra, denied, headers off', $no_headers . rules("zone=per_client $denying_gcra"), denies => 1),
     variant('denied_headers', 'gcra, denied, default headers', rules("zone=per_client $denying_gcra"), denies => 1),
     variant('three_denied', 'three rules, denied, headers off', $no_headers . rules("zone=per_client $denying_gcra", @two_more), denies => 1),
+    variant('limit_req_logged', 'limit_req, denied and logged', "limit_req zone=denying; $logged", denies => 1),
+    variant('denied_logged', 'gcra, denied and logged, headers off', "$no_headers $logged" . rules("zone=per_client $denying_gcra"), denies => 1),
     variant('limit_req_flood', 'limit_req, denied', 'limit_req zone=flood;', denies => 1),
     variant('flood', 'gcra, denied, headers off', $no_headers . rules("zone=flood $denying_gcra"), denies => 1),
     variant('flood_headers', 'gcra, denied, default headers', rules("zone=flood $denying_gcra"), denies => 1),
@@ -75,7 +78,7 @@ push @variants, map { +{ %$_, name => "proxied_$_->{name}", conf => "$_->{conf} 
 my %variant_named = map { $_->{name} => $_ } @variants;
 sub variant_named ($name) { return $variant_named{$name} // die "no variant $name" }
 
-# Neither limiter writes to the log. A limit_req zone of 8 MB has room for 64,000 clients, and is kept
+# Neither limiter writes to the log, but where a location has one for both. A limit_req zone of 8 MB has room for 64,000 clients, and is kept
 # small so that its tree is not one of clients long gone.
 sub configuration ($server, $upstream, @of) {
     my $locations = join "\n", map { "location /$_->{name} { $_->{conf}" . ($_->{conf} =~ /proxy_pass/ ? '' : ' empty_gif;') . ' }' } @of;
@@ -101,6 +104,13 @@ server {
     $locations
 }
 END
+}
+
+# Whether a module knows all that the variant says: that of an older commit may not.
+sub is_taken_by ($module, $variant) {
+    my $nginx = RateLimit::Nginx->new(configuration('server 127.0.0.1;', '', $variant), module => $module);
+    my ($said, $is_content) = $nginx->test_configuration;
+    return $is_content;
 }
 
 # What the proxied variants ask. Its CPU is not counted.
@@ -130,7 +140,8 @@ sub start_servers ($redis, $authority, $empty_module, $base_module) {
     $servers{proxied}      = RateLimit::Nginx->start_new(configuration($plain, $upstream, $served_by->('proxied')), log_level => 'error');
     $servers{empty_script} = RateLimit::Nginx->start_new(configuration($plain, '', $served_by->('empty_script')), log_level => 'error', module => $empty_module);
     if ($base_module) {
-        $servers{base} = RateLimit::Nginx->start_new(configuration($plain, '', $served_by->('base')), log_level => 'error', module => $base_module);
+        my @taken = grep { is_taken_by($base_module, $_) } $served_by->('base');
+        $servers{base} = RateLimit::Nginx->start_new(configuration($plain, '', @taken), log_level => 'error', module => $base_module);
     }
     return %servers;
 }

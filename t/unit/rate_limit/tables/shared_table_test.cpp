@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -155,24 +156,49 @@ TEST_F(SharedTableTest, EstimatesHowManyHoldInALargeTable) {
     }
 }
 
-TEST_F(SharedTableTest, GivesUpTheOldestOfABucket) {
+TEST_F(SharedTableTest, GivesUpOneOfTheOldest) {
     constexpr uint64_t full = SharedTable::entries_of_bucket;
-    // 5 is no factor of full + 1, so that the times are 1 to full in another order.
-    const auto time_of = [](uint64_t number) { return microseconds(number * 5 % (full + 1)); };
-    for (uint64_t number = 1; number <= full; ++number) {
-        table_.store(hash(number), record(start + time_of(number), 100s));
-    }
-    for (uint64_t gone = 1; gone <= full; ++gone) {
-        table_.store(hash(100 + gone), record(start + 1s + microseconds(gone), 100s));
-        for (uint64_t number = 1; number <= full; ++number) {
-            EXPECT_EQ(table_.find(hash(number), start + 2s).has_value(),
-                      time_of(number) > microseconds(gone))
-                << gone;
+    std::set<uint64_t> lost;
+    for (uint64_t another = full + 1; another <= full + 200; ++another) {
+        OneBucket bucket{};
+        SharedTable table = bucket.table();
+        // 5 is no factor of full + 1, so that the numbers are 1 to full in another order.
+        for (uint64_t i = 1; i <= full; ++i) {
+            const uint64_t number = i * 5 % (full + 1);
+            table.store(hash(number), record(start + microseconds(number), 100s));
         }
+        EXPECT_FALSE(table.store(hash(another), record(start + 1s, 100s)));
+        uint64_t found = 0;
+        for (uint64_t number = 1; number <= full; ++number) {
+            if (table.find(hash(number), start + 1s)) {
+                ++found;
+            } else {
+                lost.insert(number);
+            }
+        }
+        EXPECT_EQ(found, full - 1);
     }
+    EXPECT_EQ(lost, (std::set<uint64_t>{1, 2, 3, 4, 5, 6, 7, 8}));
 }
 
-TEST_F(SharedTableTest, GivesUpWhatHasEndedBeforeTheOldest) {
+TEST_F(SharedTableTest, KeepsMostOfThoseThatComeInTurns) {
+    constexpr uint64_t too_many = SharedTable::entries_of_bucket + 2;
+    constexpr uint64_t turns = 100;
+    uint64_t found = 0;
+    for (uint64_t turn = 1; turn <= turns; ++turn) {
+        for (uint64_t number = 1; number <= too_many; ++number) {
+            const microseconds now = start + microseconds(turn * too_many + number);
+            if (table_.find(hash(number), now)) {
+                ++found;
+            } else {
+                table_.store(hash(number), record(now, 100s));
+            }
+        }
+    }
+    EXPECT_GT(found, turns * too_many * 3 / 4);
+}
+
+TEST_F(SharedTableTest, GivesUpWhatHasEndedFirst) {
     constexpr uint64_t full = SharedTable::entries_of_bucket;
     for (uint64_t number = 1; number <= full; ++number) {
         const microseconds holds_for = number == 6 ? 1s : 100s;
