@@ -82,6 +82,7 @@ struct Grant {
     uint64_t final_cost = UINT64_MAX; // what it turned out to cost then
     size_t history = 0;               // of the data that the units were charged to
     bool has_block = false;           // the rule blocks whom it denies
+    size_t host = 0;                  // that it came to
 
     /// The units that somebody else can have once the request has ended.
     uint64_t returned() const { return cost - std::min(cost, final_cost); }
@@ -95,6 +96,8 @@ struct UnchargedCheck {
     int64_t time_us = 0;
     uint64_t limit = 0;
     uint64_t capacity = 0;
+    bool is_answered = true;
+    size_t host = 0;
 };
 
 /// Units of a key that a request was denied. `time_us` is when it was decided.
@@ -105,7 +108,9 @@ struct Denial {
     uint64_t capacity = 0;
     bool is_by_redis = true;      // it is not out of a deny cache
     int64_t blocked_until_us = 0; // 0: Redis has blocked nobody
+    int64_t until_us = 0;         // when Redis says that the client may come again
     size_t history = 0;
+    size_t host = 0;
 };
 
 } // namespace simulation

@@ -119,13 +119,37 @@ void Auditor::judge(const std::string &counter, const std::string &name, Key &ke
         judge(counter, name, key, history);
     }
     for (const Denial &denial : key.denials) {
-        if (!has_cause(counter, name, key.denials, denial)) {
-            complain(counter + ", key " + name + ": denied by what was known before a reset, at " +
+        if (!has_cause(counter, name, key, denial)) {
+            complain(counter + ", key " + name + ": denied by what Redis has not said, at " +
                      std::to_string(denial.time_us));
             return;
         }
     }
     judge_resets(counter, name, key);
+    const int64_t longest_lease_us = longest_leases_us_.at(counter);
+    for (const Grant &grant : key.grants) {
+        if (is_of_cold_key(name, grant, longest_lease_us)) {
+            complain(counter + ", key " + name + ": leased though hardly anybody had come, at " +
+                     std::to_string(grant.time_us));
+            return;
+        }
+    }
+}
+
+/// Whether a host has leased for a key of which it had seen less than four requests, before the one
+/// that took units of the lease. They are counted in two times of a lease, and it holds for a third
+/// one.
+bool Auditor::is_of_cold_key(const std::string &key, const Grant &grant,
+                             int64_t longest_lease_us) const {
+    constexpr int64_t least = 5;
+    constexpr int64_t unsure_us = 10'000; // a stopped worker, and the way to Redis
+    const auto came = came_.find({grant.host, key});
+    if (grant.by != GrantedBy::lease || came == came_.end()) {
+        return false;
+    }
+    const auto first =
+        std::ranges::lower_bound(came->second, grant.time_us - 3 * longest_lease_us - unsure_us);
+    return std::ranges::upper_bound(came->second, grant.time_us) - first < least;
 }
 
 /// Whether units may be on their way back that another request was charged: a rule in another hash
@@ -164,16 +188,29 @@ void Auditor::judge_resets(const std::string &counter, const std::string &name, 
     }
 }
 
-/// Whether Redis has said what a deny cache says, since the last reset of the client that all hosts
-/// must have heard of.
-bool Auditor::has_cause(const std::string &counter, const std::string &name,
-                        const std::vector<Denial> &all, const Denial &denial) const {
+/// Whether Redis has said to the host what its deny cache says, and that it still holds, since the
+/// last reset of the client that all hosts must have heard of. What it has said to who did not wait
+/// for it may have been that.
+bool Auditor::has_cause(const std::string &counter, const std::string &name, const Key &key,
+                        const Denial &denial) const {
     if (denial.is_by_redis) {
         return true;
     }
     const int64_t since = counts_since(counter, name, denial.time_us);
-    return since == INT64_MIN || std::ranges::any_of(all, [&](const Denial &one) {
-               return one.is_by_redis && one.time_us >= since && one.time_us <= denial.time_us;
+    const auto has_same_numbers = [&](const auto &one) {
+        return one.host == denial.host && one.limit == denial.limit &&
+               one.capacity == denial.capacity && one.time_us >= since &&
+               one.time_us <= denial.time_us;
+    };
+    // With shards two of them say so, each for itself.
+    const bool is_sharded = rules_[*key.rules.begin()].shards > 1;
+    const auto is_cause = [&](const Denial &one) {
+        return one.is_by_redis && has_same_numbers(one) &&
+               (is_sharded || (one.cost == denial.cost && one.until_us > denial.time_us));
+    };
+    return std::any_of(key.denials.rbegin(), key.denials.rend(), is_cause) ||
+           std::ranges::any_of(key.uncharged, [&](const UnchargedCheck &check) {
+               return !check.is_answered && has_same_numbers(check);
            });
 }
 

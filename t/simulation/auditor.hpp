@@ -34,6 +34,11 @@ class Auditor {
     /// Whether all that Redis is charged is told as grants: without faults and clients that leave.
     void set_knows_requests(bool knows) { knows_requests_ = knows; }
 
+    /// A request of the key has come to a host. Those of a key and host come in the order of their
+    /// times.
+    void come(size_t host, const std::string &key, int64_t time_us) {
+        came_[{host, key}].push_back(time_us);
+    }
     void grant(size_t rule, const std::string &key, const Grant &grant) {
         Key &of = keys_[{rules_[rule].counter(), key}];
         of.rules.insert(rule);
@@ -143,15 +148,17 @@ class Auditor {
     void judge_resets(const std::string &counter, const std::string &name, const Key &key);
     bool may_judge(const std::string &counter, const Denial &denial) const;
     bool is_about_to_have_room(const Key &key, const Denial &denial) const;
+    bool is_of_cold_key(const std::string &key, const Grant &grant, int64_t longest_lease_us) const;
     int64_t registered_by(const std::string &counter, int64_t reset_us) const;
-    bool has_cause(const std::string &counter, const std::string &name,
-                   const std::vector<Denial> &all, const Denial &denial) const;
+    bool has_cause(const std::string &counter, const std::string &name, const Key &key,
+                   const Denial &denial) const;
     int64_t counts_since(const std::string &counter, const std::string &key, int64_t time_us) const;
 
-    std::deque<AuditedRule> rules_;                           // they do not move
-    std::map<std::string, int64_t> loaded_by_us_;             // by counter
-    std::map<std::string, int64_t> longest_leases_us_;        // the same
-    std::map<std::pair<std::string, std::string>, Key> keys_; // by counter and key
+    std::deque<AuditedRule> rules_;                                       // they do not move
+    std::map<std::string, int64_t> loaded_by_us_;                         // by counter
+    std::map<std::string, int64_t> longest_leases_us_;                    // the same
+    std::map<std::pair<std::string, std::string>, Key> keys_;             // by counter and key
+    std::map<std::pair<size_t, std::string>, std::vector<int64_t>> came_; // by host and key
     int64_t permits_return_within_us_ = 20'000;
     std::vector<History> histories_{History{}};
     std::map<std::string, std::vector<Reset>> resets_; // by key

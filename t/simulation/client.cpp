@@ -21,6 +21,7 @@ Client::Client(Simulation &simulation, SimulatedHost &host, SimulatedWorker &wor
 void Client::begin() {
     began_ = simulation_.timeline.now();
     tries_again_ = simulation_.network.counts.try_again;
+    simulation_.auditor.come(host_.number(), key_, began_.count());
     limits_ = limiter::LimitedRequest::create(worker_.limiter(), *this);
     worker_.begin_request();
     apply(rate_limit::Phase::access);
@@ -263,7 +264,9 @@ void Client::note_uncharged(const limiter::AppliedRule &rule) {
         simulation_.auditor.check_in_vain(number_of(rule), key_,
                                           {.time_us = when.count(),
                                            .limit = rule.quota.limit,
-                                           .capacity = rule.quota.capacity()});
+                                           .capacity = rule.quota.capacity(),
+                                           .is_answered = is_answered,
+                                           .host = host_.number()});
     }
 }
 
@@ -294,7 +297,8 @@ void Client::note_grant(const limiter::AppliedRule &rule) {
                 .capacity = rule.quota.capacity(),
                 .by = is_leased ? GrantedBy::lease : GrantedBy::redis,
                 .redis_ahead_us = (decision.clock - decision.when).count(),
-                .history = decision.history};
+                .history = decision.history,
+                .host = host_.number()};
     // Shards have windows of their own, and what costs nothing begins none.
     if (audited.algorithm == "fixed_window" && audited.shards == 1 && !is_leased &&
         grant.cost > 0) {
@@ -322,6 +326,7 @@ void Client::note_denials() {
         const bool is_blocked = is_by_redis && blocked_for.count() > 0;
         simulation_.happened.blocked += is_blocked ? 1 : 0;
         simulation_.happened.denied_by_cache += is_by_redis ? 0 : 1;
+        const Time until = decision.when + std::max(one->charge->verdict.retry_after, blocked_for);
         simulation_.auditor.deny(
             number_of(*one), key_,
             {.time_us = decision.when.count(),
@@ -330,7 +335,9 @@ void Client::note_denials() {
              .capacity = one->quota.capacity(),
              .is_by_redis = is_by_redis,
              .blocked_until_us = is_blocked ? (decision.when + blocked_for).count() : 0,
-             .history = decision.history});
+             .until_us = until.count(),
+             .history = decision.history,
+             .host = host_.number()});
     }
 }
 

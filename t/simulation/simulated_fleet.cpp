@@ -47,6 +47,7 @@ void SimulatedFleet::make_hosts() {
         const bool is_years_off = simulation_.has_calendars && chance.one_in(6);
         const Time year = is_years_off ? std::chrono::days{366} : Time{0};
         const SimulatedHost::Machinery machinery{
+            .number = i,
             .ahead = Time{chance.between(-1'000'000'000, 1'000'000'000)} + year,
             .zone_size = zone_size,
             .workers = 1 + chance.below(3)};
@@ -113,6 +114,7 @@ void SimulatedFleet::become_quiet() {
     clients_.end();
     for (const auto &host : hosts_) {
         for (const auto &worker : host->workers()) {
+            judge_log(*host, *worker);
             if (worker->is_serving()) {
                 worker->leave();
             }
@@ -127,6 +129,20 @@ void SimulatedFleet::become_quiet() {
     }
     for (const std::string &complaint : simulation_.network.complaints) {
         simulation_.auditor.misbehave(complaint);
+    }
+}
+
+/// Each worker that serves has had a verdict of a Redis that is alone, seconds ago. A host that is
+/// years off knows no window of that Redis's clock, and says so.
+void SimulatedFleet::judge_log(const SimulatedHost &host, const SimulatedWorker &worker) {
+    if (simulation_.topology->only_redis() == nullptr || host.is_years_off()) {
+        return;
+    }
+    if (worker.is_serving() && worker.log().lasting() > 0) {
+        simulation_.auditor.misbehave("a log does not tell the end of an outage");
+    }
+    if (!simulation_.has_faults && worker.log().outages() > 0) {
+        simulation_.auditor.misbehave("a log tells of an outage though nothing is wrong");
     }
 }
 

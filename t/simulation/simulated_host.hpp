@@ -19,6 +19,7 @@ class SimulatedHost final : limiter::ZoneMutex, rate_limit::Machine {
   public:
     /// What hosts have each for itself.
     struct Machinery {
+        size_t number;
         Time ahead;       // of the timeline: its clocks
         size_t zone_size; // bytes
         size_t workers;
@@ -38,6 +39,7 @@ class SimulatedHost final : limiter::ZoneMutex, rate_limit::Machine {
     /// What the rule of that name has counted; nothing if the latest configuration has none.
     rate_limit::RuleCounts counts(std::string_view rule) const;
 
+    size_t number() const { return machinery_.number; }
     /// Whether its clock shows a year that no other one has.
     bool is_years_off() const { return machinery_.ahead > std::chrono::days{300}; }
 

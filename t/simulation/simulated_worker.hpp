@@ -2,10 +2,10 @@
 #pragma once
 
 #include "limiter/live/live_sync.hpp"
-#include "limiter/silent_log.hpp"
 #include "limiter/worker.hpp"
 #include "redis_client/io/world.hpp"
 #include "simulation/host_configuration.hpp"
+#include "simulation/judged_log.hpp"
 #include "simulation/network.hpp"
 
 #include <algorithm>
@@ -28,6 +28,7 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
     HostConfiguration &configuration() { return configuration_; }
 
     limiter::Worker &limiter() { return limiter_; }
+    const JudgedLog &log() const { return log_; }
     /// Whether it was killed, or end() was called.
     bool has_ended() const { return is_killed_; }
     /// Whether requests may come to it.
@@ -83,7 +84,7 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
     size_t requests_ = 0;
     Time stopped_until_{0};
     std::vector<SimulatedTimer *> timers_;
-    limiter::SilentLog log_;
+    JudgedLog log_;
     redis_client::Backends backends_;
     limiter::Worker limiter_;
     std::unique_ptr<LiveSilence> live_log_;

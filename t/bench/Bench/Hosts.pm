@@ -57,7 +57,7 @@ sub measure ($redis, $round, $name, $seconds, @nginx) {
 # rounds: requests a second, CPU microseconds of nginx for each, and calls per host and lease.
 sub measure_hosts ($rounds, $seconds) {
     my $redis = RateLimit::Redis->start_new;
-    my $conf  = configuration("server ${\$redis->address};", map { variant_named($_) } @host_variants);
+    my $conf  = configuration("server ${\$redis->address};", '', map { variant_named($_) } @host_variants);
     my %nginx = (
         'four workers' => [RateLimit::Nginx->start_new($conf, workers => 4, log_level => 'error')],
         'four hosts'   => [map { RateLimit::Nginx->start_new($conf, log_level => 'error') } 1 .. 4],

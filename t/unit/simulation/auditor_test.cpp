@@ -16,7 +16,12 @@ TEST(AuditorTest, RefusesWhatIsKnownOfABlockThatHasEnded) {
         of.block_us = second;
         auditor.add_rule(of, long_ago);
         auditor.grant(0, "k", by(of, {.time_us = -1, .cost = 1}));
-        auditor.deny(0, "k", {.time_us = 0, .cost = 1, .limit = 1, .blocked_until_us = second});
+        auditor.deny(0, "k",
+                     {.time_us = 0,
+                      .cost = 1,
+                      .limit = 1,
+                      .blocked_until_us = second,
+                      .until_us = 10 * second});
         auditor.deny(0, "k", {.time_us = known_us, .cost = 1, .limit = 1, .is_by_redis = false});
         EXPECT_EQ(auditor.judge().size(), complaints);
     }
@@ -126,6 +131,30 @@ TEST(AuditorTest, ExcusesLeasesOfLostDataUntilTheyEnd) {
     }
 }
 
+TEST(AuditorTest, RefusesLeasesOfKeysThatHaveHardlyCome) {
+    struct Case {
+        size_t host;
+        int64_t first_came_us;
+        size_t complaints;
+    };
+    for (const auto &[host, first_came_us, complaints] :
+         {Case{0, -310'000, 0}, Case{0, -310'001, 1}, Case{1, -310'000, 1}}) {
+        Auditor auditor;
+        AuditedRule leasing = rule("sliding_log", 100);
+        leasing.has_leases = true;
+        leasing.lease_us = 100'000;
+        auditor.add_rule(leasing, long_ago);
+        auditor.come(host, "k", first_came_us);
+        for (const int64_t came_us : {-3, -2, -1, 0}) {
+            auditor.come(0, "k", came_us);
+        }
+        Grant leased = by(leasing, {.time_us = 0, .cost = 1});
+        leased.by = GrantedBy::lease;
+        auditor.grant(0, "k", leased);
+        EXPECT_EQ(auditor.judge().size(), complaints);
+    }
+}
+
 TEST(AuditorTest, KnowsHowLongARuleLeases) {
     AuditedRule log = rule("sliding_log", 100);
     EXPECT_EQ(log.longest_lease_us(), 0);
@@ -157,9 +186,33 @@ TEST(AuditorTest, ExcusesADenyCacheForTwoSecondsAfterAReset) {
         auditor.set_knows_requests(true);
         auditor.add_rule(rule("sliding_log", 1), long_ago);
         const size_t anew = auditor.begin_history_by_reset(1);
+        auditor.check_in_vain(0, "k", {.time_us = long_ago, .limit = 1, .is_answered = false});
         auditor.deny(
             0, "k",
             {.time_us = denied_at, .cost = 1, .limit = 1, .is_by_redis = false, .history = anew});
+        EXPECT_EQ(auditor.judge().size(), complaints);
+    }
+}
+
+TEST(AuditorTest, WantsWhatADenyCacheSaysFromRedis) {
+    const Denial of_redis{.time_us = 0, .cost = 2, .limit = 1, .until_us = second};
+    Denial known = of_redis;
+    known.time_us = second - 1;
+    known.is_by_redis = false;
+    Denial late = known;
+    late.time_us = second;
+    Denial cheap = known;
+    cheap.cost = 1;
+    Denial elsewhere = known;
+    elsewhere.host = 1;
+    Denial of_other_limit = known;
+    of_other_limit.limit = 2;
+    for (const auto &[denial, complaints] :
+         {std::pair{known, 0u}, {late, 1u}, {cheap, 1u}, {elsewhere, 1u}, {of_other_limit, 1u}}) {
+        Auditor auditor;
+        auditor.add_rule(rule("sliding_log", 1), long_ago);
+        auditor.deny(0, "k", of_redis);
+        auditor.deny(0, "k", denial);
         EXPECT_EQ(auditor.judge().size(), complaints);
     }
 }
@@ -169,7 +222,7 @@ TEST(AuditorTest, WantsANewDenialOfRedisBehindADenyCacheAfterAReset) {
         Auditor auditor; // even where not all is known that was charged
         auditor.add_rule(rule("sliding_log", 1), long_ago);
         auditor.reset("k", 0, 0);
-        auditor.deny(0, "k", {.time_us = denied_at, .cost = 1, .limit = 1});
+        auditor.deny(0, "k", {.time_us = denied_at, .cost = 1, .limit = 1, .until_us = 4 * second});
         auditor.deny(0, "k", {.time_us = 3 * second, .cost = 1, .limit = 1, .is_by_redis = false});
         EXPECT_EQ(auditor.judge().size(), complaints);
     }
