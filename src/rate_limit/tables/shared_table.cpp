@@ -4,6 +4,7 @@
 #include "rate_limit/tables/bucket_estimate.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace rate_limit {
 
@@ -102,18 +103,14 @@ std::optional<Record> read(const SharedTable::Entry &entry, const Hash &hash, mi
 /// those of its tag. If the oldest of all made room, clients that come in turns, one more than the
 /// bucket has places, would each find its record gone.
 size_t one_of_the_oldest(const SharedTable::Entries &entries, const Hash &hash) {
-    struct Aged {
-        uint64_t time;
-        size_t place;
-        auto operator<=>(const Aged &) const = default;
-    };
-    std::array<Aged, SharedTable::entries_of_bucket> aged;
+    std::array<std::pair<uint64_t, size_t>, SharedTable::entries_of_bucket>
+        aged; // times and their places
     for (size_t place = 0; place < aged.size(); ++place) {
         aged[place] = {entries[place].words[time_stored].load(relaxed), place};
     }
     auto *const chosen = aged.begin() + (hash.low >> 16) % (aged.size() / 4);
     std::ranges::nth_element(aged, chosen);
-    return chosen->place;
+    return chosen->second;
 }
 
 } // namespace
