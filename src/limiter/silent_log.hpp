@@ -1,4 +1,5 @@
-// The log of a worker that nobody reads: of a replay, of a simulation, of tests.
+// The log of a worker that nobody reads: of a replay, of tests. Who reads some of it derives from
+// it.
 #pragma once
 
 #include "limiter/worker_log.hpp"
@@ -6,7 +7,7 @@
 
 namespace limiter {
 
-class SilentLog final : public redis_client::BackendLog, public WorkerLog {
+class SilentLog : public redis_client::BackendLog, public WorkerLog {
   public:
     void on_outage(std::string_view /*backend*/, std::string_view /*place*/,
                    const redis_client::Fault & /*fault*/, std::string_view /*checked*/) override {}

@@ -2,20 +2,19 @@
 // begins and when it ends, however many requests meet it.
 #pragma once
 
-#include "limiter/worker_log.hpp"
-#include "redis_client/link/backend_log.hpp"
+#include "limiter/silent_log.hpp"
 #include "simulation/network.hpp"
 
+#include <chrono>
 #include <cstddef>
-#include <span>
 #include <string>
 #include <string_view>
 
 namespace simulation {
 
-class JudgedLog final : public redis_client::BackendLog, public limiter::WorkerLog {
+class JudgedLog final : public limiter::SilentLog {
   public:
-    explicit JudgedLog(Network &network) : network_(network) {}
+    explicit JudgedLog(Network &network) : network_(network), began_(network.timeline.now()) {}
 
     /// How many outages were told.
     size_t outages() const { return begun_; }
@@ -40,26 +39,19 @@ class JudgedLog final : public redis_client::BackendLog, public limiter::WorkerL
             return;
         }
         ++ended_;
+        const Time age = network_.timeline.now() - began_;
         if (outage.lasted.count() < 0 ||
-            outage.lasted > std::chrono::ceil<std::chrono::milliseconds>(network_.timeline.now())) {
+            outage.lasted > std::chrono::ceil<std::chrono::milliseconds>(age)) {
             complain("tells that an outage lasted " + std::to_string(outage.lasted.count()) +
                      " ms");
         }
-    }
-    void on_connecting(std::string_view /*place*/) override {}
-    void on_ready() override {}
-    void on_lost(size_t /*pending_checks*/) override {}
-    void report(limiter::LeaseEvent /*event*/, uint64_t /*units*/,
-                int64_t /*time_us*/) const override {}
-    std::string_view describe(std::span<const limiter::AppliedRule> /*rules*/,
-                              std::span<char> out) const override {
-        return {out.data(), 0};
     }
 
   private:
     void complain(const std::string &what) { network_.complaints.push_back("a log " + what); }
 
     Network &network_;
+    Time began_;
     size_t begun_ = 0;
     size_t ended_ = 0;
 };

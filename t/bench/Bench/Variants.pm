@@ -108,9 +108,12 @@ END
 
 # Whether a module knows all that the variant says: that of an older commit may not.
 sub is_taken_by ($module, $variant) {
-    my $nginx = RateLimit::Nginx->new(configuration('server 127.0.0.1;', '', $variant), module => $module);
-    my ($said, $is_content) = $nginx->test_configuration;
-    return $is_content;
+    state %is_taken;
+    return $is_taken{$module}{$variant->{name}} //= do {
+        my $nginx = RateLimit::Nginx->new(configuration('server 127.0.0.1;', '', $variant), module => $module);
+        my ($said, $is_content) = $nginx->test_configuration;
+        $is_content ? 1 : 0;
+    };
 }
 
 # What the proxied variants ask. Its CPU is not counted.
