@@ -16,6 +16,12 @@ namespace {
 /// For so long a Redis may go on that has been copied, or whose hash slot moves away.
 constexpr int64_t goes_on_for_us = 3'000'000;
 
+/// Whether a shard may have the same part of both limits.
+bool have_common_part(uint64_t one, uint64_t other, uint64_t shards) {
+    const auto [lower, higher] = std::minmax(one, other);
+    return (lower + shards - 1) / shards >= higher / shards;
+}
+
 } // namespace
 
 void Auditor::count(const std::string &rule, const Counted &counted) {
@@ -26,10 +32,16 @@ void Auditor::count(const std::string &rule, const Counted &counted) {
     }
 }
 
-void Auditor::count_leased(const std::string &rule, uint64_t units, uint64_t with_fate) {
-    if (with_fate < units) {
-        complain("rule " + rule + ": of " + std::to_string(units) + " leased units only " +
-                 std::to_string(with_fate) + " were used, returned or expired");
+void Auditor::count_leased(const AuditedRule &rule, const CountedUnits &units) {
+    if (units.used + units.returned + units.expired < units.leased) {
+        complain("rule " + rule.name + ": not all of " + std::to_string(units.leased) +
+                 " leased units were used, returned or expired");
+    }
+    // What comes back to a window that is over is not taken, nor what a reset has made forgotten.
+    const bool loses_none = rule.is_bucket() || rule.algorithm == "sliding_log";
+    if (loses_none && knows_requests_ && histories_.size() == 1 && units.expired > 0) {
+        complain("rule " + rule.name + ": " + std::to_string(units.expired) +
+                 " leased units were lost");
     }
 }
 
@@ -197,13 +209,16 @@ bool Auditor::has_cause(const std::string &counter, const std::string &name, con
         return true;
     }
     const int64_t since = counts_since(counter, name, denial.time_us);
+    // With shards two of them say so, each for itself and its part of the limit.
+    const uint64_t shards = rules_[*key.rules.begin()].shards;
+    const bool is_sharded = shards > 1;
     const auto has_same_numbers = [&](const auto &one) {
-        return one.host == denial.host && one.limit == denial.limit &&
-               one.capacity == denial.capacity && one.time_us >= since &&
+        const bool has_same_limit = is_sharded ? have_common_part(one.limit, denial.limit, shards)
+                                               : one.limit == denial.limit;
+        return one.host == denial.host && has_same_limit &&
+               (is_sharded || one.capacity == denial.capacity) && one.time_us >= since &&
                one.time_us <= denial.time_us;
     };
-    // With shards two of them say so, each for itself.
-    const bool is_sharded = rules_[*key.rules.begin()].shards > 1;
     const auto is_cause = [&](const Denial &one) {
         return one.is_by_redis && has_same_numbers(one) &&
                (is_sharded || (one.cost == denial.cost && one.until_us > denial.time_us));

@@ -86,9 +86,15 @@ class Auditor {
         uint64_t counted = 0; // in all outcomes of the rule
     };
     void count(const std::string &rule, const Counted &counted);
-    /// Units that a host has leased, and how many of them have found their fate by now. A reload
-    /// may have forgotten the first number.
-    void count_leased(const std::string &rule, uint64_t units, uint64_t with_fate);
+    /// Units that a host has leased, and what has become of them by now. A reload may have
+    /// forgotten the first number.
+    struct CountedUnits {
+        uint64_t leased = 0;
+        uint64_t used = 0;
+        uint64_t returned = 0;
+        uint64_t expired = 0;
+    };
+    void count_leased(const AuditedRule &rule, const CountedUnits &units);
     /// A request has waited for its verdict.
     void wait(int64_t waited_us, int64_t at_most_us);
     /// Permits may come back so late, where hash slots move: two nodes may each say that the other

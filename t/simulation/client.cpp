@@ -23,7 +23,6 @@ void Client::begin() {
     tries_again_ = simulation_.network.counts.try_again;
     simulation_.auditor.come(host_.number(), key_, began_.count());
     limits_ = limiter::LimitedRequest::create(worker_.limiter(), *this);
-    worker_.begin_request();
     apply(rate_limit::Phase::access);
 }
 
@@ -223,6 +222,7 @@ Decision Client::decision_of(const limiter::AppliedRule &rule) {
     const uint16_t hash_slot = redis_client::hash_slot(rule.charge->redis_key);
     const Time decided = rule.result.decided();
     if (rule.is_decided_by(limiter::RuleResult::Source::redis)) {
+        worker_.note_verdict();
         const auto found = topology.decision(rule.charge->redis_key, decided, began_);
         if (!found) {
             simulation_.auditor.misbehave("a verdict that Redis has not given to this request");

@@ -164,6 +164,7 @@ Client &Clients::start_request(SimulatedHost &host, SimulatedWorker &worker,
     Client::Callbacks &callbacks = *this;
     Client &client =
         *clients_.emplace_back(std::make_unique<Client>(simulation_, host, worker, key, callbacks));
+    worker.begin_request(); // it waits for a worker that stands still, even for one that leaves
     worker.later(simulation_.timeline.now(), [this, &client] {
         ++simulation_.happened.requests;
         ++begun_;

@@ -109,12 +109,14 @@ void SimulatedFleet::become_quiet() {
         clients_.ask_each_worker(Client::Needed::none); // a replica tells that it is none any more
         finish_requests();
     }
+    const Time asked = timeline.now();
     clients_.ask_each_worker(Client::Needed::one);
     finish_requests();
     clients_.end();
+    count_leased();
     for (const auto &host : hosts_) {
         for (const auto &worker : host->workers()) {
-            judge_log(*host, *worker);
+            judge_log(*host, *worker, asked);
             if (worker->is_serving()) {
                 worker->leave();
             }
@@ -132,13 +134,14 @@ void SimulatedFleet::become_quiet() {
     }
 }
 
-/// Each worker that serves has had a verdict of a Redis that is alone, seconds ago. A host that is
-/// years off knows no window of that Redis's clock, and says so.
-void SimulatedFleet::judge_log(const SimulatedHost &host, const SimulatedWorker &worker) {
+/// A worker that serves and has had a verdict of a Redis that is alone knows that the outage is
+/// over. A host that is years off knows no window of that Redis's clock, and says so.
+void SimulatedFleet::judge_log(const SimulatedHost &host, const SimulatedWorker &worker,
+                               Time asked) {
     if (simulation_.topology->only_redis() == nullptr || host.is_years_off()) {
         return;
     }
-    if (worker.is_serving() && worker.log().lasting() > 0) {
+    if (worker.is_serving() && worker.last_verdict() >= asked && worker.log().lasting() > 0) {
         simulation_.auditor.misbehave("a log does not tell the end of an outage");
     }
     if (!simulation_.has_faults && worker.log().outages() > 0) {
@@ -155,21 +158,33 @@ void SimulatedFleet::finish_requests() {
     timeline.run(timeline.now() + Time{5'000'000});
 }
 
+/// Each lease has ended, and what was left of it has gone back, without a request that makes it go.
+void SimulatedFleet::count_leased() {
+    using rate_limit::RuleCounter;
+    if (faults_.have_killed()) {
+        return; // such a worker counts no more
+    }
+    for (const DrawnRule &rule : reloads_.configuration().rules) {
+        const std::string &name = rule.audited.name;
+        for (const auto &host : hosts_) {
+            const rate_limit::RuleCounts counts = host->counts(name);
+            simulation_.auditor.count_leased(
+                rule.audited, {.leased = counts.of(RuleCounter::lease_units),
+                               .used = counts.of(RuleCounter::lease_units_used),
+                               .returned = counts.of(RuleCounter::lease_units_returned),
+                               .expired = counts.of(RuleCounter::lease_units_expired)});
+        }
+    }
+}
+
 /// A rule that a reload took away, or brought, is counted somewhere else.
 void SimulatedFleet::count_outcomes() {
-    using rate_limit::RuleCounter;
     for (const DrawnRule &rule : reloads_.configuration().rules) {
         const std::string &name = rule.audited.name;
         uint64_t counted = 0;
         for (const auto &host : hosts_) {
             const rate_limit::RuleCounts counts = host->counts(name);
             counted = std::accumulate(counts.outcomes.begin(), counts.outcomes.end(), counted);
-            if (!faults_.have_killed()) { // such a worker counts no more
-                simulation_.auditor.count_leased(name, counts.of(RuleCounter::lease_units),
-                                                 counts.of(RuleCounter::lease_units_used) +
-                                                     counts.of(RuleCounter::lease_units_returned) +
-                                                     counts.of(RuleCounter::lease_units_expired));
-            }
         }
         simulation_.auditor.count(
             name, {.least = clients_.counted(name), .most = clients_.begun(), .counted = counted});

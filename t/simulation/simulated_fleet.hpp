@@ -29,8 +29,9 @@ class SimulatedFleet {
     void make_hosts();
     void judge_lives_until(Time end);
     void become_quiet();
-    void judge_log(const SimulatedHost &host, const SimulatedWorker &worker);
+    void judge_log(const SimulatedHost &host, const SimulatedWorker &worker, Time asked);
     void finish_requests();
+    void count_leased();
     void count_outcomes();
     void end_workers();
 

@@ -46,6 +46,9 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
     bool may_end() const;
     void end();
     void begin_request() { ++requests_; }
+    /// A Redis has decided for a request.
+    void note_verdict() { last_verdict_ = timeline_.now(); }
+    Time last_verdict() const { return last_verdict_; }
     void end_request();
 
     std::chrono::milliseconds now() override;
@@ -82,6 +85,7 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
     bool is_killed_ = false;
     bool is_leaving_ = false;
     size_t requests_ = 0;
+    Time last_verdict_{0};
     Time stopped_until_{0};
     std::vector<SimulatedTimer *> timers_;
     JudgedLog log_;

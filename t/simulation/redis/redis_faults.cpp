@@ -138,6 +138,9 @@ void RedisFaults::spoil_key(SimulatedRedis &redis) {
         return;
     }
     const std::string name = names[simulation_.chance.below(names.size())];
+    if (!spoilt_.insert(name).second) {
+        return; // a third type may be the one that scripts make
+    }
     simulation_.write(redis.address() + " has a value of another type at " + name);
     replay::KeyStore::Value &value = redis.keys().make(name);
     if (std::holds_alternative<replay::NumberList>(value)) {
@@ -148,7 +151,10 @@ void RedisFaults::spoil_key(SimulatedRedis &redis) {
     redis.keys().persist(name);
     topology_.excuse_life(name);
     redis.keys_were_changed();
-    simulation_.timeline.add(soon(500'000), [this, name] { topology_.lose_key(name); });
+    simulation_.timeline.add(soon(500'000), [this, name] {
+        topology_.lose_key(name);
+        spoilt_.erase(name);
+    });
 }
 
 } // namespace simulation

@@ -3,6 +3,9 @@
 
 #include "simulation/redis/topology.hpp"
 
+#include <set>
+#include <string>
+
 namespace simulation {
 
 class RedisFaults {
@@ -26,6 +29,7 @@ class RedisFaults {
 
     Simulation &simulation_;
     Topology &topology_;
+    std::set<std::string> spoilt_; // keys that have a value of another type
 };
 
 } // namespace simulation

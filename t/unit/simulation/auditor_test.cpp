@@ -28,10 +28,30 @@ TEST(AuditorTest, RefusesWhatIsKnownOfABlockThatHasEnded) {
 }
 
 TEST(AuditorTest, RefusesLeasedUnitsWithoutAFate) {
-    for (const auto &[with_fate, complaints] : {std::pair{3u, 0u}, {2u, 1u}}) {
+    for (const auto &[returned, complaints] : {std::pair{2u, 0u}, {1u, 1u}}) {
         Auditor auditor;
-        auditor.count_leased("r", 3, with_fate);
+        auditor.count_leased(rule("gcra", 1), {.leased = 3, .used = 1, .returned = returned});
         EXPECT_EQ(auditor.judge().size(), complaints);
+    }
+}
+
+TEST(AuditorTest, RefusesLostUnitsWhereNothingFails) {
+    struct Case {
+        const char *algorithm;
+        bool has_faults;
+        bool has_lost_data;
+        size_t complaints;
+    };
+    for (const auto &one : {Case{"gcra", false, false, 1}, Case{"sliding_log", false, false, 1},
+                            Case{"fixed_window", false, false, 0}, Case{"gcra", true, false, 0},
+                            Case{"gcra", false, true, 0}}) {
+        Auditor auditor;
+        auditor.set_knows_requests(!one.has_faults);
+        if (one.has_lost_data) {
+            auditor.begin_history(0);
+        }
+        auditor.count_leased(rule(one.algorithm, 1), {.leased = 3, .used = 2, .expired = 1});
+        EXPECT_EQ(auditor.judge().size(), one.complaints);
     }
 }
 
@@ -213,6 +233,18 @@ TEST(AuditorTest, WantsWhatADenyCacheSaysFromRedis) {
         auditor.add_rule(rule("sliding_log", 1), long_ago);
         auditor.deny(0, "k", of_redis);
         auditor.deny(0, "k", denial);
+        EXPECT_EQ(auditor.judge().size(), complaints);
+    }
+}
+
+TEST(AuditorTest, KnowsThatAShardMayHaveTheSamePartOfTwoLimits) {
+    for (const auto &[known_limit, complaints] : {std::pair{3u, 0u}, {9u, 0u}, {12u, 1u}}) {
+        Auditor auditor;
+        AuditedRule of = rule("sliding_log", 6);
+        of.shards = 4;
+        auditor.add_rule(of, long_ago);
+        auditor.deny(0, "k", {.time_us = 0, .cost = 1, .limit = 6, .until_us = second});
+        auditor.deny(0, "k", {.time_us = 1, .cost = 1, .limit = known_limit, .is_by_redis = false});
         EXPECT_EQ(auditor.judge().size(), complaints);
     }
 }
