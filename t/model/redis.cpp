@@ -171,8 +171,8 @@ std::string Redis::refund(const Charge &charge) {
     ByteQueue queue;
     redis_client::write_settlements(queue, script, Sending::in_full, list, host_clock);
     send(queue);
-    const std::string text = receive().text;
-    return text == "1" ? "" : text;
+    const Answer answer = receive();
+    return answer.text == std::string_view("1") ? "" : answer.text;
 }
 
 std::string Redis::settle(redis_client::SettlementKind kind,

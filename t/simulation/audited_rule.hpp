@@ -47,7 +47,7 @@ struct AuditedRule {
     /// For how long it leases units, by SPEC section 9. An operator may let the units of a bucket
     /// come back as slowly as he likes.
     int64_t longest_lease_us() const {
-        constexpr int64_t longest_auto_us = 1'000'000;
+        constexpr int64_t longest_auto_us = 4'000'000;
         constexpr int64_t shortest_auto_us = 10'000;
         if (!has_leases) {
             return 0;

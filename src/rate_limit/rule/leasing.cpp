@@ -13,7 +13,7 @@ constexpr uint64_t least_capacity = 16; // an eighth of less is hardly worth a l
 constexpr uint64_t least_requests = 4;  // of a key in the time of a lease
 constexpr int least_round_trips = 4;    // in the time of a lease
 constexpr int most_of_refill = 4;       // a lease takes no more than this part of it
-constexpr microseconds longest_automatic = milliseconds{1000};
+constexpr microseconds longest_automatic = milliseconds{4000};
 
 microseconds automatic_time(const Quota &quota) {
     constexpr microseconds shortest = milliseconds{10};

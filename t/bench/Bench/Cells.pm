@@ -26,12 +26,12 @@ sub load_of ($workers, $connections, $clients, $variants, %options) {
 # What leases are compared with is measured beside them.
 sub lease_load ($clients, $choice = 'evenly') {
     my @variants = qw(limit_req gcra_of_60 gcra_leased fixed_window_of_60 fixed_window_leased);
-    return load_of(1, 64, $clients, \@variants, choice => $choice, part => 'leases', warm_up => 1);
+    return load_of(1, 64, $clients, \@variants, choice => $choice, part => 'leases', warm_up => 4);
 }
 
 # nginx asks an upstream beside it.
 sub proxied_load () {
-    return load_of(1, 64, 50_000, [map { "proxied_$_" } qw(bare limit_req gcra gcra_leased)], choice => 'zipf', part => 'proxied', warm_up => 1);
+    return load_of(1, 64, 50_000, [map { "proxied_$_" } qw(bare limit_req gcra gcra_leased)], choice => 'zipf', part => 'proxied', warm_up => 4);
 }
 
 # Each variant stands beside the same of the other commit.

@@ -13,12 +13,12 @@ use RateLimit::Nginx;
 use RateLimit::Redis;
 use Time::HiRes qw(clock_gettime sleep CLOCK_MONOTONIC);
 
-our @EXPORT_OK = qw(measure_hosts @host_places @host_variants $lease_seconds);
+our @EXPORT_OK = qw(measure_hosts @host_places @host_variants %lease_seconds);
 
 our @host_places   = ('four workers', 'four hosts');
 our @host_variants = qw(limit_req gcra_leased fixed_window_leased);
-our $lease_seconds = 1; # of lease=auto where a minute's units come back in a minute
-my $warm_up        = 2 * $lease_seconds;
+our %lease_seconds = (gcra_leased => 60 / 16, fixed_window_leased => 60 / 32); # of lease=auto
+my $warm_up        = 8;
 
 # nginx's own count.
 sub requests_of ($nginx) {
@@ -49,7 +49,7 @@ sub measure ($redis, $round, $name, $seconds, @nginx) {
     return {
         rate  => $spent{requests} / $spent{time},
         nginx => $spent{nginx} / $spent{requests},
-        calls => $spent{calls} / @nginx / $spent{time} * $lease_seconds,
+        calls => $spent{calls} / @nginx / $spent{time} * ($lease_seconds{$name} // 0),
     };
 }
 

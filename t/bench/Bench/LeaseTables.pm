@@ -6,7 +6,7 @@ package Bench::LeaseTables;
 use v5.36;
 use Bench::Accuracy qw(@accuracy_windows $accuracy_limit);
 use Bench::Cells qw(lease_cell_name lease_loads);
-use Bench::Hosts qw(@host_places @host_variants $lease_seconds);
+use Bench::Hosts qw(@host_places @host_variants %lease_seconds);
 use Bench::Latency qw(latency_variants $latency_rate);
 use Bench::Text qw(number percent plural short_number);
 use Bench::Variants qw(variant_named);
@@ -43,12 +43,13 @@ sub request_tables ($figures) {
             map { request_row($figures, $_) } @measured) . "\n";
     }
     return $text && <<"END" . $text;
-64 connections, 1 worker, headers off; each load runs for a second before it is measured. `calls` are
+64 connections, 1 worker, headers off; each load runs for four seconds before it is measured. `calls` are
 checks, leases and returns for one request, however many of them share a call of a script. The rules
-are of 60 s and never deny, so a lease of `auto` holds for a second.
+are of 60 s and never deny, so a lease of `auto` holds for 3.75 s with `gcra`, and for 1.875 s with
+`fixed_window`.
 
 By Zipf's law the second client sends half as often as the first one, the third a third as often, and
-so on: most clients are seen less than four times a second, which is too seldom for a lease.
+so on: most clients are seen less than four times in the time of a lease, which is too seldom for one.
 
 END
 }
@@ -81,7 +82,7 @@ sub host_table ($hosts) {
 ### Several workers and hosts
 
 One client, 64 connections by four processes of wrk, on the same two cores. Calls are those in the
-time of a lease, ${\plural($lease_seconds, 'second')}.
+time of a lease, ${\short_number($lease_seconds{gcra_leased}, 3)} seconds of `gcra` and ${\short_number($lease_seconds{fixed_window_leased}, 3)} of `fixed_window`.
 
 END
 }

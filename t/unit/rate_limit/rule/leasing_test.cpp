@@ -38,11 +38,11 @@ TEST(LeaseTimeTest, AutoIsAPartOfTheTimeInWhichTheCapacityComesBack) {
 }
 
 TEST(LeaseTimeTest, AutoHasBounds) {
-    EXPECT_EQ(lease_time(quota_of(Algorithm::fixed_window, 100, 24h), automatic), 1s);
+    EXPECT_EQ(lease_time(quota_of(Algorithm::fixed_window, 100, 24h), automatic), 4s);
     EXPECT_EQ(lease_time(quota_of(Algorithm::sliding_log, 100, 100ms), automatic), 10ms);
     EXPECT_EQ(lease_time(quota_of(Algorithm::sliding_log, 100, 40ms), automatic), 10ms);
     EXPECT_EQ(lease_time(quota_of(Algorithm::sliding_log, 100, 39ms), automatic), 0us);
-    EXPECT_EQ(lease_time(quota_of(Algorithm::fixed_window, 16, 1min), automatic), 1s);
+    EXPECT_EQ(lease_time(quota_of(Algorithm::fixed_window, 16, 1min), automatic), 1'875ms);
     EXPECT_EQ(lease_time(quota_of(Algorithm::fixed_window, 15, 1min), automatic), 0us);
     EXPECT_EQ(lease_time(quota_of(Algorithm::gcra, 1000, 1min, 14), automatic), 0us);
 }
