@@ -28,9 +28,8 @@ CheckLink::~CheckLink() {
 
 std::variant<Command *, Failure> CheckLink::ask(std::span<Charge> charges,
                                                 CheckCallbacks &callbacks) {
-    // This comes first: if it failed after ask(), the check would be answered before we return it.
-    connect_if_dismissed();
     const auto asked = session_.ask(charges, callbacks, context_.now());
+    connect_if_dismissed();
     update();
     return asked;
 }
@@ -41,14 +40,14 @@ void CheckLink::abandon(Command &check) {
 }
 
 void CheckLink::refund(std::span<Charge> charges) {
-    connect_if_dismissed();
     session_.refund(charges, context_.now());
+    connect_if_dismissed();
     update();
 }
 
 void CheckLink::settle(const SettlementOrder &order) {
-    connect_if_dismissed();
     session_.settle(order);
+    connect_if_dismissed();
     update();
 }
 
@@ -59,26 +58,31 @@ void CheckLink::send_now() {
 }
 
 void CheckLink::release(Permit &permit) {
-    connect_if_dismissed();
     session_.release(permit, context_.now());
+    connect_if_dismissed();
     update();
 }
 
+/// Permits are in no hurry: they connect when they are to be looked at. Two nodes may each say that
+/// the other one has them, and would be asked in turn, by new connections.
 void CheckLink::take_over(Command &command, Redirect::Kind kind) {
-    connect_if_dismissed();
+    const bool is_of_permits =
+        command.kind == Command::Kind::release || command.kind == Command::Kind::renewal;
     session_.take_over(command, kind, context_.now());
+    if (!is_of_permits) {
+        connect_if_dismissed();
+    }
     update();
 }
 
 void CheckLink::take_permits(const HashSlotSet &of, CheckLink &from) {
-    connect_if_dismissed();
     session_.take_permits(of, from.session_);
     update();
 }
 
 void CheckLink::take_settlements(const HashSlotSet &of, Session &from) {
-    connect_if_dismissed();
     session_.take_settlements(of, from);
+    connect_if_dismissed();
     update();
 }
 
@@ -88,9 +92,10 @@ void CheckLink::retire() {
     }
 }
 
+/// Not before the caller returns: who asks must not be answered before that.
 void CheckLink::connect_if_dismissed() {
-    if (is_at_rest() && !is_in_session_) {
-        connect();
+    if (is_needed() && is_at_rest() && !is_in_session_) {
+        connect_at_once();
     }
 }
 
@@ -219,6 +224,7 @@ void CheckLink::on_deadline() {
     if (session_.expire(context_.now())) {
         give_up({"no answer for too long"});
     }
+    connect_if_dismissed(); // for permits that came from another node
     update();
 }
 

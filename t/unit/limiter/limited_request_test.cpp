@@ -93,11 +93,11 @@ TEST_P(LeasingRuleTest, BoundsHowLongDenialsOfItsCounterAreKnown) {
 INSTANTIATE_TEST_SUITE_P(
     All, LeasingRuleTest,
     testing::Values(LeasingRuleCase{{"limit=100", "lease=2s"}, std::chrono::seconds{2}},
-                    LeasingRuleCase{{"limit=100", "lease=auto"}, std::chrono::seconds{1}},
+                    LeasingRuleCase{{"limit=100", "lease=auto"}, std::chrono::milliseconds{1875}},
                     LeasingRuleCase{{"limit=$arg_n", "lease=2s"}, std::chrono::seconds{2}},
-                    LeasingRuleCase{{"limit=$arg_n", "lease=auto"}, std::chrono::seconds{1}},
+                    LeasingRuleCase{{"limit=$arg_n", "lease=auto"}, std::chrono::seconds{4}},
                     // Too small to be leased, until an operator raises it:
-                    LeasingRuleCase{{"limit=10", "lease=auto"}, std::chrono::seconds{1}},
+                    LeasingRuleCase{{"limit=10", "lease=auto"}, std::chrono::seconds{4}},
                     LeasingRuleCase{{"limit=100"}, std::chrono::seconds{5}},
                     LeasingRuleCase{{"limit=100", "lease=2s", "name=other"},
                                     std::chrono::seconds{5}}));

@@ -276,6 +276,7 @@ TEST_F(CheckLinkTest, HoldsAWorkerForWhatIsSettledAfterItsConnectionIsClosed) {
 
         settle_now();
         EXPECT_TRUE(world_.is_worker_held()) << "it connects";
+        world_.end_turn();
         log_in(redis());
         EXPECT_EQ(redis().sent().size(), 1u);
         EXPECT_TRUE(world_.is_worker_held()) << "it waits for the answer";
@@ -320,6 +321,7 @@ TEST_F(CheckLinkTest, HoldsNoWorkerForARedisThatIsAway) {
         world_.is_worker_leaving = true;
         redis().dismiss();
         settle("k");
+        world_.end_turn();
         be_away();
         EXPECT_FALSE(world_.is_worker_held());
         world_.pass(50ms);
@@ -343,6 +345,17 @@ TEST_F(CheckLinkTest, OpensOneConnectionForWhatAsksWhileAnotherOneIsDismissed) {
     EXPECT_EQ(redis().sent().size(), 1u);
     redis().receive("$1\r\n1\r\n");
     EXPECT_EQ(charged(), 1u);
+}
+
+TEST_F(CheckLinkTest, OpensNoConnectionForWhatALeavingWorkerIsRefused) {
+    settings_.session.max_pending = 0;
+    start_ready();
+    world_.is_worker_leaving = true;
+    redis().dismiss();
+    const size_t before = world_.opened();
+    EXPECT_FALSE(ask(a_, "k"));
+    world_.pass(1s);
+    EXPECT_EQ(world_.opened(), before);
 }
 
 TEST_F(CheckLinkTest, FailsTheChecksOfABackendThatEnds) {

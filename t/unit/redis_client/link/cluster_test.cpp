@@ -247,6 +247,56 @@ TEST_F(ClusterTest, ANodeWhoseNameGetsAnotherAddressIsReachedThere) {
     }
 }
 
+TEST_F(ClusterTest, PermitsOfALeavingWorkerAreNotTornToAndFro) {
+    start_with(half_each);
+    auto &charges = a_.new_charges({asked("k")});
+    charges.front().quota = quota_of(Algorithm::concurrency);
+    charges.front().quota.window = 60s;
+    charges.front().hash_slot = 1;
+    backend().ask(charges, a_);
+    world_.end_turn();
+    log_in(redis(1));
+    redis(1).receive(answer({99}));
+    world_.is_worker_leaving = true;
+    world_.pass(20s);
+    redis(1).receive("-MOVED 1 10.0.0.2:6379\r\n");
+    answer_map(list(
+        {range(0, 8191, {node("10.0.0.2", 6379)}), range(8192, 16383, {node("10.0.0.1", 6379)})}));
+    log_in(redis(2));
+    auto waited = 0ms;
+    for (int i = 2, hops = 0; hops < 6; i = 3 - i, ++hops) {
+        ASSERT_EQ(redis(i).sent().size(), 1u) << "the permit is renewed";
+        redis(i).receive("-MOVED 1 10.0.0." + std::to_string(3 - i) + ":6379\r\n");
+        for (; !is_connected_to(3 - i) && waited < 1s; waited += 1ms) {
+            world_.pass(1ms);
+        }
+        log_in(redis(3 - i));
+    }
+    EXPECT_EQ(waited, 300ms) << "each node is asked once in 100 ms";
+}
+
+TEST_F(ClusterTest, ASettlementOfALeavingWorkerIsNotSentToAndFroForEver) {
+    start_with(half_each);
+    ask(a_, "k", 1);
+    log_in(redis(1));
+    redis(1).receive(grant(1));
+    world_.is_worker_leaving = true;
+    redis(1).dismiss();
+    settle("k");
+    int hops = 0;
+    for (int i = 1; hops < 100; i = 3 - i, ++hops) {
+        world_.end_turn();
+        if (!is_connected_to(i)) {
+            break;
+        }
+        log_in(redis(i));
+        ASSERT_EQ(redis(i).sent().size(), 1u);
+        redis(i).receive("-MOVED 0 10.0.0." + std::to_string(3 - i) + ":6379\r\n");
+    }
+    EXPECT_EQ(hops, most_redirects + 1);
+    EXPECT_EQ(rule_counters_.read().of(rate_limit::RuleCounter::settlements_lost), 1u);
+}
+
 TEST_F(ClusterTest, NodesEndOneAfterTheOther) {
     start_with(half_each);
     Backend &ending = backend();
