@@ -68,6 +68,13 @@ enum class ScriptRun { check, settlement };
 /// Who has granted units.
 enum class GrantedBy { redis, lease };
 
+/// What Redis has told a client with its decision.
+struct Told {
+    uint64_t remaining = 0;
+    int64_t retry_after_us = 0; // 0 with a grant
+    int64_t reset_us = 0;       // until all units are there
+};
+
 /// Units of a key that a request was granted. `time_us` is when Redis charged them, or when they
 /// were taken from a lease.
 struct Grant {
@@ -79,10 +86,11 @@ struct Grant {
     int64_t redis_ahead_us = 0; // of `time_us`: the clock of the Redis that has the key
     int64_t window_ends_us = 0; // of a fixed window that Redis has charged, else 0
     int64_t ended_us = 0;       // when the request ended; the end of the simulation if it did not
-    uint64_t final_cost = UINT64_MAX; // what it turned out to cost then
-    size_t history = 0;               // of the data that the units were charged to
-    bool has_block = false;           // the rule blocks whom it denies
-    size_t host = 0;                  // that it came to
+    uint64_t final_cost = UINT64_MAX;        // what it turned out to cost then
+    size_t history = 0;                      // of the data that the units were charged to
+    bool has_block = false;                  // the rule blocks whom it denies
+    size_t host = 0;                         // that it came to
+    std::optional<Told> told = std::nullopt; // none: by a lease
 
     /// The units that somebody else can have once the request has ended.
     uint64_t returned() const { return cost - std::min(cost, final_cost); }
@@ -109,8 +117,20 @@ struct Denial {
     bool is_by_redis = true;      // it is not out of a deny cache
     int64_t blocked_until_us = 0; // 0: Redis has blocked nobody
     int64_t until_us = 0;         // when Redis says that the client may come again
+    int64_t asked_us = 0;         // when Redis was asked
+    int64_t answered_us = 0;      // when the host knew the answer
     size_t history = 0;
     size_t host = 0;
+    std::optional<Told> told = std::nullopt; // none: out of a deny cache
+};
+
+/// What an operator has seen of a key, as of a request of that cost which nobody is charged.
+struct Look {
+    int64_t time_us = 0;
+    uint64_t cost = 0;
+    uint64_t limit = 0;
+    uint64_t capacity = 0;
+    Told told{};
 };
 
 } // namespace simulation

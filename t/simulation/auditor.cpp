@@ -3,6 +3,7 @@
 #include "simulation/judges.hpp"
 #include "simulation/numbers_of_key.hpp"
 #include "simulation/reset_judge.hpp"
+#include "simulation/told_judge.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -39,7 +40,8 @@ void Auditor::count_leased(const AuditedRule &rule, const CountedUnits &units) {
     }
     // What comes back to a window that is over is not taken, nor what a reset has made forgotten.
     const bool loses_none = rule.is_bucket() || rule.algorithm == "sliding_log";
-    if (loses_none && knows_requests_ && histories_.size() == 1 && units.expired > 0) {
+    const bool nothing_fails = knows_requests_ && histories_.size() == 1 && !may_lose_units_;
+    if (loses_none && nothing_fails && units.expired > 0) {
         complain("rule " + rule.name + ": " + std::to_string(units.expired) +
                  " leased units were lost");
     }
@@ -229,6 +231,32 @@ bool Auditor::has_cause(const std::string &counter, const std::string &name, con
            });
 }
 
+/// Whether a host knew the denial when it asked about a request of the same cost and numbers.
+bool Auditor::is_known(const Denial &denial, const Denial &later) const {
+    constexpr int64_t rounded_us = 2'000;
+    const int64_t until_us =
+        denial.blocked_until_us != 0 ? denial.blocked_until_us : denial.until_us;
+    const int64_t holds_for_us =
+        std::min(until_us - denial.time_us, remembers_denials_for_us_) - rounded_us;
+    return denial.answered_us < later.asked_us && later.asked_us < denial.asked_us + holds_for_us;
+}
+
+/// Returns a denial of which Redis was asked, though the host knew that it would deny.
+const Denial *Auditor::needless_check(const Key &key) const {
+    std::map<std::tuple<size_t, uint64_t, uint64_t, uint64_t>, const Denial *> last;
+    for (const Denial &denial : key.denials) {
+        if (!denial.is_by_redis) {
+            continue;
+        }
+        const Denial *&before = last[{denial.host, denial.cost, denial.limit, denial.capacity}];
+        if (before != nullptr && is_known(*before, denial)) {
+            return &denial;
+        }
+        before = &denial;
+    }
+    return nullptr;
+}
+
 /// What happened to the data of one history.
 void Auditor::judge(const std::string &counter, const std::string &name, const Key &key,
                     size_t history) {
@@ -265,6 +293,18 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
     // Room that is returned is not known, nor what leases hold, nor what other shards have.
     if (!knows_requests_ || has_leases || settles || rule.shards > 1) {
         return;
+    }
+    const bool is_untouched =
+        histories_.size() == 1 && !resets_.contains(name) && key.rules.size() == 1;
+    if (charges_all_or_none_ && is_untouched) {
+        if (const auto wrong = judge_told_numbers(judged, key.looks)) {
+            complain(of + ": " + *wrong);
+        }
+        const bool is_certain = rule.algorithm != "concurrency" && !rule.is_dry_run;
+        const Denial *const needless = is_certain ? needless_check(key) : nullptr;
+        if (needless != nullptr) {
+            complain(of + ": asked though it was known, at " + std::to_string(needless->time_us));
+        }
     }
     for (const Denial &denial : denials) {
         if (may_judge(counter, denial) &&

@@ -33,6 +33,11 @@ class Auditor {
     const AuditedRule &rule(size_t number) const { return rules_[number]; }
     /// Whether all that Redis is charged is told as grants: without faults and clients that leave.
     void set_knows_requests(bool knows) { knows_requests_ = knows; }
+    /// Whether one Redis charges all rules of a request, or none: nothing is given back.
+    void set_charges_all_or_none(bool charges) { charges_all_or_none_ = charges; }
+
+    /// All hosts have room for what Redis denies, and remember it for so long; 0: they may not.
+    void set_remembers_denials_for(int64_t time_us) { remembers_denials_for_us_ = time_us; }
 
     /// A request of the key has come to a host. Those of a key and host come in the order of their
     /// times.
@@ -55,6 +60,9 @@ class Auditor {
     }
     void check_in_vain(size_t rule, const std::string &key, const UnchargedCheck &check) {
         keys_[{rules_[rule].counter(), key}].uncharged.push_back(check);
+    }
+    void look(size_t rule, const std::string &key, const Look &look) {
+        keys_[{rules_[rule].counter(), key}].looks.push_back(look);
     }
     /// What operators have set, and what hosts made of it.
     AuditedOverrides overrides;
@@ -83,7 +91,7 @@ class Auditor {
     struct Counted {
         uint64_t least = 0;   // that must have been counted
         uint64_t most = 0;    // that came at all
-        uint64_t counted = 0; // in all outcomes of the rule
+        uint64_t counted = 0; // by the rule
     };
     void count(const std::string &rule, const Counted &counted);
     /// Units that a host has leased, and what has become of them by now. A reload may have
@@ -95,6 +103,8 @@ class Auditor {
         uint64_t expired = 0;
     };
     void count_leased(const AuditedRule &rule, const CountedUnits &units);
+    /// A worker has left: it does not hear whether the units came back that it had leased.
+    void excuse_lost_units() { may_lose_units_ = true; }
     /// A request has waited for its verdict.
     void wait(int64_t waited_us, int64_t at_most_us);
     /// Permits may come back so late, where hash slots move: two nodes may each say that the other
@@ -129,6 +139,7 @@ class Auditor {
         Grants grants;
         std::vector<Denial> denials;
         std::vector<UnchargedCheck> uncharged;
+        std::vector<Look> looks;
         std::set<size_t> rules; // that decided
     };
 
@@ -158,6 +169,8 @@ class Auditor {
     int64_t registered_by(const std::string &counter, int64_t reset_us) const;
     bool has_cause(const std::string &counter, const std::string &name, const Key &key,
                    const Denial &denial) const;
+    bool is_known(const Denial &denial, const Denial &later) const;
+    const Denial *needless_check(const Key &key) const;
     int64_t counts_since(const std::string &counter, const std::string &key, int64_t time_us) const;
 
     std::deque<AuditedRule> rules_;                                       // they do not move
@@ -169,6 +182,9 @@ class Auditor {
     std::vector<History> histories_{History{}};
     std::map<std::string, std::vector<Reset>> resets_; // by key
     bool knows_requests_ = false;
+    bool charges_all_or_none_ = false;
+    bool may_lose_units_ = false;
+    int64_t remembers_denials_for_us_ = 0;
     std::optional<SingleRequests> single_requests_;
     std::vector<std::string> complaints_;
 };

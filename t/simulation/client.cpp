@@ -8,6 +8,16 @@ namespace simulation {
 
 using limiter::Step;
 
+namespace {
+
+Told told_of(const rate_limit::Verdict &verdict) {
+    return {.remaining = verdict.remaining,
+            .retry_after_us = verdict.retry_after.count(),
+            .reset_us = verdict.reset.count()};
+}
+
+} // namespace
+
 Client::Client(Simulation &simulation, SimulatedHost &host, SimulatedWorker &worker,
                std::string key, Callbacks &callbacks)
     : simulation_(simulation),
@@ -95,6 +105,7 @@ void Client::act(const Step &step) {
     if (!has_moved && lacks_verdicts()) {
         simulation_.auditor.misbehave("no verdict though nothing is wrong");
     }
+    judge_choice(step);
     switch (step.kind) {
     case Step::Kind::hold_back:
         pass(step.decision.delaying->delay());
@@ -156,21 +167,55 @@ void Client::note_numbers(bool passes) {
         }
         if (applied != nullptr || passes) {
             note_numbers(simulation_.auditor.rule(worker_.configuration().number_of(*rule)),
-                         applied);
+                         applied, passes);
         }
     }
 }
 
-void Client::note_numbers(const AuditedRule &rule, const limiter::AppliedRule *applied) {
+void Client::note_numbers(const AuditedRule &rule, const limiter::AppliedRule *applied,
+                          bool passes) {
     Obeyed obeyed{
         .key = key_, .rule = &rule, .time_us = applied_.count(), .action = Setting::Action::exempt};
     if (applied != nullptr) {
-        callbacks_.on_counted(rule.name);
+        note_outcome(rule, *applied, passes);
         obeyed.action = applied->ban ? Setting::Action::ban : Setting::Action::numbers;
         obeyed.limit = applied->quota.limit;
         obeyed.capacity = applied->quota.capacity();
     }
     simulation_.auditor.overrides.obey(obeyed);
+}
+
+/// Tells as what the rule's metrics must have counted the request, by SPEC section 7.
+void Client::note_outcome(const AuditedRule &rule, const limiter::AppliedRule &applied,
+                          bool passes) {
+    using Source = limiter::RuleResult::Source;
+    const bool is_ban = applied.ban.has_value();
+    if (is_ban && !rule.is_dry_run) {
+        callbacks_.on_counted(rule.name, "rejected_by_override");
+    }
+    if (applied.is_decided_by(Source::deny_cache)) {
+        callbacks_.on_counted(rule.name, "rejected_by_deny_cache");
+    }
+    if (passes && applied.is_decided_by(Source::lease)) {
+        callbacks_.on_counted(rule.name, "lease_requests");
+    }
+    const std::string prefix = rule.is_dry_run                        ? "dry_run_"
+                               : applied.is_decided_by(Source::local) ? "local_"
+                                                                      : "";
+    if (!is_ban && applied.verdict() == nullptr) {
+        const bool is_closed = applied.rule->zone->on_error == rate_limit::OnError::closed;
+        callbacks_.on_counted(rule.name,
+                              is_closed && !rule.is_dry_run ? "error_closed" : "error_open");
+    } else if (is_ban || applied.denies()) {
+        callbacks_.on_counted(rule.name, prefix + "rejected");
+    } else if (applied.charge->quota.cost > 0 && !passes) {
+        callbacks_.on_counted(rule.name, "uncharged");
+    } else if (applied.charge->quota.cost > 0 && applied.verdict()->delay.count() > 0) {
+        callbacks_.on_counted(rule.name, prefix + "delayed");
+    } else {
+        callbacks_.on_counted(rule.name,
+                              applied.is_decided_by(Source::local) ? "local_passed" : "passed");
+    }
 }
 
 /// Where there is no verdict the zone says what becomes of the request: `closed` rejects it, and no
@@ -192,6 +237,31 @@ void Client::judge_errors(bool passes) const {
     }
     if (!passes && !is_denied && !is_closed) {
         simulation_.auditor.misbehave("rejected, though no rule denies");
+    }
+}
+
+/// What a client is told is of the rule with the longest wait that denies, and a request is held
+/// back for the longest delay.
+void Client::judge_choice(const Step &step) const {
+    const auto wait_of = [](const rate_limit::Verdict &verdict) {
+        return verdict.decision == rate_limit::Decision::never ? Time::max() : verdict.retry_after;
+    };
+    const limiter::AppliedRule *told = step.decision.denying;
+    const Time delay =
+        step.kind == Step::Kind::hold_back ? step.decision.delaying->delay() : Time{0};
+    for (const limiter::AppliedRule *one = limits_->rules().first(); one != nullptr;
+         one = one->next) {
+        const rate_limit::Verdict *verdict = one->verdict();
+        if (one->rule->phase != phase_ || one->dry_run || one->ban || verdict == nullptr) {
+            continue;
+        }
+        if (step.kind == Step::Kind::reject && one->denies() &&
+            (told == nullptr || (!told->ban && wait_of(*verdict) > wait_of(*told->verdict())))) {
+            simulation_.auditor.misbehave("rejected by a rule that is not the tightest one");
+        }
+        if (step.kind != Step::Kind::reject && verdict->delay > delay) {
+            simulation_.auditor.misbehave("not held back for as long as a rule says");
+        }
     }
 }
 
@@ -289,6 +359,9 @@ void Client::note_grant(const limiter::AppliedRule &rule) {
         return; // by this host alone
     }
     ++(is_leased ? simulation_.happened.leased : simulation_.happened.granted);
+    if (!is_leased) {
+        callbacks_.on_decision(worker_, number_of(rule), key_, rule);
+    }
     const Decision decision = decision_of(rule);
     const AuditedRule &audited = simulation_.auditor.rule(number_of(rule));
     Grant grant{.time_us = decision.when.count(),
@@ -299,6 +372,9 @@ void Client::note_grant(const limiter::AppliedRule &rule) {
                 .redis_ahead_us = (decision.clock - decision.when).count(),
                 .history = decision.history,
                 .host = host_.number()};
+    if (!is_leased) {
+        grant.told = told_of(rule.charge->verdict);
+    }
     // Shards have windows of their own, and what costs nothing begins none.
     if (audited.algorithm == "fixed_window" && audited.shards == 1 && !is_leased &&
         grant.cost > 0) {
@@ -321,6 +397,9 @@ void Client::note_denials() {
         if (!one->denies() || (!is_by_redis && !one->is_decided_by(Source::deny_cache))) {
             continue;
         }
+        if (is_by_redis) {
+            callbacks_.on_decision(worker_, number_of(*one), key_, *one);
+        }
         const Decision decision = decision_of(*one);
         const Time blocked_for = one->charge->blocked_for;
         const bool is_blocked = is_by_redis && blocked_for.count() > 0;
@@ -336,8 +415,11 @@ void Client::note_denials() {
              .is_by_redis = is_by_redis,
              .blocked_until_us = is_blocked ? (decision.when + blocked_for).count() : 0,
              .until_us = until.count(),
+             .asked_us = applied_.count(),
+             .answered_us = simulation_.timeline.now().count(),
              .history = decision.history,
-             .host = host_.number()});
+             .host = host_.number(),
+             .told = is_by_redis ? std::optional(told_of(one->charge->verdict)) : std::nullopt});
     }
 }
 

@@ -19,8 +19,12 @@ class Client final : limiter::Request {
   public:
     class Callbacks {
       public:
-        /// The rules of that name must have counted it.
-        virtual void on_counted(const std::string &rule) = 0;
+        /// The rules of that name must have counted it. `what` is the name of an outcome or of a
+        /// counter.
+        virtual void on_counted(const std::string &rule, std::string_view what) = 0;
+        /// Redis has decided about the client.
+        virtual void on_decision(SimulatedWorker &worker, size_t rule, const std::string &key,
+                                 const limiter::AppliedRule &applied) = 0;
 
       protected:
         ~Callbacks() = default;
@@ -68,11 +72,13 @@ class Client final : limiter::Request {
     void end();
     bool lacks_verdicts() const;
     void judge_errors(bool passes) const;
+    void judge_choice(const limiter::Step &step) const;
     size_t number_of(const limiter::AppliedRule &applied) const {
         return worker_.configuration().number_of(*applied.rule);
     }
     void note_numbers(bool passes);
-    void note_numbers(const AuditedRule &rule, const limiter::AppliedRule *applied);
+    void note_numbers(const AuditedRule &rule, const limiter::AppliedRule *applied, bool passes);
+    void note_outcome(const AuditedRule &rule, const limiter::AppliedRule &applied, bool passes);
     Decision decision_of(const limiter::AppliedRule &rule);
     // Of the phase:
     void note_grants();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "simulation/client.hpp"
+#include "simulation/looks.hpp"
 
 #include <cstdint>
 #include <list>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,7 +20,8 @@ using Hosts = std::vector<std::unique_ptr<SimulatedHost>>;
 
 class Clients final : Client::Callbacks {
   public:
-    Clients(Simulation &simulation, const Hosts &hosts) : simulation_(simulation), hosts_(hosts) {}
+    Clients(Simulation &simulation, const Hosts &hosts)
+        : simulation_(simulation), hosts_(hosts), looks_(simulation) {}
 
     /// Draws how often they come, and their keys.
     void draw(const DrawnConfiguration &configuration);
@@ -36,9 +39,10 @@ class Clients final : Client::Callbacks {
     void end();
 
     uint64_t begun() const { return begun_; }
-    /// How many requests passed that the rule of that name was applied to.
-    uint64_t counted(const std::string &rule) const {
-        const auto found = counted_.find(rule);
+    /// How many requests the rules of that name must have counted. `what` is the name of an outcome
+    /// or of a counter.
+    uint64_t counted(const std::string &rule, std::string_view what) const {
+        const auto found = counted_.find({rule, std::string(what)});
         return found != counted_.end() ? found->second : 0;
     }
     /// The keys of clients.
@@ -56,7 +60,15 @@ class Clients final : Client::Callbacks {
     void come_to(SimulatedHost &host, const std::string &key);
     void come_at(Time when, SimulatedHost &host, const std::string &key);
     Client &start_request(SimulatedHost &host, SimulatedWorker &worker, const std::string &key);
-    void on_counted(const std::string &rule) override { ++counted_[rule]; }
+    void on_counted(const std::string &rule, std::string_view what) override {
+        ++counted_[{rule, std::string(what)}];
+    }
+    void on_decision(SimulatedWorker &worker, size_t rule, const std::string &key,
+                     const limiter::AppliedRule &applied) override {
+        if (!has_single_requests_) { // what Redis is asked of these is counted
+            looks_.on_decision(worker, rule, key, applied);
+        }
+    }
 
     Simulation &simulation_;
     const Hosts &hosts_;
@@ -73,7 +85,8 @@ class Clients final : Client::Callbacks {
     bool has_host_without_leases_ = false;
     std::list<std::unique_ptr<Client>> clients_;
     uint64_t begun_ = 0;
-    std::map<std::string, uint64_t> counted_;
+    std::map<std::pair<std::string, std::string>, uint64_t> counted_; // by rule, and as what
+    Looks looks_;
 };
 
 } // namespace simulation

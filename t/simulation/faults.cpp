@@ -21,7 +21,7 @@ void Faults::happen_until(Time end) {
 
 void Faults::happen() {
     Chance &chance = simulation_.chance;
-    SimulatedHost &host = *hosts_[chance.below(hosts_.size())];
+    SimulatedHost &host = draw_host(chance);
     const size_t i = chance.below(host.workers().size());
     const bool is_of_worker = chance.below(8) < 3;
     simulation_.disturb(is_of_worker ? Time{3'000'000} : simulation_.topology->trouble());
@@ -45,6 +45,40 @@ void Faults::happen() {
     }
 }
 
+void Faults::happen_harmlessly_until(Time end) {
+    if (harmless_.one_in(2)) {
+        plan_harmless(end);
+    }
+}
+
+void Faults::plan_harmless(Time end) {
+    const Time next = simulation_.timeline.now() + Time{harmless_.between(20'000, 1'000'000)};
+    if (next < end) {
+        simulation_.timeline.add(next, [this, end] {
+            happen_harmlessly();
+            plan_harmless(end);
+        });
+    }
+}
+
+void Faults::happen_harmlessly() {
+    SimulatedRedis *redis = simulation_.topology->only_redis();
+    const uint64_t what = redis == nullptr ? 2 : harmless_.below(3);
+    if (what == 0) {
+        simulation_.write("SCRIPT FLUSH");
+        simulation_.hit(&Happened::forgotten_scripts);
+        redis->forget_scripts();
+    } else if (what == 1) {
+        simulation_.write("Redis stands still for a moment");
+        redis->stall_until(simulation_.timeline.now() + Time{harmless_.between(100, 20'000)});
+    } else {
+        simulation_.write("a worker leaves");
+        simulation_.hit(&Happened::reloads);
+        SimulatedHost &host = draw_host(harmless_);
+        replace_worker(host, harmless_.below(host.workers().size()), false);
+    }
+}
+
 void Faults::stop_worker(SimulatedWorker &worker) {
     simulation_.write("a worker stands still");
     simulation_.hit(&Happened::stopped_workers);
@@ -54,6 +88,7 @@ void Faults::stop_worker(SimulatedWorker &worker) {
 }
 
 void Faults::replace_worker(SimulatedHost &host, size_t i, bool is_killed) {
+    have_replaced_ = true;
     SimulatedWorker &worker = *host.workers()[i];
     host.add_worker();
     if (!is_killed) {

@@ -13,24 +13,37 @@ namespace simulation {
 class Faults {
   public:
     Faults(Simulation &simulation, Hosts &hosts, Clients &clients)
-        : simulation_(simulation), hosts_(hosts), clients_(clients) {}
+        : simulation_(simulation),
+          hosts_(hosts),
+          clients_(clients),
+          harmless_(simulation.plan.seed ^ 0x4A21) {}
     ~Faults();
     Faults(const Faults &) = delete;
     Faults &operator=(const Faults &) = delete;
 
     /// They happen from now on until then.
     void happen_until(Time end);
+    /// What happens on a good day, and must change nothing: workers leave, Redis forgets scripts,
+    /// and stands still for a moment. Not in all worlds.
+    void happen_harmlessly_until(Time end);
     /// Whether a worker was killed.
     bool have_killed() const { return !killed_.empty(); }
+    /// Whether a worker has left, or was killed, and another one has come.
+    bool have_replaced() const { return have_replaced_; }
 
   private:
     void happen();
+    void plan_harmless(Time end);
+    void happen_harmlessly();
+    SimulatedHost &draw_host(Chance &chance) { return *hosts_[chance.below(hosts_.size())]; }
     void stop_worker(SimulatedWorker &worker);
     void replace_worker(SimulatedHost &host, size_t i, bool is_killed);
 
     Simulation &simulation_;
     Hosts &hosts_;
     Clients &clients_;
+    bool have_replaced_ = false;
+    Chance harmless_; // of its own: other draws stay as they are
     std::vector<std::unique_ptr<SimulatedWorker>> killed_; // their memory stays as it was
 };
 

@@ -39,6 +39,7 @@ struct Happened : FaultCounts {
     uint64_t overrides = 0;
     uint64_t lost_orders = 0; // of operators
     uint64_t resets = 0;
+    uint64_t looks = 0;
     uint64_t flushed_by_operators = 0;
     uint64_t changed_configurations = 0;
 };
@@ -61,6 +62,7 @@ inline constexpr HappenedRow happened_rows[] = {
     {"overrides written", &Happened::overrides},
     {"orders of operators that failed", &Happened::lost_orders},
     {"clients reset", &Happened::resets},
+    {"clients looked at", &Happened::looks},
     {"FLUSHALL by an operator", &Happened::flushed_by_operators},
     {"reloads with other rules", &Happened::changed_configurations},
     {"clients that left before", &Happened::left},

@@ -46,6 +46,22 @@ bool Network::is_busy() const {
     return std::ranges::any_of(connections, &SimulatedConnection::is_busy);
 }
 
+/// A worker has one connection to a server for checks, and may have one for operators and one for
+/// the map of a cluster. After one that fails it waits at least 25 ms, then twice as long, and so
+/// on: this leaves no more than seven in a second for each.
+void Network::judge_attempt(const void *process, const std::string &address) {
+    constexpr Time second{1'000'000};
+    constexpr size_t most = size_t{3} * 7;
+    const Time now = timeline.now();
+    std::deque<Time> &attempts = attempts_[{process, address}];
+    std::erase_if(attempts, [&](Time when) { return when + second <= now; });
+    attempts.push_back(now);
+    if (attempts.size() > most) {
+        complaints.push_back("a worker connects again and again to " + address);
+        attempts.clear();
+    }
+}
+
 void Network::cut(const Server &server) {
     const auto all = connections;
     for (SimulatedConnection *connection : all) {
@@ -84,6 +100,7 @@ void SimulatedConnection::open(const redis_client::Address &address, std::string
     session_ = std::make_shared<Session>();
     is_idle_ = false;
     const Time now = network_.timeline.now();
+    network_.judge_attempt(&process_, address.text());
     const auto server = network_.servers.find(address.text());
     if (server == network_.servers.end() || server->second->is_down) {
         ++network_.counts.refused_connections;

@@ -47,6 +47,8 @@ class Network {
         }
         return has_one;
     }
+    /// Looks at the attempts of a process to connect to an address: they must not be too many.
+    void judge_attempt(const void *process, const std::string &address);
     std::function<void(const Server *)> on_fault = [](const Server * /*server*/) {};
     /// How long a message takes.
     Time delay() { return Time{chance.between(50, chance.one_in(50) ? 5'000 : 300)}; }
@@ -58,6 +60,10 @@ class Network {
     void cut(const Server &server);
     /// The server sends something unasked to the clients that have subscribed.
     void publish(const Server &server, std::string_view bytes);
+
+  private:
+    /// When a process has tried to connect to an address in the last second.
+    std::map<std::pair<const void *, std::string>, std::deque<Time>> attempts_;
 };
 
 /// A worker's end, with what the other end knows of it.

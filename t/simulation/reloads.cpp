@@ -40,6 +40,7 @@ void Reloads::happen_until(Time end) {
 void Reloads::happen() {
     Chance &chance = simulation_.chance;
     simulation_.hit(&Happened::changed_configurations);
+    have_happened_ = true;
     set_configuration(redraw(drawn_, chance));
     const Time longest = chance.one_in(2) ? Time{20'000} : longest_roll_out;
     for (const auto &host : hosts_) {

@@ -16,6 +16,7 @@ class Reloads {
     /// Makes it for a host, which may be the last one.
     std::unique_ptr<HostConfiguration> make_configuration(bool is_last) const;
     const DrawnConfiguration &configuration() const { return drawn_; }
+    bool have_happened() const { return have_happened_; }
     /// They happen from now on until then.
     void happen_until(Time end);
 
@@ -26,6 +27,7 @@ class Reloads {
     const Hosts &hosts_;
     DrawnConfiguration drawn_;
     size_t first_number_ = 0; // of its rules
+    bool have_happened_ = false;
 };
 
 } // namespace simulation

@@ -6,6 +6,9 @@
 #include <chrono>
 #include <memory>
 #include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
 
 namespace simulation {
 
@@ -55,15 +58,22 @@ void SimulatedFleet::make_hosts() {
             std::make_unique<SimulatedHost>(simulation_.network, machinery, chance.fork(),
                                             reloads_.make_configuration(i + 1 == hosts)));
     }
+    if (zone_size > size_t{32} << 10 && clients_.keys().size() < 5) {
+        const std::chrono::microseconds longest = hosts_.front()->configuration().zone().deny_cache;
+        simulation_.auditor.set_remembers_denials_for(longest.count());
+    }
 }
 
 std::vector<std::string> SimulatedFleet::run() {
     const Time end = simulation_.timeline.now() + simulation_.plan.length;
     Chance &chance = simulation_.chance;
     simulation_.auditor.set_knows_requests(!simulation_.has_faults);
+    simulation_.auditor.set_charges_all_or_none(simulation_.topology->only_redis() != nullptr);
     clients_.come_until(end);
     if (simulation_.has_faults) {
         faults_.happen_until(end);
+    } else {
+        faults_.happen_harmlessly_until(end);
     }
     const Theme theme = reloads_.configuration().theme;
     if (theme == Theme::operators || chance.one_in(2)) {
@@ -115,6 +125,7 @@ void SimulatedFleet::become_quiet() {
     clients_.end();
     count_leased();
     for (const auto &host : hosts_) {
+        judge_backend(*host, asked);
         for (const auto &worker : host->workers()) {
             judge_log(*host, *worker, asked);
             if (worker->is_serving()) {
@@ -149,6 +160,33 @@ void SimulatedFleet::judge_log(const SimulatedHost &host, const SimulatedWorker 
     }
 }
 
+/// What metrics show of the Redis of a host, when nobody waits for it and all workers have asked
+/// it.
+void SimulatedFleet::judge_backend(SimulatedHost &host, Time asked) {
+    const rate_limit::BackendCounts counts = host.backend_counts();
+    if (counts.pending > 0) {
+        simulation_.auditor.leave(std::to_string(counts.pending) + " checks in metrics");
+    }
+    const bool is_asked = std::ranges::any_of(host.workers(), [asked](const auto &worker) {
+        return worker->is_serving() && worker->last_verdict() >= asked;
+    });
+    if (is_asked && counts.state != rate_limit::BackendState::up) {
+        simulation_.auditor.misbehave("metrics show a backend that is not up");
+    }
+    const uint64_t errors =
+        std::accumulate(counts.errors.begin(), counts.errors.end(), uint64_t{0});
+    const bool nothing_fails = !simulation_.has_faults && !host.is_years_off() &&
+                               simulation_.topology->only_redis() != nullptr;
+    if (nothing_fails && errors > 0) {
+        simulation_.auditor.misbehave("metrics show errors though nothing is wrong");
+    }
+    // A worker that leaves closes what it does not need now, and may need it once more.
+    if (nothing_fails && !have_workers_left() &&
+        counts.events[static_cast<size_t>(rate_limit::BackendEvent::reconnect)] > 0) {
+        simulation_.auditor.misbehave("metrics show reconnects though nothing is wrong");
+    }
+}
+
 void SimulatedFleet::finish_requests() {
     Timeline &timeline = simulation_.timeline;
     const Time end = timeline.now() + quiet;
@@ -163,6 +201,9 @@ void SimulatedFleet::count_leased() {
     using rate_limit::RuleCounter;
     if (faults_.have_killed()) {
         return; // such a worker counts no more
+    }
+    if (have_workers_left()) {
+        simulation_.auditor.excuse_lost_units();
     }
     for (const DrawnRule &rule : reloads_.configuration().rules) {
         const std::string &name = rule.audited.name;
@@ -179,15 +220,36 @@ void SimulatedFleet::count_leased() {
 
 /// A rule that a reload took away, or brought, is counted somewhere else.
 void SimulatedFleet::count_outcomes() {
+    // No request is gone before it is decided, and no counter is new.
+    const bool is_exact = !simulation_.has_faults && !reloads_.have_happened();
     for (const DrawnRule &rule : reloads_.configuration().rules) {
         const std::string &name = rule.audited.name;
-        uint64_t counted = 0;
-        for (const auto &host : hosts_) {
-            const rate_limit::RuleCounts counts = host->counts(name);
-            counted = std::accumulate(counts.outcomes.begin(), counts.outcomes.end(), counted);
+        uint64_t all = 0; // that must have been counted, by any outcome
+        for (const auto &[outcome, what] : rate_limit::rule_outcome_table) {
+            all += clients_.counted(name, what);
         }
-        simulation_.auditor.count(
-            name, {.least = clients_.counted(name), .most = clients_.begun(), .counted = counted});
+        const auto judge = [&](std::string_view what, uint64_t most, const auto &count_of) {
+            uint64_t counted = 0;
+            for (const auto &host : hosts_) {
+                counted += count_of(host->counts(name));
+            }
+            simulation_.auditor.count(
+                name + " " + std::string(what),
+                {.least = clients_.counted(name, what), .most = most, .counted = counted});
+        };
+        for (const auto &[outcome, what] : rate_limit::rule_outcome_table) {
+            const uint64_t others = all - clients_.counted(name, what);
+            const uint64_t most = std::max(clients_.begun(), others) - others;
+            judge(what, is_exact ? clients_.counted(name, what) : most,
+                  [&](const rate_limit::RuleCounts &counts) { return counts.of(outcome); });
+        }
+        for (const auto &[counter, what] :
+             {std::pair{rate_limit::RuleCounter::rejected_by_deny_cache, "rejected_by_deny_cache"},
+              std::pair{rate_limit::RuleCounter::rejected_by_override, "rejected_by_override"},
+              std::pair{rate_limit::RuleCounter::lease_requests, "lease_requests"}}) {
+            judge(what, is_exact ? clients_.counted(name, what) : clients_.begun(),
+                  [&](const rate_limit::RuleCounts &counts) { return counts.of(counter); });
+        }
     }
 }
 

@@ -29,8 +29,10 @@ class SimulatedFleet {
     void make_hosts();
     void judge_lives_until(Time end);
     void become_quiet();
+    void judge_backend(SimulatedHost &host, Time asked);
     void judge_log(const SimulatedHost &host, const SimulatedWorker &worker, Time asked);
     void finish_requests();
+    bool have_workers_left() const { return faults_.have_replaced() || reloads_.have_happened(); }
     void count_leased();
     void count_outcomes();
     void end_workers();

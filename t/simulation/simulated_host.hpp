@@ -39,6 +39,11 @@ class SimulatedHost final : limiter::ZoneMutex, rate_limit::Machine {
     /// What the rule of that name has counted; nothing if the latest configuration has none.
     rate_limit::RuleCounts counts(std::string_view rule) const;
 
+    /// What all workers have counted of their Redis, and where they stand.
+    rate_limit::BackendCounts backend_counts() const {
+        return configurations_.back()->settings().memory.read(*this, boot_now());
+    }
+
     size_t number() const { return machinery_.number; }
     /// Whether its clock shows a year that no other one has.
     bool is_years_off() const { return machinery_.ahead > std::chrono::days{300}; }

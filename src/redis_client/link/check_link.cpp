@@ -8,6 +8,14 @@ namespace redis_client {
 
 using std::chrono::milliseconds;
 
+namespace {
+
+/// A worker that shuts down may have many requests that settle one after the other. Each would need
+/// a connection of its own if an idle one were closed at once.
+constexpr milliseconds longest_idleness_of_leaving{1000};
+
+} // namespace
+
 CheckLink::CheckLink(BackendContext &context, const MakeAddressSource &make_address_source,
                      Callbacks *callbacks)
     : Link(context, context.settings.session.timeout, make_address_source),
@@ -28,8 +36,9 @@ CheckLink::~CheckLink() {
 
 std::variant<Command *, Failure> CheckLink::ask(std::span<Charge> charges,
                                                 CheckCallbacks &callbacks) {
-    const auto asked = session_.ask(charges, callbacks, context_.now());
+    // This comes first: if it failed after ask(), the check would be answered before we return it.
     connect_if_dismissed();
+    const auto asked = session_.ask(charges, callbacks, context_.now());
     update();
     return asked;
 }
@@ -40,14 +49,14 @@ void CheckLink::abandon(Command &check) {
 }
 
 void CheckLink::refund(std::span<Charge> charges) {
-    session_.refund(charges, context_.now());
     connect_if_dismissed();
+    session_.refund(charges, context_.now());
     update();
 }
 
 void CheckLink::settle(const SettlementOrder &order) {
-    session_.settle(order);
     connect_if_dismissed();
+    session_.settle(order);
     update();
 }
 
@@ -58,31 +67,26 @@ void CheckLink::send_now() {
 }
 
 void CheckLink::release(Permit &permit) {
-    session_.release(permit, context_.now());
     connect_if_dismissed();
+    session_.release(permit, context_.now());
     update();
 }
 
-/// Permits are in no hurry: they connect when they are to be looked at. Two nodes may each say that
-/// the other one has them, and would be asked in turn, by new connections.
 void CheckLink::take_over(Command &command, Redirect::Kind kind) {
-    const bool is_of_permits =
-        command.kind == Command::Kind::release || command.kind == Command::Kind::renewal;
+    connect_if_dismissed();
     session_.take_over(command, kind, context_.now());
-    if (!is_of_permits) {
-        connect_if_dismissed();
-    }
     update();
 }
 
 void CheckLink::take_permits(const HashSlotSet &of, CheckLink &from) {
+    connect_if_dismissed();
     session_.take_permits(of, from.session_);
     update();
 }
 
 void CheckLink::take_settlements(const HashSlotSet &of, Session &from) {
-    session_.take_settlements(of, from);
     connect_if_dismissed();
+    session_.take_settlements(of, from);
     update();
 }
 
@@ -92,10 +96,9 @@ void CheckLink::retire() {
     }
 }
 
-/// Not before the caller returns: who asks must not be answered before that.
 void CheckLink::connect_if_dismissed() {
-    if (is_needed() && is_at_rest() && !is_in_session_) {
-        connect_at_once();
+    if (is_at_rest() && !is_in_session_) {
+        connect();
     }
 }
 
@@ -156,6 +159,9 @@ void CheckLink::on_ready() {
 void CheckLink::on_quiet() {
     if (!needs_verdict_) {
         end_outage();
+    }
+    if (context_.world.is_leaving() && is_idle()) {
+        on_dismissed();
     }
 }
 
@@ -224,14 +230,13 @@ void CheckLink::on_deadline() {
     if (session_.expire(context_.now())) {
         give_up({"no answer for too long"});
     }
-    connect_if_dismissed(); // for permits that came from another node
     update();
 }
 
-/// Logs and counts what has changed in the session, sets the timers, and lets the
-/// connection go if it is not needed any more. Does nothing while the session takes replies or
-/// ends, and may call this in the middle of that, for a redirect or for a lease that is returned at
-/// once: the link does it then.
+/// Logs and counts what has changed in the session, sets the timers, and lets the connection of a
+/// worker that shuts down go before long if it is not needed any more. Does nothing while the
+/// session takes replies or ends, and may call this in the middle of that, for a redirect or for a
+/// lease that is returned at once: the link does it then.
 void CheckLink::update() {
     if (is_in_session_) {
         return;
@@ -259,12 +264,16 @@ void CheckLink::update() {
         connection_->send_soon();
     }
     set_timers();
-    const bool idle =
-        session_.pending() == 0 && !session_.has_background_commands() && !session_.has_leases();
-    connection_->set_idle(idle);
-    if (idle && context_.world.is_leaving() && connection_->is_open()) {
-        on_dismissed();
+    connection_->set_idle(is_idle());
+    if (context_.world.is_leaving() && session_.is_ready() && is_idle() &&
+        !connection_timer_->is_running()) {
+        start_quiet_timer(longest_idleness_of_leaving);
     }
+}
+
+/// Whether nothing needs the connection now.
+bool CheckLink::is_idle() const {
+    return session_.pending() == 0 && !session_.has_background_commands() && !session_.has_leases();
 }
 
 void CheckLink::report_loss() {

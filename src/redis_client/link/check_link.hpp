@@ -73,6 +73,7 @@ class CheckLink final : public Link {
     void disconnected(Session::Lost lost, std::chrono::milliseconds longest_wait);
     void end_session(Session::Lost lost);
     bool is_needed() const;
+    bool is_idle() const;
     void report_loss();
     void set_timers();
 

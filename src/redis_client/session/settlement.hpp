@@ -23,7 +23,6 @@ struct Settlement : Pooled<Settlement> {
     const rate_limit::Calendar *calendar = nullptr; // if one says the windows; it outlives this
     rate_limit::RuleCounters *counters = nullptr;   // of the rule; null: its end is not counted
     uint64_t leased_units = 0; // it gives back so many units of a lease; 0: it is of no lease
-    int redirects = 0;         // how often it was redirected
     ListHook<Settlement> hook; // of those that wait, or of those in one command
 
     rate_limit::RedisKeyBuffer redis_key_bytes;

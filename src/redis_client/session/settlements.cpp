@@ -4,7 +4,6 @@
 
 #include "rate_limit/text/text_writer.hpp"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -143,13 +142,11 @@ void Settlements::send(bool may_share, Time now) {
             continue;
         }
         command->hash_slot = first->hash_slot;
-        command->redirects = first->redirects;
         command->settlements.push_back(*first);
         size_t room = may_share ? longest_batch(*first) - 1 : 0;
         for (Settlement *next = to_send.front();
              next != nullptr && room > 0 && can_share(*first, *next); next = to_send.front()) {
             to_send.remove(*next);
-            command->redirects = std::max(command->redirects, next->redirects);
             command->settlements.push_back(*next);
             --room;
         }
@@ -206,7 +203,6 @@ void Settlements::wait_again(Command &command) {
     sent_ -= count_of(command);
     while (Settlement *settlement = command.settlements.front()) {
         command.settlements.remove(*settlement);
-        settlement->redirects = command.redirects;
         waiting_.push_back(*settlement);
     }
     pipeline_.recycle(command);

@@ -305,6 +305,19 @@ std::optional<Time> SimulatedRedis::ran_at(std::string_view key, Time clock, Tim
     return std::nullopt;
 }
 
+std::optional<Time> SimulatedRedis::only_run_of(std::string_view key, Time since) const {
+    std::optional<Time> when;
+    for (auto run = runs_.rbegin(); run != runs_.rend() && run->when >= since; ++run) {
+        if (std::ranges::find(run->keys, key) != run->keys.end()) {
+            if (when) {
+                return std::nullopt;
+            }
+            when = run->when;
+        }
+    }
+    return when;
+}
+
 replay::KeyStore &SimulatedRedis::keys() {
     engine_->keys().set_now(now().count());
     return engine_->keys();

@@ -102,6 +102,8 @@ class SimulatedRedis final : public Server {
     /// Returns when a script of the key ran that has read this time from its clock, not earlier
     /// than `since`; nothing if none did.
     std::optional<Time> ran_at(std::string_view key, Time clock, Time since) const;
+    /// Returns when a script of the key has run since then, if one has, and no other one.
+    std::optional<Time> only_run_of(std::string_view key, Time since) const;
 
     /// Its keys, after those that have expired have gone.
     replay::KeyStore &keys();

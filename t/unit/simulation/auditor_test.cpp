@@ -55,6 +55,20 @@ TEST(AuditorTest, RefusesLostUnitsWhereNothingFails) {
     }
 }
 
+TEST(AuditorTest, HoldsWhatClientsAreToldToTheirGrantsWhereAllIsKnown) {
+    for (const auto &[is_one_redis, complaints] : {std::pair{true, 1u}, {false, 0u}}) {
+        Auditor auditor;
+        auditor.set_knows_requests(true);
+        auditor.set_charges_all_or_none(is_one_redis);
+        const AuditedRule of = rule("sliding_log", 3);
+        auditor.add_rule(of, long_ago);
+        auditor.grant(
+            0, "k",
+            by(of, {.time_us = 0, .cost = 1, .told = Told{.remaining = 3, .reset_us = second}}));
+        EXPECT_EQ(auditor.judge().size(), complaints);
+    }
+}
+
 TEST(AuditorTest, HoldsABucketToItsCapacityAndWhatComesBack) {
     EXPECT_EQ(complaints(rule("gcra", 10, 3), {{0, 3}, {second / 10, 1}}), 0u);
     EXPECT_EQ(complaints(rule("gcra", 10, 3), {{0, 3}, {second / 10 - 10, 1}}), 1u);
@@ -180,8 +194,8 @@ TEST(AuditorTest, KnowsHowLongARuleLeases) {
     EXPECT_EQ(log.longest_lease_us(), 0);
     log.has_leases = true;
     EXPECT_EQ(log.longest_lease_us(), second / 64);
-    log.window_us = 100 * second;
-    EXPECT_EQ(log.longest_lease_us(), second);
+    log.window_us = 1'000 * second;
+    EXPECT_EQ(log.longest_lease_us(), 4 * second);
     log.window_us = 1'000;
     EXPECT_EQ(log.longest_lease_us(), 10'000);
     log.lease_us = 7'000;
@@ -245,6 +259,41 @@ TEST(AuditorTest, KnowsThatAShardMayHaveTheSamePartOfTwoLimits) {
         auditor.add_rule(of, long_ago);
         auditor.deny(0, "k", {.time_us = 0, .cost = 1, .limit = 6, .until_us = second});
         auditor.deny(0, "k", {.time_us = 1, .cost = 1, .limit = known_limit, .is_by_redis = false});
+        EXPECT_EQ(auditor.judge().size(), complaints);
+    }
+}
+
+TEST(AuditorTest, RefusesChecksOfWhatAHostKnows) {
+    const Denial first{.time_us = 1'000,
+                       .cost = 1,
+                       .limit = 1,
+                       .until_us = second,
+                       .asked_us = 0,
+                       .answered_us = 2'000};
+    Denial known = first;
+    known.time_us = known.asked_us = known.answered_us = 3'000;
+    Denial meanwhile = known;
+    meanwhile.asked_us = 2'000;
+    Denial late = known;
+    late.time_us = late.asked_us = late.answered_us = second;
+    late.until_us = 2 * second;
+    Denial elsewhere = known;
+    elsewhere.host = 1;
+    for (const auto &[denial, longest_us, complaints] : {std::tuple{known, second, 1u},
+                                                         {known, int64_t{0}, 0u},
+                                                         {meanwhile, second, 0u},
+                                                         {late, second, 0u},
+                                                         {elsewhere, second, 0u}}) {
+        Auditor auditor;
+        auditor.set_knows_requests(true);
+        auditor.set_charges_all_or_none(true);
+        auditor.set_remembers_denials_for(longest_us);
+        AuditedRule of = rule("sliding_log", 1);
+        of.window_us = 10 * second;
+        auditor.add_rule(of, long_ago);
+        auditor.grant(0, "k", by(of, {.time_us = 0, .cost = 1}));
+        auditor.deny(0, "k", first);
+        auditor.deny(0, "k", denial);
         EXPECT_EQ(auditor.judge().size(), complaints);
     }
 }

@@ -251,8 +251,32 @@ TEST_F(CheckLinkTest, HoldsAWorkerForACheckThatWaits) {
     EXPECT_TRUE(world_.is_worker_held());
     redis().receive(grant(3));
     EXPECT_EQ(a_.results, (Results{granted(3)}));
-    EXPECT_FALSE(is_connected()) << "it was the last answer";
-    EXPECT_FALSE(world_.is_worker_held());
+    EXPECT_FALSE(world_.is_worker_held()) << "it was the last answer";
+    world_.pass(999ms);
+    EXPECT_TRUE(is_connected()) << "for another request that ends";
+    world_.pass(1ms);
+    EXPECT_FALSE(is_connected());
+    EXPECT_EQ(log_.take(), Lines{});
+}
+
+TEST_F(CheckLinkTest, OpensOneConnectionForAllThatALeavingWorkerSettles) {
+    start_ready();
+    world_.is_worker_leaving = true;
+    redis().dismiss();
+    const size_t before = world_.opened();
+    for (int i = 0; i < 100; ++i) {
+        settle("k");
+        world_.end_turn();
+        if (i == 0) {
+            log_in(redis());
+        }
+        EXPECT_EQ(redis().sent().size(), 1u);
+        redis().receive("$1\r\n1\r\n");
+        EXPECT_FALSE(world_.is_worker_held());
+        world_.pass(5ms);
+    }
+    EXPECT_EQ(charged(), 100u);
+    EXPECT_EQ(world_.opened(), before + 1);
 }
 
 TEST_F(CheckLinkTest, HoldsAWorkerForWhatIsSettledAfterItsConnectionIsClosed) {
@@ -281,6 +305,7 @@ TEST_F(CheckLinkTest, HoldsAWorkerForWhatIsSettledAfterItsConnectionIsClosed) {
         EXPECT_EQ(redis().sent().size(), 1u);
         EXPECT_TRUE(world_.is_worker_held()) << "it waits for the answer";
         redis().receive("$1\r\n1\r\n");
+        world_.pass(1s);
         EXPECT_FALSE(is_connected());
         EXPECT_FALSE(world_.is_worker_held());
         world_.is_worker_leaving = false;
@@ -347,15 +372,31 @@ TEST_F(CheckLinkTest, OpensOneConnectionForWhatAsksWhileAnotherOneIsDismissed) {
     EXPECT_EQ(charged(), 1u);
 }
 
-TEST_F(CheckLinkTest, OpensNoConnectionForWhatALeavingWorkerIsRefused) {
+TEST_F(CheckLinkTest, OpensOneConnectionForAllThatALeavingWorkerIsRefused) {
     settings_.session.max_pending = 0;
     start_ready();
     world_.is_worker_leaving = true;
     redis().dismiss();
     const size_t before = world_.opened();
+    for (int i = 0; i < 100; ++i) {
+        EXPECT_FALSE(ask(a_, "k"));
+    }
+    EXPECT_EQ(world_.opened(), before + 1);
+}
+
+// A leaving worker tries to connect when it is asked, and not by itself.
+TEST_F(CheckLinkTest, ALeavingWorkerAsksARedisThatIsThereAgain) {
+    start();
+    world_.is_worker_leaving = true;
+    redis().refuse();
+    world_.pass(1min);
+    EXPECT_FALSE(is_connected());
     EXPECT_FALSE(ask(a_, "k"));
-    world_.pass(1s);
-    EXPECT_EQ(world_.opened(), before);
+    ASSERT_TRUE(is_connected());
+    log_in(redis());
+    EXPECT_TRUE(ask(a_, "k"));
+    redis().receive(grant(1));
+    EXPECT_EQ(a_.results, (Results{granted(1)}));
 }
 
 TEST_F(CheckLinkTest, FailsTheChecksOfABackendThatEnds) {

@@ -259,20 +259,25 @@ TEST_F(ClusterTest, PermitsOfALeavingWorkerAreNotTornToAndFro) {
     redis(1).receive(answer({99}));
     world_.is_worker_leaving = true;
     world_.pass(20s);
+    EXPECT_EQ(redis(1).sent().size(), 2u) << "the check, and the permit's renewal";
     redis(1).receive("-MOVED 1 10.0.0.2:6379\r\n");
     answer_map(list(
         {range(0, 8191, {node("10.0.0.2", 6379)}), range(8192, 16383, {node("10.0.0.1", 6379)})}));
     log_in(redis(2));
+    EXPECT_EQ(redis(2).sent().size(), 1u);
+    redis(2).receive("-MOVED 1 10.0.0.1:6379\r\n");
+    const size_t before = world_.opened();
     auto waited = 0ms;
-    for (int i = 2, hops = 0; hops < 6; i = 3 - i, ++hops) {
-        ASSERT_EQ(redis(i).sent().size(), 1u) << "the permit is renewed";
-        redis(i).receive("-MOVED 1 10.0.0." + std::to_string(3 - i) + ":6379\r\n");
-        for (; !is_connected_to(3 - i) && waited < 1s; waited += 1ms) {
+    for (int i = 1, hops = 0; hops < 6; i = 3 - i, ++hops) {
+        Commands sent;
+        for (; (sent = redis(i).sent()).empty() && waited < 1s; waited += 1ms) {
             world_.pass(1ms);
         }
-        log_in(redis(3 - i));
+        ASSERT_EQ(sent.size(), 1u) << "the permit is renewed";
+        redis(i).receive("-MOVED 1 10.0.0." + std::to_string(3 - i) + ":6379\r\n");
     }
     EXPECT_EQ(waited, 300ms) << "each node is asked once in 100 ms";
+    EXPECT_EQ(world_.opened(), before);
 }
 
 TEST_F(ClusterTest, ASettlementOfALeavingWorkerIsNotSentToAndFroForEver) {
@@ -283,17 +288,19 @@ TEST_F(ClusterTest, ASettlementOfALeavingWorkerIsNotSentToAndFroForEver) {
     world_.is_worker_leaving = true;
     redis(1).dismiss();
     settle("k");
-    int hops = 0;
-    for (int i = 1; hops < 100; i = 3 - i, ++hops) {
-        world_.end_turn();
-        if (!is_connected_to(i)) {
-            break;
-        }
-        log_in(redis(i));
-        ASSERT_EQ(redis(i).sent().size(), 1u);
+    world_.end_turn();
+    log_in(redis(1));
+    ASSERT_EQ(redis(1).sent().size(), 1u);
+    redis(1).receive("-MOVED 0 10.0.0.2:6379\r\n");
+    log_in(redis(2));
+    const size_t before = world_.opened();
+    int hops = 1;
+    for (int i = 2; redis(i).sent().size() == 1; i = 3 - i, ++hops) {
         redis(i).receive("-MOVED 0 10.0.0." + std::to_string(3 - i) + ":6379\r\n");
+        ASSERT_LT(hops, 100);
     }
-    EXPECT_EQ(hops, most_redirects + 1);
+    EXPECT_EQ(hops, most_redirects + 2) << "the first one had to wait for its connection";
+    EXPECT_EQ(world_.opened(), before);
     EXPECT_EQ(rule_counters_.read().of(rate_limit::RuleCounter::settlements_lost), 1u);
 }
 

@@ -1,0 +1,16 @@
+// What clients are told of a key: how many units are left, and how long to wait. SPEC section 4.
+#pragma once
+
+#include "simulation/judges.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace simulation {
+
+/// Returns what was told wrongly, to clients or to operators, if anything was. All that was charged
+/// must be in the grants, and nothing of it may have been given back.
+std::optional<std::string> judge_told_numbers(const JudgedKey &key, const std::vector<Look> &looks);
+
+} // namespace simulation

@@ -1,0 +1,87 @@
+// What clients and operators are told of what is left.
+
+#include "unit/simulation/audited.hpp"
+
+#include "simulation/told_judge.hpp"
+
+#include <gtest/gtest.h>
+
+namespace simulation {
+namespace {
+
+/// A client of 3 units in a second who has taken two of them at 0, and what is true then.
+struct Case {
+    const char *algorithm;
+    Told of_grant;  // at 0
+    Told of_denial; // of 2 units at 400 ms
+    Told of_look;   // at 1 unit at 500 ms
+};
+
+const Case all[] = {
+    {"sliding_log", {1, 0, second}, {1, 600'000, 600'000}, {1, 0, 500'000}},
+    {"fixed_window", {1, 0, second}, {1, 600'000, 600'000}, {1, 0, 500'000}},
+    // Its window has begun 200 ms before: of the two units 1/4 is gone after another second.
+    {"sliding_window", {1, 0, 1'800'000}, {1, 400'000 + 500'000, 1'400'000}, {1, 0, 1'300'000}},
+    // A unit comes back in a third of a second.
+    {"gcra", {1, 0, 666'667}, {2, 0, 266'667}, {2, 0, 166'667}},
+};
+
+class ToldJudgeTest : public testing::TestWithParam<Case> {
+  protected:
+    static std::optional<std::string> judge(const Case &told) {
+        const bool is_bucket = std::string_view(told.algorithm) == "gcra";
+        const AuditedRule of = rule(told.algorithm, 3, is_bucket ? 3 : 0);
+        const uint64_t capacity = 3;
+        const int64_t ahead_us = 200'000;
+        const std::vector<Grant> grants{{.time_us = 0,
+                                         .cost = 2,
+                                         .limit = 3,
+                                         .capacity = capacity,
+                                         .redis_ahead_us = ahead_us,
+                                         .told = told.of_grant}};
+        std::vector<Denial> denials;
+        if (!is_bucket) {
+            denials.push_back({.time_us = 400'000,
+                               .cost = 2,
+                               .limit = 3,
+                               .capacity = capacity,
+                               .told = told.of_denial});
+        }
+        const std::vector<Look> looks{{.time_us = 500'000,
+                                       .cost = 1,
+                                       .limit = 3,
+                                       .capacity = capacity,
+                                       .told = told.of_look}};
+        return judge_told_numbers(
+            {.rule = of, .grants = grants, .denials = denials, .uncharged = {}}, looks);
+    }
+};
+
+TEST_P(ToldJudgeTest, TakesWhatIsTrue) {
+    EXPECT_EQ(judge(GetParam()), std::nullopt);
+}
+
+TEST_P(ToldJudgeTest, RefusesEachNumberThatIsNot) {
+    for (const int by : {-1, 1}) {
+        for (const auto part : {&Case::of_grant, &Case::of_denial, &Case::of_look}) {
+            if (part == &Case::of_denial && std::string_view(GetParam().algorithm) == "gcra") {
+                continue; // such a bucket has room
+            }
+            Case other = GetParam();
+            (other.*part).remaining += static_cast<uint64_t>(by);
+            EXPECT_NE(judge(other), std::nullopt);
+            other = GetParam();
+            (other.*part).reset_us += by;
+            EXPECT_NE(judge(other), std::nullopt);
+            other = GetParam();
+            (other.*part).retry_after_us += by;
+            EXPECT_EQ(judge(other) == std::nullopt, part == &Case::of_grant);
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, ToldJudgeTest, testing::ValuesIn(all),
+                         [](const auto &info) { return info.param.algorithm; });
+
+} // namespace
+} // namespace simulation
