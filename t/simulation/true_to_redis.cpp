@@ -73,6 +73,9 @@ class RealRedis final : public SimulatedRedis::Observer {
 
     void lost_data() override {
         (void)ask("*1\r\n$8\r\nFLUSHALL\r\n", ok.size());
+        forgot_scripts();
+    }
+    void forgot_scripts() override {
         (void)ask("*2\r\n$6\r\nSCRIPT\r\n$5\r\nFLUSH\r\n", ok.size());
     }
 

@@ -69,6 +69,7 @@ class SimulatedRedis final : public Server {
       public:
         virtual void replied(Time clock, std::string_view command, std::string_view reply) = 0;
         virtual void lost_data() = 0;
+        virtual void forgot_scripts() = 0;
 
       protected:
         ~Observer() = default;
@@ -92,7 +93,12 @@ class SimulatedRedis final : public Server {
     /// The next reply of a script will be none.
     void lie_once(uint64_t how) { lie_ = how; }
     void stop_lying() { lie_.reset(); }
-    void forget_scripts() { engine_->forget_scripts(); }
+    void forget_scripts() {
+        engine_->forget_scripts();
+        if (observer_ != nullptr) {
+            observer_->forgot_scripts();
+        }
+    }
     /// It is started again without its data.
     void lose_data();
 
