@@ -1,22 +1,13 @@
 #include "simulation/client.hpp"
 
 #include "redis_client/wire/hash_slot.hpp"
+#include "simulation/looks.hpp"
 
 #include <algorithm>
 
 namespace simulation {
 
 using limiter::Step;
-
-namespace {
-
-Told told_of(const rate_limit::Verdict &verdict) {
-    return {.remaining = verdict.remaining,
-            .retry_after_us = verdict.retry_after.count(),
-            .reset_us = verdict.reset.count()};
-}
-
-} // namespace
 
 Client::Client(Simulation &simulation, SimulatedHost &host, SimulatedWorker &worker,
                std::string key, Callbacks &callbacks)
@@ -359,9 +350,6 @@ void Client::note_grant(const limiter::AppliedRule &rule) {
         return; // by this host alone
     }
     ++(is_leased ? simulation_.happened.leased : simulation_.happened.granted);
-    if (!is_leased) {
-        callbacks_.on_decision(worker_, number_of(rule), key_, rule);
-    }
     const Decision decision = decision_of(rule);
     const AuditedRule &audited = simulation_.auditor.rule(number_of(rule));
     Grant grant{.time_us = decision.when.count(),
@@ -373,6 +361,7 @@ void Client::note_grant(const limiter::AppliedRule &rule) {
                 .history = decision.history,
                 .host = host_.number()};
     if (!is_leased) {
+        callbacks_.on_decision(worker_, number_of(rule), key_, rule);
         grant.told = told_of(rule.charge->verdict);
     }
     // Shards have windows of their own, and what costs nothing begins none.

@@ -7,6 +7,12 @@
 
 namespace simulation {
 
+Told told_of(const rate_limit::Verdict &verdict) {
+    return {.remaining = verdict.remaining,
+            .retry_after_us = verdict.retry_after.count(),
+            .reset_us = verdict.reset.count()};
+}
+
 class Looks::Look final : public redis_client::ControlCommand {
   public:
     Look(Simulation &simulation, SimulatedWorker &worker, size_t rule, std::string key,
@@ -52,9 +58,7 @@ class Looks::Look final : public redis_client::ControlCommand {
                                       .cost = quota_.cost,
                                       .limit = quota_.limit,
                                       .capacity = quota_.capacity(),
-                                      .told = {.remaining = verdict->remaining,
-                                               .retry_after_us = verdict->retry_after.count(),
-                                               .reset_us = verdict->reset.count()}});
+                                      .told = told_of(*verdict)});
         }
     }
     void on_failure(bool /*was_sent*/, const redis_client::Fault & /*fault*/) override {

@@ -10,6 +10,9 @@
 
 namespace simulation {
 
+/// Returns what a verdict tells, as the auditor takes it.
+Told told_of(const rate_limit::Verdict &verdict);
+
 class Looks {
   public:
     explicit Looks(Simulation &simulation);

@@ -1,5 +1,6 @@
 #include "simulation/told_judge.hpp"
 
+#include "simulation/bucket.hpp"
 #include "simulation/numbers_of_key.hpp"
 
 #include <algorithm>
@@ -103,29 +104,24 @@ class TakenOfSlidingWindow final : public Taken {
     std::map<int64_t, uint64_t> taken_; // by the window's number
 };
 
-/// Counts parts of units, of which `limit` come back in a microsecond.
 class TakenOfBucket final : public Taken {
   public:
     TakenOfBucket(int64_t window_us, uint64_t limit, uint64_t capacity)
-        : window_us_(window_us), limit_(limit), capacity_(capacity) {}
+        : bucket_(window_us), limit_(limit), capacity_(capacity) {}
     void take(const Grant &grant) override {
-        missing_ = missing(grant.time_us) + Wide{grant.cost} * window_us_;
-        last_us_ = grant.time_us;
+        bucket_.pass_to(grant.time_us, limit_);
+        bucket_.take(grant.cost);
     }
     bool has(uint64_t units, int64_t time_us) const override {
-        return missing(time_us) + Wide{units} * window_us_ <= Wide{capacity_} * window_us_;
+        Bucket then = bucket_;
+        then.pass_to(time_us, limit_);
+        return then.excess(units, capacity_) <= 0;
     }
 
   private:
-    Wide missing(int64_t time_us) const {
-        return std::max(Wide{0}, missing_ - Wide{time_us - last_us_} * limit_);
-    }
-
-    int64_t window_us_;
+    Bucket bucket_;
     uint64_t limit_;
     uint64_t capacity_;
-    Wide missing_ = 0;
-    int64_t last_us_ = 0;
 };
 
 /// Returns nothing where it is not known what counts: when permits have come back.

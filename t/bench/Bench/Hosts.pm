@@ -18,7 +18,7 @@ our @EXPORT_OK = qw(measure_hosts @host_places @host_variants %lease_seconds);
 our @host_places   = ('four workers', 'four hosts');
 our @host_variants = qw(limit_req gcra_leased fixed_window_leased);
 our %lease_seconds = (gcra_leased => 60 / 16, fixed_window_leased => 60 / 32); # of lease=auto
-my $warm_up        = 8;
+my $warm_up        = 2 * $lease_seconds{gcra_leased}; # the longer one
 
 # nginx's own count.
 sub requests_of ($nginx) {
