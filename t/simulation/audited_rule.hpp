@@ -26,6 +26,8 @@ struct AuditedRule {
     std::string algorithm;
     uint64_t limit = 0;
     int64_t window_us = 0;
+    /// Its windows end at multiples of their length by Redis's clock.
+    bool is_aligned = false;
     /// By Redis's clock, where a calendar says them.
     std::vector<int64_t> window_ends_us{};
     std::optional<uint64_t> burst = std::nullopt;
@@ -66,7 +68,7 @@ struct AuditedRule {
 enum class ScriptRun { check, settlement };
 
 /// Who has granted units.
-enum class GrantedBy { redis, lease };
+enum class GrantedBy { redis, lease, host_alone };
 
 /// What Redis has told a client with its decision.
 struct Told {

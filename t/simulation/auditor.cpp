@@ -1,6 +1,7 @@
 #include "simulation/auditor.hpp"
 
 #include "simulation/judges.hpp"
+#include "simulation/local_judge.hpp"
 #include "simulation/numbers_of_key.hpp"
 #include "simulation/reset_judge.hpp"
 #include "simulation/told_judge.hpp"
@@ -102,9 +103,8 @@ const std::vector<std::string> &Auditor::judge() {
     }
     if (single_requests_) {
         // What was charged before all was forgotten is not given back.
-        const bool has_lost_data = std::ranges::any_of(histories_, [](const History &one) {
-            return one.began_us != INT64_MIN && !one.is_by_reset;
-        });
+        const bool has_lost_data = std::ranges::any_of(
+            histories_, [](const History &one) { return one.follows_a_loss(); });
         const bool nothing_fails = knows_requests_ && !has_lost_data;
         for (const std::string &complaint : single_requests_->judge(nothing_fails)) {
             complain(complaint);
@@ -139,6 +139,7 @@ void Auditor::judge(const std::string &counter, const std::string &name, Key &ke
             return;
         }
     }
+    judge_granted_alone(counter, name, key);
     judge_resets(counter, name, key);
     const int64_t longest_lease_us = longest_leases_us_.at(counter);
     for (const Grant &grant : key.grants) {
@@ -164,6 +165,34 @@ bool Auditor::is_of_cold_key(const std::string &key, const Grant &grant,
     const auto first =
         std::ranges::lower_bound(came->second, grant.time_us - 3 * longest_lease_us - unsure_us);
     return std::ranges::upper_bound(came->second, grant.time_us) - first < least;
+}
+
+/// A host forgets what it granted alone where its client is reset, or where it may not have heard
+/// that it was, because Redis has lost that. It counts with other numbers after a change of the
+/// limit.
+void Auditor::judge_granted_alone(const std::string &counter, const std::string &name, Key &key) {
+    const Numbers numbers({.rule = rules_[*key.rules.begin()],
+                           .grants = key.grants,
+                           .denials = key.denials,
+                           .uncharged = key.uncharged});
+    const bool has_lost_data =
+        std::ranges::any_of(histories_, [](const History &one) { return one.follows_a_loss(); });
+    if (local_percent_ == 0 || has_lost_data || ordered_resets_.contains(name) ||
+        !numbers.are_always_the_same()) {
+        return;
+    }
+    const bool settles =
+        std::ranges::any_of(key.rules, [this](size_t rule) { return rules_[rule].settles; });
+    for (auto &[host, grants] : key.alone) {
+        std::ranges::stable_sort(grants, {}, &Grant::time_us);
+        if (const auto wrong = simulation::judge_granted_alone({.rule = rules_[*key.rules.begin()],
+                                                                .settles = settles,
+                                                                .percent = local_percent_,
+                                                                .grants = grants})) {
+            complain(counter + ", key " + name + ", host " + std::to_string(host) +
+                     " alone: " + *wrong);
+        }
+    }
 }
 
 /// Whether units may be on their way back that another request was charged: a rule in another hash
@@ -236,8 +265,8 @@ bool Auditor::is_known(const Denial &denial, const Denial &later) const {
     constexpr int64_t rounded_us = 2'000;
     const int64_t until_us =
         denial.blocked_until_us != 0 ? denial.blocked_until_us : denial.until_us;
-    const int64_t holds_for_us =
-        std::min(until_us - denial.time_us, remembers_denials_for_us_) - rounded_us;
+    const int64_t at_most_us = std::min(until_us - denial.time_us, remembers_denials_for_us_);
+    const int64_t holds_for_us = at_most_us - at_most_us / 500 - rounded_us; // clocks differ
     return denial.answered_us < later.asked_us && later.asked_us < denial.asked_us + holds_for_us;
 }
 
@@ -245,14 +274,16 @@ bool Auditor::is_known(const Denial &denial, const Denial &later) const {
 const Denial *Auditor::needless_check(const Key &key) const {
     std::map<std::tuple<size_t, uint64_t, uint64_t, uint64_t>, const Denial *> last;
     for (const Denial &denial : key.denials) {
-        if (!denial.is_by_redis) {
-            continue;
+        if (!denial.is_by_redis || denial.cost > denial.capacity) {
+            continue; // Redis alone knows whether it also blocks who can never be granted that
         }
         const Denial *&before = last[{denial.host, denial.cost, denial.limit, denial.capacity}];
         if (before != nullptr && is_known(*before, denial)) {
             return &denial;
         }
-        before = &denial;
+        // The answer that came last is the one that the host knows.
+        const bool is_last = before == nullptr || before->answered_us <= denial.answered_us;
+        before = is_last ? &denial : before;
     }
     return nullptr;
 }
@@ -290,13 +321,14 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
     if (const auto wrong = judge_blocks(judged)) {
         complain(of + ": " + *wrong);
     }
-    // Room that is returned is not known, nor what leases hold, nor what other shards have.
-    if (!knows_requests_ || has_leases || settles || rule.shards > 1) {
+    // What leases hold is not known, nor what other shards have, nor what requests turn out to cost
+    // that are not of this history.
+    if (!knows_requests_ || has_leases || rule.shards > 1 || (settles && histories_.size() > 1)) {
         return;
     }
     const bool is_untouched =
         histories_.size() == 1 && !resets_.contains(name) && key.rules.size() == 1;
-    if (charges_all_or_none_ && is_untouched) {
+    if (charges_all_or_none_ && is_untouched && !settles) {
         if (const auto wrong = judge_told_numbers(judged, key.looks)) {
             complain(of + ": " + *wrong);
         }
@@ -307,7 +339,8 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
         }
     }
     for (const Denial &denial : denials) {
-        if (may_judge(counter, denial) &&
+        // A host may remember a denial though units have come back.
+        if (may_judge(counter, denial) && (denial.is_by_redis || !settles) &&
             is_denied_with_room(judged, denial, counts_since(counter, name, denial.time_us)) &&
             !is_about_to_have_room(key, denial)) {
             complain(of + ": denied with room at " + std::to_string(denial.time_us));

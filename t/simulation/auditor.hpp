@@ -36,7 +36,10 @@ class Auditor {
     /// Whether one Redis charges all rules of a request, or none: nothing is given back.
     void set_charges_all_or_none(bool charges) { charges_all_or_none_ = charges; }
 
-    /// All hosts have room for what Redis denies, and remember it for so long; 0: they may not.
+    /// All hosts remember what their clients have taken while Redis gives no verdict, and grant so
+    /// much of each limit then; 0: they may not remember it.
+    void set_local_percent(uint64_t percent) { local_percent_ = percent; }
+    /// All hosts remember what Redis denies for so long; 0: they may not.
     void set_remembers_denials_for(int64_t time_us) { remembers_denials_for_us_ = time_us; }
 
     /// A request of the key has come to a host. Those of a key and host come in the order of their
@@ -47,6 +50,10 @@ class Auditor {
     void grant(size_t rule, const std::string &key, const Grant &grant) {
         Key &of = keys_[{rules_[rule].counter(), key}];
         of.rules.insert(rule);
+        if (grant.by == GrantedBy::host_alone) {
+            of.alone[grant.host].push_back(grant);
+            return; // Redis does not learn of it
+        }
         of.grants.push_back(grant);
         of.grants.back().has_block = rules_[rule].block_us > 0 && !rules_[rule].is_dry_run;
         if (single_requests_ && grant.returned() + grant.debt() > 0) {
@@ -77,7 +84,10 @@ class Auditor {
     size_t begin_history_by_reset(int64_t time_us) {
         return add({.began_us = time_us, .is_by_reset = true});
     }
-    /// An operator has ordered that a client is reset, and was told that it is.
+    /// An operator has ordered that a client is reset. Hosts may hear of it though he is told
+    /// nothing.
+    void order_reset(const std::string &key) { ordered_resets_.insert(key); }
+    /// He was told that it is.
     void reset(const std::string &key, int64_t sent_us, int64_t done_us) {
         resets_[key].push_back({sent_us, done_us});
     }
@@ -140,7 +150,8 @@ class Auditor {
         std::vector<Denial> denials;
         std::vector<UnchargedCheck> uncharged;
         std::vector<Look> looks;
-        std::set<size_t> rules; // that decided
+        std::map<size_t, Grants> alone; // by the host that granted them alone
+        std::set<size_t> rules;         // that decided
     };
 
     void complain(const std::string &what) { complaints_.push_back(what); }
@@ -150,6 +161,9 @@ class Auditor {
         int64_t copied_us = 0;
         bool is_by_reset = false;
         bool is_elsewhere = false; // than the data before
+
+        /// Whether nobody wanted it to begin.
+        bool follows_a_loss() const { return began_us != INT64_MIN && !is_by_reset; }
     };
 
     struct Reset {
@@ -162,6 +176,7 @@ class Auditor {
     size_t copies(size_t history) const;
     void judge(const std::string &counter, const std::string &name, Key &key);
     void judge(const std::string &counter, const std::string &name, const Key &key, size_t history);
+    void judge_granted_alone(const std::string &counter, const std::string &name, Key &key);
     void judge_resets(const std::string &counter, const std::string &name, const Key &key);
     bool may_judge(const std::string &counter, const Denial &denial) const;
     bool is_about_to_have_room(const Key &key, const Denial &denial) const;
@@ -181,10 +196,12 @@ class Auditor {
     int64_t permits_return_within_us_ = 20'000;
     std::vector<History> histories_{History{}};
     std::map<std::string, std::vector<Reset>> resets_; // by key
+    std::set<std::string> ordered_resets_;             // keys
     bool knows_requests_ = false;
     bool charges_all_or_none_ = false;
     bool may_lose_units_ = false;
     int64_t remembers_denials_for_us_ = 0;
+    uint64_t local_percent_ = 0;
     std::optional<SingleRequests> single_requests_;
     std::vector<std::string> complaints_;
 };

@@ -343,29 +343,38 @@ void Client::for_each_waiting(const Use &use) const {
     }
 }
 
-void Client::note_grant(const limiter::AppliedRule &rule) {
-    const bool is_leased = rule.is_decided_by(limiter::RuleResult::Source::lease);
-    if (!is_leased && !rule.is_decided_by(limiter::RuleResult::Source::redis)) {
-        note_uncharged(rule);
-        return; // by this host alone
+GrantedBy Client::granted_by(const limiter::AppliedRule &rule) {
+    using Source = limiter::RuleResult::Source;
+    if (rule.is_decided_by(Source::lease)) {
+        return GrantedBy::lease;
     }
-    ++(is_leased ? simulation_.happened.leased : simulation_.happened.granted);
+    return rule.is_decided_by(Source::redis) ? GrantedBy::redis : GrantedBy::host_alone;
+}
+
+void Client::note_grant(const limiter::AppliedRule &rule) {
+    const GrantedBy by = granted_by(rule);
+    const bool is_leased = by == GrantedBy::lease;
+    if (by == GrantedBy::host_alone) {
+        note_uncharged(rule);
+    } else {
+        ++(is_leased ? simulation_.happened.leased : simulation_.happened.granted);
+    }
     const Decision decision = decision_of(rule);
     const AuditedRule &audited = simulation_.auditor.rule(number_of(rule));
     Grant grant{.time_us = decision.when.count(),
                 .cost = audited.has_own_costs ? std::stoul(cost_) : rule.quota.cost,
                 .limit = rule.quota.limit,
                 .capacity = rule.quota.capacity(),
-                .by = is_leased ? GrantedBy::lease : GrantedBy::redis,
+                .by = by,
                 .redis_ahead_us = (decision.clock - decision.when).count(),
                 .history = decision.history,
                 .host = host_.number()};
-    if (!is_leased) {
+    if (by == GrantedBy::redis) {
         callbacks_.on_decision(worker_, number_of(rule), key_, rule);
         grant.told = told_of(rule.charge->verdict);
     }
     // Shards have windows of their own, and what costs nothing begins none.
-    if (audited.algorithm == "fixed_window" && audited.shards == 1 && !is_leased &&
+    if (audited.algorithm == "fixed_window" && audited.shards == 1 && by == GrantedBy::redis &&
         grant.cost > 0) {
         grant.window_ends_us = (decision.when + rule.charge->verdict.reset).count();
     }

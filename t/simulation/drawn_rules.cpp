@@ -35,6 +35,7 @@ struct Draft {
     uint64_t limit = 1;
     int64_t window_ms = 1000;
     const Calendar *calendar = nullptr; // it says the windows, if there is one
+    bool is_aligned = false;            // where windows are fixed
     std::optional<uint64_t> burst = std::nullopt;
     bool holds_nobody_back = false; // a leaky bucket, which may lease then
     std::string lease = {};
@@ -64,6 +65,9 @@ RuleWords words_of(const Draft &draft) {
         if (!draft.calendar->starts.empty()) {
             words.emplace_back(draft.calendar->starts);
         }
+    }
+    if (draft.is_aligned) {
+        words.emplace_back("aligned");
     }
     if (draft.burst) {
         words.push_back("burst=" + std::to_string(*draft.burst));
@@ -118,6 +122,7 @@ std::optional<DrawnRule> finish(const Draft &draft) {
                      .algorithm = draft.algorithm,
                      .limit = draft.limit,
                      .window_us = draft.window_ms * 1000,
+                     .is_aligned = draft.is_aligned,
                      .burst = draft.burst,
                      .has_leases = !draft.lease.empty(),
                      .lease_us = lease_us_of(draft),
@@ -240,9 +245,12 @@ Draft draw_rule(Chance &chance, Theme theme, size_t number) {
     return draft;
 }
 
-DrawnRule draw_valid_rule(Chance &chance, Theme theme, size_t number) {
+DrawnRule draw_valid_rule(Chance &chance, const DrawnConfiguration &configuration, size_t number) {
     for (;;) {
-        if (auto rule = finish(draw_rule(chance, theme, number))) {
+        Draft draft = draw_rule(chance, configuration.theme, number);
+        draft.is_aligned = draft.algorithm == "fixed_window" &&
+                           configuration.fixed_windows == FixedWindows::aligned;
+        if (auto rule = finish(draft)) {
             return std::move(*rule);
         }
     }
@@ -254,6 +262,7 @@ Draft draft_of(const DrawnRule &rule) {
                 .algorithm = audited.algorithm,
                 .limit = audited.limit,
                 .window_ms = audited.window_us / 1000,
+                .is_aligned = audited.is_aligned,
                 .burst = audited.burst,
                 .settles = audited.settles,
                 .block_s = static_cast<uint64_t>(audited.block_us) / 1'000'000,
@@ -308,21 +317,23 @@ void change(Draft &draft, Chance &chance, Theme theme) {
 
 } // namespace
 
-DrawnConfiguration draw_configuration(Chance &chance, bool has_calendars) {
+DrawnConfiguration draw_configuration(Chance &chance, FixedWindows fixed_windows) {
     static constexpr std::array themes{Theme::anything,  Theme::anything,  Theme::anything,
                                        Theme::leases,    Theme::waves,     Theme::waves,
                                        Theme::blocks,    Theme::shards,    Theme::edges,
                                        Theme::operators, Theme::operators, Theme::single_requests};
     DrawnConfiguration drawn;
     drawn.theme = themes[chance.below(themes.size())];
-    drawn.theme = has_calendars ? Theme::calendars : drawn.theme;
+    drawn.theme = fixed_windows == FixedWindows::of_calendars ? Theme::calendars : drawn.theme;
+    drawn.fixed_windows = fixed_windows;
     static constexpr std::array errors{"on_error=closed", "on_error=open", "on_error=local"};
     static constexpr std::array caches{"deny_cache=off", "deny_cache=1s", "deny_cache=on"};
-    drawn.zone = {errors[chance.below(errors.size())], caches[chance.below(caches.size())],
-                  "local_limit=" + std::to_string(chance.between(1, 100)) + "%"};
+    drawn.zone = {errors[chance.below(errors.size())], caches[chance.below(caches.size())]};
+    drawn.local_percent = static_cast<uint64_t>(chance.between(1, 100));
+    drawn.zone.push_back("local_limit=" + std::to_string(drawn.local_percent) + "%");
     const size_t count = is_of_leases(drawn.theme) ? 1 : 1 + chance.below(3);
     while (drawn.rules.size() < count) {
-        drawn.rules.push_back(draw_valid_rule(chance, drawn.theme, drawn.rules.size()));
+        drawn.rules.push_back(draw_valid_rule(chance, drawn, drawn.rules.size()));
     }
     drawn.has_host_without_leases =
         is_of_leases(drawn.theme) && chance.below(4) < (drawn.theme == Theme::waves ? 3 : 2);
@@ -331,7 +342,9 @@ DrawnConfiguration draw_configuration(Chance &chance, bool has_calendars) {
 
 DrawnConfiguration redraw(const DrawnConfiguration &configuration, Chance &chance) {
     DrawnConfiguration drawn{.theme = configuration.theme,
+                             .fixed_windows = configuration.fixed_windows,
                              .zone = configuration.zone,
+                             .local_percent = configuration.local_percent,
                              .rules = {},
                              .has_host_without_leases = configuration.has_host_without_leases};
     for (const DrawnRule &rule : configuration.rules) {
@@ -352,7 +365,7 @@ DrawnConfiguration redraw(const DrawnConfiguration &configuration, Chance &chanc
         for (const DrawnRule &rule : configuration.rules) {
             number = std::max(number, number_of(rule) + 1);
         }
-        drawn.rules.push_back(draw_valid_rule(chance, drawn.theme, number));
+        drawn.rules.push_back(draw_valid_rule(chance, drawn, number));
     }
     return drawn;
 }

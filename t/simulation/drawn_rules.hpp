@@ -36,15 +36,24 @@ enum class Theme : uint8_t {
     calendars, // say the windows, one of which ends meanwhile
 };
 
+/// When windows of `fixed_window` begin and end.
+enum class FixedWindows : uint8_t {
+    begun_by_requests,
+    aligned,
+    of_calendars, // one of them ends meanwhile
+};
+
 struct DrawnConfiguration {
     Theme theme = Theme::anything;
-    RuleWords zone; // parameters of `redis_rate_limit_zone`
+    FixedWindows fixed_windows = FixedWindows::begun_by_requests;
+    RuleWords zone;               // parameters of `redis_rate_limit_zone`
+    uint64_t local_percent = 100; // as they say it
     std::vector<DrawnRule> rules;
     /// The last host has the same rules without `lease=`.
     bool has_host_without_leases = false;
 };
 
-DrawnConfiguration draw_configuration(Chance &chance, bool has_calendars);
+DrawnConfiguration draw_configuration(Chance &chance, FixedWindows fixed_windows);
 /// Draws one that a reload makes of it: other numbers, a rule gone, a rule new.
 DrawnConfiguration redraw(const DrawnConfiguration &configuration, Chance &chance);
 /// Returns what a host has that leases nothing.

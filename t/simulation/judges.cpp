@@ -102,19 +102,37 @@ std::optional<std::string> judge_in_flight(const JudgedKey &key) {
     return std::nullopt;
 }
 
+/// What was taken at a time.
+struct Charge {
+    int64_t time_us;
+    uint64_t units;
+};
+
+/// Returns what is taken of a bucket when it denies, at most, in the order of the times. What
+/// comes back of a request it may have filled again meanwhile.
+std::vector<Charge> charges_until(const JudgedKey &key, const Denial &denial, int64_t since_us) {
+    std::vector<Charge> charges;
+    for (const Grant &grant : key.grants) {
+        if (grant.time_us >= since_us && grant.time_us <= denial.time_us) {
+            charges.push_back({grant.time_us, grant.cost});
+        }
+        const int64_t heard_us = grant.ended_us + key.permits_return_within_us;
+        if (grant.debt() > 0 && grant.ended_us <= denial.time_us && heard_us >= since_us) {
+            charges.push_back({std::min(heard_us, denial.time_us), grant.debt()});
+        }
+    }
+    std::ranges::stable_sort(charges, {}, &Charge::time_us);
+    return charges;
+}
+
 bool has_room_in_bucket(const JudgedKey &key, const Denial &denial, int64_t since_us) {
     if (!Numbers(key).are_always_the_same()) {
         return false; // nobody can tell from outside
     }
     Bucket bucket(key.rule.window_us);
-    for (const Grant &grant : key.grants) {
-        if (grant.time_us > denial.time_us) {
-            break;
-        }
-        if (grant.time_us >= since_us) {
-            bucket.pass_to(grant.time_us, denial.limit);
-            bucket.take(grant.cost);
-        }
+    for (const Charge &charge : charges_until(key, denial, since_us)) {
+        bucket.pass_to(charge.time_us, denial.limit);
+        bucket.take(charge.units);
     }
     bucket.pass_to(denial.time_us, denial.limit);
     // A microsecond may be rounded, against the client.
@@ -186,9 +204,22 @@ bool is_denied_with_room(const JudgedKey &key, const Denial &denial, int64_t sin
     }
     const int64_t windows = key.rule.algorithm == "sliding_window" ? 2 : 1;
     const int64_t before_us = std::max(now - windows * key.rule.window_us, since_us);
-    auto grant = std::ranges::upper_bound(key.grants, before_us, {}, &Grant::time_us);
-    for (; grant != key.grants.end() && grant->time_us <= now; ++grant) {
-        taken += grant->cost;
+    // A log works its debts off, and denies meanwhile.
+    const auto has_debt = [now](const Grant &grant) {
+        return grant.debt() > 0 && grant.ended_us <= now;
+    };
+    if (key.rule.algorithm == "sliding_log" && std::ranges::any_of(key.grants, has_debt)) {
+        return false;
+    }
+    for (const Grant &grant : key.grants) {
+        const int64_t heard_us = grant.ended_us + key.permits_return_within_us;
+        if (grant.time_us > before_us && grant.time_us <= now) {
+            const bool has_come_back =
+                heard_us <= now && (grant.window_ends_us == 0 || heard_us < grant.window_ends_us);
+            taken += grant.cost - (has_come_back ? grant.returned() : 0);
+        }
+        const bool is_charged_again = grant.ended_us <= now && heard_us > before_us;
+        taken += is_charged_again ? grant.debt() : 0;
     }
     return taken <= denial.limit;
 }

@@ -52,6 +52,7 @@ void Reset::run(std::function<bool(redis_client::ByteQueue &)> write,
 void Reset::begin() {
     simulation_.write("an operator resets " + key_);
     sent_ = simulation_.timeline.now();
+    simulation_.auditor.order_reset(key_);
     for (const limiter::Rule *rule : worker_.configuration().level()) {
         deletion_.add(rate_limit::counter_name(rule->rule), rule->rule.shards);
     }

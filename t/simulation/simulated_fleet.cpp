@@ -33,7 +33,7 @@ SimulatedFleet::SimulatedFleet(const Plan &plan, Journal &journal)
 
 void SimulatedFleet::make_hosts() {
     Chance &chance = simulation_.chance;
-    reloads_.set_configuration(draw_configuration(chance, simulation_.has_calendars));
+    reloads_.set_configuration(draw_configuration(chance, simulation_.fixed_windows));
     clients_.draw(reloads_.configuration());
     // The smallest zone has tables of a few entries.
     const size_t zone_size = chance.one_in(3) ? size_t{32} << 10 : size_t{1} << 20;
@@ -47,7 +47,7 @@ void SimulatedFleet::make_hosts() {
         (drawn.theme == Theme::waves ? 2 : 1) + (drawn.has_host_without_leases ? 1 : 0);
     const size_t hosts = std::max(1 + chance.below(3), least_hosts);
     for (size_t i = 0; i < hosts; ++i) {
-        const bool is_years_off = simulation_.has_calendars && chance.one_in(6);
+        const bool is_years_off = simulation_.has_calendars() && chance.one_in(6);
         const Time year = is_years_off ? std::chrono::days{366} : Time{0};
         const SimulatedHost::Machinery machinery{
             .number = i,
@@ -57,10 +57,6 @@ void SimulatedFleet::make_hosts() {
         hosts_.push_back(
             std::make_unique<SimulatedHost>(simulation_.network, machinery, chance.fork(),
                                             reloads_.make_configuration(i + 1 == hosts)));
-    }
-    if (zone_size > size_t{32} << 10 && clients_.keys().size() < 5) {
-        const std::chrono::microseconds longest = hosts_.front()->configuration().zone().deny_cache;
-        simulation_.auditor.set_remembers_denials_for(longest.count());
     }
 }
 
@@ -87,6 +83,7 @@ std::vector<std::string> SimulatedFleet::run() {
     simulation_.topology->judge_lives();
     become_quiet();
     static_cast<FaultCounts &>(simulation_.happened) = simulation_.network.counts;
+    tell_what_hosts_remember();
     return simulation_.auditor.judge();
 }
 
@@ -185,6 +182,18 @@ void SimulatedFleet::judge_backend(SimulatedHost &host, Time asked) {
         counts.events[static_cast<size_t>(rate_limit::BackendEvent::reconnect)] > 0) {
         simulation_.auditor.misbehave("metrics show reconnects though nothing is wrong");
     }
+}
+
+void SimulatedFleet::tell_what_hosts_remember() {
+    const auto forgets = [](const auto &host) {
+        return host->configuration().zone().memory.evictions() > 0;
+    };
+    if (std::ranges::any_of(hosts_, forgets)) {
+        return;
+    }
+    const std::chrono::microseconds denials = hosts_.front()->configuration().zone().deny_cache;
+    simulation_.auditor.set_remembers_denials_for(denials.count());
+    simulation_.auditor.set_local_percent(reloads_.configuration().local_percent);
 }
 
 void SimulatedFleet::finish_requests() {

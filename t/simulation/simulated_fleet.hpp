@@ -31,6 +31,8 @@ class SimulatedFleet {
     void become_quiet();
     void judge_backend(SimulatedHost &host, Time asked);
     void judge_log(const SimulatedHost &host, const SimulatedWorker &worker, Time asked);
+    /// Tells it where no host had to make room in its memory.
+    void tell_what_hosts_remember();
     void finish_requests();
     bool have_workers_left() const { return faults_.have_replaced() || reloads_.have_happened(); }
     void count_leased();

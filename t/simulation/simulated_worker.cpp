@@ -151,11 +151,12 @@ void SimulatedWorker::end_request() {
     end_if_done();
 }
 
-/// In the next turn of its event loop, if nothing begins meanwhile.
+/// In the next turn of its event loop, if nothing begins meanwhile. All that is to be done at once
+/// belongs to this turn.
 void SimulatedWorker::end_if_done() {
     const auto is_done = [this] { return is_leaving_ && requests_ == 0 && may_end(); };
     if (!is_killed_ && is_done()) {
-        later(timeline_.now(), [this, is_done] {
+        later(timeline_.now() + Time{1}, [this, is_done] {
             if (is_done()) {
                 end();
             }

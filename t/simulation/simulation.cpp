@@ -7,9 +7,22 @@
 
 namespace simulation {
 
+namespace {
+
+/// What this draws changes nothing that the seed draws else.
+FixedWindows draw_fixed_windows(uint64_t seed) {
+    if (rate_limit::has_time_zones() && Chance(seed ^ 0xCA43).one_in(8)) {
+        return FixedWindows::of_calendars;
+    }
+    return Chance(seed ^ 0xA119).one_in(4) ? FixedWindows::aligned
+                                           : FixedWindows::begun_by_requests;
+}
+
+} // namespace
+
 Simulation::Simulation(const Plan &its_plan, Journal &its_journal)
     : plan(its_plan),
-      has_calendars(rate_limit::has_time_zones() && Chance(plan.seed ^ 0xCA43).one_in(8)),
+      fixed_windows(draw_fixed_windows(plan.seed)),
       chance(plan.seed),
       journal(its_journal),
       network(timeline, chance.fork()),

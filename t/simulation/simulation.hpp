@@ -3,6 +3,7 @@
 
 #include "simulation/auditor.hpp"
 #include "simulation/chance.hpp"
+#include "simulation/drawn_rules.hpp"
 #include "simulation/happened.hpp"
 #include "simulation/journal.hpp"
 #include "simulation/network.hpp"
@@ -38,10 +39,10 @@ struct Simulation {
         network.one_fault_in = 0;
     }
     uint64_t events() const { return events_; }
+    bool has_calendars() const { return fixed_windows == FixedWindows::of_calendars; }
 
     const Plan plan;
-    /// Rules count by calendars, and a window ends while clients come.
-    const bool has_calendars;
+    const FixedWindows fixed_windows;
     Chance chance;
     Journal &journal;
     Timeline timeline;

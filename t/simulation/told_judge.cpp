@@ -63,8 +63,12 @@ class TakenOfFixedWindow final : public Taken {
 
   private:
     int64_t end_of(const Grant &grant) const {
+        const int64_t clock_us = grant.time_us + grant.redis_ahead_us;
+        if (rule_.is_aligned) {
+            return grant.time_us + rule_.window_us - clock_us % rule_.window_us;
+        }
         const std::vector<int64_t> &calendar = rule_.window_ends_us;
-        const auto end = std::ranges::upper_bound(calendar, grant.time_us + grant.redis_ahead_us);
+        const auto end = std::ranges::upper_bound(calendar, clock_us);
         return end == calendar.end() ? grant.time_us + rule_.window_us
                                      : *end - grant.redis_ahead_us;
     }

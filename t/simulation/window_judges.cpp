@@ -66,17 +66,6 @@ uint64_t most_of_window(const JudgedKey &key, const Numbers &numbers, const Gran
     return key.rule.algorithm == "sliding_window" ? 2 * limit - 1 : 2 * limit;
 }
 
-std::optional<std::string> judge_sum(const JudgedKey &key, const Numbers &numbers) {
-    Window window(key.grants, key.rule.window_us);
-    for (size_t last = 0; last < key.grants.size(); ++last) {
-        const uint64_t sum = window.sum_up_to(last);
-        if (sum > key.times * most_of_window(key, numbers, key.grants[last])) {
-            return std::to_string(sum) + " units in a window that ends" + at(key.grants[last]);
-        }
-    }
-    return std::nullopt;
-}
-
 /// Returns the end of the fixed window that a grant is of, or 0 if nobody has said it. What a lease
 /// grants is of the window of that time: the one that began last, where a return has ended another.
 int64_t end_of_fixed_window(const std::set<int64_t> &ends, const Grant &grant, int64_t window_us) {
@@ -139,6 +128,9 @@ std::optional<std::string> judge_ends_of_fixed_windows(const JudgedKey &key) {
             }
             begin = found == calendar.begin() ? 0 : *std::prev(found);
         }
+        if (key.rule.is_aligned && end % key.rule.window_us != 0) {
+            return "a window that is not aligned" + at(grant);
+        }
         const bool may_begin =
             last == nullptr || may_be_empty || begin >= last_end || grant.time_us == last->time_us;
         if (!may_begin && end != last_end) {
@@ -177,6 +169,18 @@ std::optional<std::string> judge_sliding_windows(const JudgedKey &key, const Num
 
 } // namespace
 
+std::optional<std::string> judge_sums_of_windows(const JudgedKey &key) {
+    const Numbers numbers(key);
+    Window window(key.grants, key.rule.window_us);
+    for (size_t last = 0; last < key.grants.size(); ++last) {
+        const uint64_t sum = window.sum_up_to(last);
+        if (sum > key.times * most_of_window(key, numbers, key.grants[last])) {
+            return std::to_string(sum) + " units in a window that ends" + at(key.grants[last]);
+        }
+    }
+    return std::nullopt;
+}
+
 std::optional<std::string> judge_windows(const JudgedKey &key) {
     const Numbers numbers(key);
     std::optional<std::string> wrong;
@@ -186,7 +190,7 @@ std::optional<std::string> judge_windows(const JudgedKey &key) {
     } else if (key.rule.algorithm == "sliding_window") {
         wrong = judge_sliding_windows(key, numbers);
     }
-    return wrong ? wrong : judge_sum(key, numbers);
+    return wrong ? wrong : judge_sums_of_windows(key);
 }
 
 } // namespace simulation

@@ -10,5 +10,7 @@ namespace simulation {
 
 /// Returns what was granted beyond the promise, if anything was.
 std::optional<std::string> judge_windows(const JudgedKey &key);
+/// The same, of any interval as long as a window, wherever windows begin.
+std::optional<std::string> judge_sums_of_windows(const JudgedKey &key);
 
 } // namespace simulation

@@ -48,7 +48,7 @@ SimulatedRedis &Topology::draw_redis() {
 Time Topology::draw_ahead() const {
     constexpr Time longest{3'000'000'000};
     const Time ahead{simulation_.chance.between(-longest.count(), longest.count())};
-    return simulation_.has_calendars ? -std::chrono::abs(ahead) / 600 : ahead;
+    return simulation_.has_calendars() ? -std::chrono::abs(ahead) / 600 : ahead;
 }
 
 /// A clock that is ahead of that of the other one has the effect of a step forward.

@@ -213,6 +213,45 @@ TEST(AuditorTest, RefusesDenialsOfWhoHasRoom) {
     }
 }
 
+/// Whether the auditor takes a denial of 2 units out of 3, of which one request has taken some.
+size_t complaints_of_denial(const std::string &algorithm, const Grant &grant, int64_t denied_at) {
+    Auditor auditor;
+    auditor.set_knows_requests(true);
+    AuditedRule of = rule(algorithm, 3, 3);
+    of.window_us = 10 * second;
+    of.settles = true;
+    auditor.add_rule(of, long_ago);
+    auditor.grant(0, "k", grant);
+    auditor.deny(0, "k", {.time_us = denied_at, .cost = 2, .limit = 3, .capacity = 3});
+    return auditor.judge().size();
+}
+
+TEST(AuditorTest, RefusesDenialsOfWhoHasRoomAgainBecauseARequestCostLess) {
+    Grant grant{
+        .time_us = 0, .cost = 3, .limit = 3, .capacity = 3, .ended_us = second, .final_cost = 1};
+    for (const std::string algorithm : {"sliding_log", "fixed_window", "sliding_window"}) {
+        EXPECT_EQ(complaints_of_denial(algorithm, grant, second + 1), 0u) << "not yet";
+        EXPECT_EQ(complaints_of_denial(algorithm, grant, 2 * second), 1u);
+        grant.final_cost = 2;
+        EXPECT_EQ(complaints_of_denial(algorithm, grant, 2 * second), 0u);
+        grant.final_cost = 1;
+    }
+    grant.window_ends_us = second + 1;
+    EXPECT_EQ(complaints_of_denial("fixed_window", grant, 2 * second), 0u) << "too late";
+}
+
+TEST(AuditorTest, TakesDenialsOfWhoHasNoRoomBecauseARequestCostMore) {
+    Grant grant{
+        .time_us = 0, .cost = 1, .limit = 3, .capacity = 3, .ended_us = second, .final_cost = 2};
+    for (const std::string algorithm : {"sliding_log", "fixed_window", "sliding_window", "gcra"}) {
+        EXPECT_EQ(complaints_of_denial(algorithm, grant, second - 1), 1u);
+        EXPECT_EQ(complaints_of_denial(algorithm, grant, second + 1), 0u);
+    }
+    EXPECT_EQ(complaints_of_denial("sliding_log", grant, 100 * second), 0u) << "it is worked off";
+    EXPECT_EQ(complaints_of_denial("sliding_window", grant, 100 * second), 1u);
+    EXPECT_EQ(complaints_of_denial("gcra", grant, 100 * second), 1u);
+}
+
 TEST(AuditorTest, ExcusesADenyCacheForTwoSecondsAfterAReset) {
     for (const auto &[denied_at, complaints] :
          {std::pair{2 * second - 1, 0u}, {2 * second + 1, 1u}}) {
@@ -267,6 +306,7 @@ TEST(AuditorTest, RefusesChecksOfWhatAHostKnows) {
     const Denial first{.time_us = 1'000,
                        .cost = 1,
                        .limit = 1,
+                       .capacity = 1,
                        .until_us = second,
                        .asked_us = 0,
                        .answered_us = 2'000};
@@ -279,10 +319,13 @@ TEST(AuditorTest, RefusesChecksOfWhatAHostKnows) {
     late.until_us = 2 * second;
     Denial elsewhere = known;
     elsewhere.host = 1;
+    Denial never = known;
+    never.capacity = 0;
     for (const auto &[denial, longest_us, complaints] : {std::tuple{known, second, 1u},
                                                          {known, int64_t{0}, 0u},
                                                          {meanwhile, second, 0u},
                                                          {late, second, 0u},
+                                                         {never, second, 0u},
                                                          {elsewhere, second, 0u}}) {
         Auditor auditor;
         auditor.set_knows_requests(true);

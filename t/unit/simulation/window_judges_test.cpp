@@ -44,6 +44,16 @@ TEST(WindowJudgesTest, HoldsAFixedWindowToItsLimitWhereItsEndIsKnown) {
     EXPECT_EQ(complaints(of, {in_window(0, 3, first), leased(first + 1)}), 0u) << "of a third one";
 }
 
+TEST(WindowJudgesTest, WantsAlignedWindowsAtMultiplesOfTheirLengthByRedissClock) {
+    AuditedRule of = rule("fixed_window", 3);
+    of.is_aligned = true;
+    const auto in_window_until = [](int64_t ends_us) {
+        return Grant{.time_us = 0, .cost = 1, .redis_ahead_us = 5, .window_ends_us = ends_us};
+    };
+    EXPECT_EQ(complaints(of, {in_window_until(second - 5)}), 0u);
+    EXPECT_EQ(complaints(of, {in_window_until(second)}), 1u);
+}
+
 TEST(WindowJudgesTest, RefusesAWindowThatBeginsBeforeTheLastOneHasEndedByRedissClock) {
     const auto granted = [](int64_t time_us, int64_t ahead_us, int64_t ends_us) {
         return Grant{
