@@ -20,8 +20,8 @@ constexpr std::string_view live_limits = "{live}";
 SimulatedCluster::SimulatedCluster(Simulation &simulation)
     : Topology(simulation),
       faults_(simulation, *this),
-      nodes_(simulation.network.counts, {.asks_for_any_missing_key = simulation.chance.one_in(2),
-                                         .hides_hosts = simulation.chance.one_in(3)}) {
+      nodes_(simulation.network, {.asks_for_any_missing_key = simulation.chance.one_in(2),
+                                  .hides_hosts = simulation.chance.one_in(3)}) {
     access_.database = 0;
     simulation.auditor.let_permits_return_within(250'000);
     Chance &chance = simulation.chance;

@@ -35,7 +35,7 @@ void ClusterNodes::mislead(const SimulatedRedis &node, uint16_t hash_slot, uint8
     view_of(node).owners[hash_slot] = shard;
 }
 
-std::optional<std::string> ClusterNodes::refuse(SimulatedRedis &node, const Server::Peer &peer,
+std::optional<std::string> ClusterNodes::refuse(SimulatedRedis &node, Server::Peer &peer,
                                                 Words keys) {
     if (keys.empty()) {
         return std::nullopt;
@@ -74,7 +74,36 @@ std::optional<std::string> ClusterNodes::refuse(SimulatedRedis &node, const Serv
         return "TRYAGAIN Multiple keys request during rehashing of slot";
     }
     ++counts_.moved;
+    if (keys.front().find("{live}") == std::string_view::npos) { // these wait for a map
+        judge_redirect(peer, slot, *view.masters[owner]);
+    }
     return redirect("MOVED", slot, *view.masters[owner]);
+}
+
+/// A worker that was told the truth asks there from then on. Something may be on its way already,
+/// and a node may give it an older map.
+void ClusterNodes::judge_redirect(Server::Peer &peer, uint16_t hash_slot,
+                                  const SimulatedRedis &to) {
+    constexpr Time under_way{20'000};
+    constexpr uint64_t most = 4;
+    const View &view = view_of(to);
+    const uint8_t owner = view.owners[hash_slot];
+    if (owner == nobody || view.masters[owner] != &to) {
+        return; // it would be sent on from there
+    }
+    auto &[moves, times, last] = peer.redirected[hash_slot];
+    if (moves != moved_[hash_slot]) {
+        moves = moved_[hash_slot];
+        times = 0;
+    }
+    if (times > 0 && network_.timeline.now() - last < under_way) {
+        return;
+    }
+    last = network_.timeline.now();
+    if (++times == most) {
+        network_.complaints.push_back("a worker asks again and again where hash slot " +
+                                      std::to_string(hash_slot) + " is not");
+    }
 }
 
 std::string ClusterNodes::redirect(const char *kind, uint16_t hash_slot,

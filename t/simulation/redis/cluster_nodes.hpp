@@ -3,7 +3,7 @@
 #pragma once
 
 #include "redis_client/wire/hash_slot.hpp"
-#include "simulation/fault_counts.hpp"
+#include "simulation/network.hpp"
 #include "simulation/redis/simulated_redis.hpp"
 
 #include <array>
@@ -35,7 +35,8 @@ class ClusterNodes final : public SimulatedRedis::Cluster {
     };
     static constexpr uint8_t nobody = 255;
 
-    ClusterNodes(FaultCounts &counts, Manner manner) : counts_(counts), manner_(manner) {}
+    ClusterNodes(Network &network, Manner manner)
+        : network_(network), counts_(network.counts), manner_(manner) {}
 
     /// Adds a shard, and gives all hash slots in equal parts to those that there are. All nodes
     /// know it.
@@ -44,7 +45,10 @@ class ClusterNodes final : public SimulatedRedis::Cluster {
     SimulatedRedis &master_of(uint16_t hash_slot) const {
         return *shards_[owners_[hash_slot]].master;
     }
-    void give(uint16_t hash_slot, uint8_t shard) { owners_[hash_slot] = shard; }
+    void give(uint16_t hash_slot, uint8_t shard) {
+        owners_[hash_slot] = shard;
+        ++moved_[hash_slot];
+    }
 
     /// The node hears of all that has changed.
     void inform(const SimulatedRedis &node);
@@ -53,7 +57,7 @@ class ClusterNodes final : public SimulatedRedis::Cluster {
 
     std::map<uint16_t, Move> moves;
 
-    std::optional<std::string> refuse(SimulatedRedis &node, const Server::Peer &peer,
+    std::optional<std::string> refuse(SimulatedRedis &node, Server::Peer &peer,
                                       Words keys) override;
     std::string slots(const SimulatedRedis &node) override;
 
@@ -66,14 +70,17 @@ class ClusterNodes final : public SimulatedRedis::Cluster {
     };
 
     View &view_of(const SimulatedRedis &node);
+    void judge_redirect(Server::Peer &peer, uint16_t hash_slot, const SimulatedRedis &to);
     std::string redirect(const char *kind, uint16_t hash_slot, const SimulatedRedis &to) const;
     std::string named(const SimulatedRedis &node) const;
 
+    Network &network_;
     FaultCounts &counts_;
     Manner manner_;
     std::vector<Shard> shards_;
     Owners owners_{};
     std::vector<View> views_;
+    std::map<uint16_t, uint64_t> moved_; // how often
 };
 
 } // namespace simulation

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,6 +22,14 @@ class Server {
         bool is_subscribed = false;
         bool was_lied_to = false; // a reply was none: the server says nothing more
         uint64_t database = 0;
+        /// How often it was told that a hash slot is somewhere else, and when last, since the slot
+        /// has moved for so many times.
+        struct Redirected {
+            uint64_t moves = 0;
+            uint64_t times = 0;
+            Time last{0};
+        };
+        std::map<uint16_t, Redirected> redirected{};
     };
 
     explicit Server(std::string address) : address_(std::move(address)) {}

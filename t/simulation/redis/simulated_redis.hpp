@@ -55,8 +55,7 @@ class SimulatedRedis final : public Server {
       public:
         using Words = std::span<const std::string_view>;
         /// Returns the error by which the node answers a command with these keys, if it does.
-        virtual std::optional<std::string> refuse(SimulatedRedis &node, const Peer &peer,
-                                                  Words keys) = 0;
+        virtual std::optional<std::string> refuse(SimulatedRedis &node, Peer &peer, Words keys) = 0;
         /// Returns the reply to CLUSTER SLOTS.
         virtual std::string slots(const SimulatedRedis &node) = 0;
 
