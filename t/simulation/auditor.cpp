@@ -26,11 +26,11 @@ bool have_common_part(uint64_t one, uint64_t other, uint64_t shards) {
 
 } // namespace
 
-void Auditor::count(const std::string &rule, const Counted &counted) {
+void Auditor::count(const std::string &what, const Counted &counted) {
     if (counted.counted > counted.most || counted.counted < counted.least) {
-        complain("rule " + rule + " has counted " + std::to_string(counted.counted) +
-                 " requests, of at least " + std::to_string(counted.least) + " and at most " +
-                 std::to_string(counted.most));
+        complain(what + ": " + std::to_string(counted.counted) +
+                 " requests are counted, of at least " + std::to_string(counted.least) +
+                 " and at most " + std::to_string(counted.most));
     }
 }
 

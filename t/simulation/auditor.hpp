@@ -101,9 +101,9 @@ class Auditor {
     struct Counted {
         uint64_t least = 0;   // that must have been counted
         uint64_t most = 0;    // that came at all
-        uint64_t counted = 0; // by the rule
+        uint64_t counted = 0; // by the hosts
     };
-    void count(const std::string &rule, const Counted &counted);
+    void count(const std::string &what, const Counted &counted);
     /// Units that a host has leased, and what has become of them by now. A reload may have
     /// forgotten the first number.
     struct CountedUnits {

@@ -112,6 +112,7 @@ void Client::act(const Step &step) {
     is_decided_ = true;
     judge_errors(/*passes=*/false);
     note_numbers(/*passes=*/false);
+    note_top_key();
     note_denials();
     finish_grants(/*settles=*/false); // rules of the other phase stay charged
     ++simulation_.happened.denied;
@@ -206,6 +207,17 @@ void Client::note_outcome(const AuditedRule &rule, const limiter::AppliedRule &a
     } else {
         callbacks_.on_counted(rule.name,
                               applied.is_decided_by(Source::local) ? "local_passed" : "passed");
+    }
+}
+
+/// A rejected request counts once among the keys that are rejected most, however many rules deny.
+void Client::note_top_key() {
+    for (const limiter::AppliedRule *one = limits_->rules().first(); one != nullptr;
+         one = one->next) {
+        if (one->rule->phase == phase_ && one->denies() && !one->dry_run) {
+            callbacks_.on_counted("key " + key_, "rejected");
+            return;
+        }
     }
 }
 

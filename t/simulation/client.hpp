@@ -82,6 +82,7 @@ class Client final : limiter::Request {
     Decision decision_of(const limiter::AppliedRule &rule);
     // Of the phase:
     void note_grants();
+    void note_top_key();
     static GrantedBy granted_by(const limiter::AppliedRule &rule);
     void note_grant(const limiter::AppliedRule &rule);
     void note_uncharged(const limiter::AppliedRule &rule);

@@ -20,6 +20,8 @@ class JudgedLog final : public limiter::SilentLog {
     size_t outages() const { return begun_; }
     /// How many of them have not ended.
     size_t lasting() const { return begun_ - ended_; }
+    /// How many checks have failed in those that have.
+    uint64_t failed_checks() const { return failed_checks_; }
 
     void on_outage(std::string_view /*backend*/, std::string_view place,
                    const redis_client::Fault &fault, std::string_view /*checked*/) override {
@@ -39,6 +41,7 @@ class JudgedLog final : public limiter::SilentLog {
             return;
         }
         ++ended_;
+        failed_checks_ += outage.failed_checks;
         const Time age = network_.timeline.now() - began_;
         if (outage.lasted.count() < 0 ||
             outage.lasted > std::chrono::ceil<std::chrono::milliseconds>(age)) {
@@ -54,6 +57,7 @@ class JudgedLog final : public limiter::SilentLog {
     Time began_;
     size_t begun_ = 0;
     size_t ended_ = 0;
+    uint64_t failed_checks_ = 0;
 };
 
 } // namespace simulation

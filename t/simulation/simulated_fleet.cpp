@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -132,6 +133,7 @@ void SimulatedFleet::become_quiet() {
     }
     timeline.run(timeline.now() + quiet);
     count_outcomes();
+    count_top_keys();
     end_workers();
     timeline.run(timeline.now() + all_expires + simulation_.topology->longest_way_back());
     if (const size_t keys = simulation_.topology->keys(); keys > 0) {
@@ -157,6 +159,23 @@ void SimulatedFleet::judge_log(const SimulatedHost &host, const SimulatedWorker 
     }
 }
 
+/// Each check that has failed is told with an outage that has ended. A worker that shuts down may
+/// leave some untold, and one whose master moves.
+void SimulatedFleet::judge_failures(SimulatedHost &host, uint64_t errors) {
+    uint64_t told = 0;
+    bool is_over = true;
+    for (const auto &worker : host.workers()) {
+        told += worker->log().failed_checks();
+        is_over = is_over && worker->log().lasting() == 0;
+    }
+    const bool has_sentinels = host.configuration().settings().mode == redis_client::Mode::sentinel;
+    const bool are_all_told = is_over && host.has_first_workers() && !has_sentinels;
+    if (told > errors || (are_all_told && told < errors)) {
+        simulation_.auditor.misbehave("logs tell of " + std::to_string(told) +
+                                      " checks that failed, metrics of " + std::to_string(errors));
+    }
+}
+
 /// What metrics show of the Redis of a host, when nobody waits for it and all workers have asked
 /// it.
 void SimulatedFleet::judge_backend(SimulatedHost &host, Time asked) {
@@ -172,6 +191,7 @@ void SimulatedFleet::judge_backend(SimulatedHost &host, Time asked) {
     }
     const uint64_t errors =
         std::accumulate(counts.errors.begin(), counts.errors.end(), uint64_t{0});
+    judge_failures(host, errors);
     const bool nothing_fails = !simulation_.has_faults && !host.is_years_off() &&
                                simulation_.topology->only_redis() != nullptr;
     if (nothing_fails && errors > 0) {
@@ -243,7 +263,7 @@ void SimulatedFleet::count_outcomes() {
                 counted += count_of(host->counts(name));
             }
             simulation_.auditor.count(
-                name + " " + std::string(what),
+                "rule " + name + " " + std::string(what),
                 {.least = clients_.counted(name, what), .most = most, .counted = counted});
         };
         for (const auto &[outcome, what] : rate_limit::rule_outcome_table) {
@@ -259,6 +279,30 @@ void SimulatedFleet::count_outcomes() {
             judge(what, is_exact ? clients_.counted(name, what) : clients_.begun(),
                   [&](const rate_limit::RuleCounts &counts) { return counts.of(counter); });
         }
+    }
+}
+
+/// Each host has a place for each of so many keys.
+void SimulatedFleet::count_top_keys() {
+    using rate_limit::TopKeys;
+    if (clients_.keys().size() > TopKeys::capacity) {
+        return;
+    }
+    std::map<std::string, uint64_t> rejected;
+    for (const auto &host : hosts_) {
+        TopKeys::Buffer buffer;
+        const limiter::Zone &zone = host->configuration().zone();
+        for (const TopKeys::Counted &top :
+             zone.memory.top_keys().read(TopKeys::Kept::keys, buffer)) {
+            rejected[std::string(top.key())] += top.rejected;
+        }
+    }
+    for (const std::string &key : clients_.keys()) {
+        const uint64_t known = clients_.counted("key " + key, "rejected");
+        simulation_.auditor.count("key " + key + " rejected",
+                                  {.least = known,
+                                   .most = simulation_.has_faults ? clients_.begun() : known,
+                                   .counted = rejected[key]});
     }
 }
 

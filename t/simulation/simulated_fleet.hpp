@@ -29,6 +29,7 @@ class SimulatedFleet {
     void make_hosts();
     void judge_lives_until(Time end);
     void become_quiet();
+    void judge_failures(SimulatedHost &host, uint64_t errors);
     void judge_backend(SimulatedHost &host, Time asked);
     void judge_log(const SimulatedHost &host, const SimulatedWorker &worker, Time asked);
     /// Tells it where no host had to make room in its memory.
@@ -37,6 +38,7 @@ class SimulatedFleet {
     bool have_workers_left() const { return faults_.have_replaced() || reloads_.have_happened(); }
     void count_leased();
     void count_outcomes();
+    void count_top_keys();
     void end_workers();
 
     Simulation simulation_;

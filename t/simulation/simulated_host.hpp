@@ -44,6 +44,12 @@ class SimulatedHost final : limiter::ZoneMutex, rate_limit::Machine {
         return configurations_.back()->settings().memory.read(*this, boot_now());
     }
 
+    /// Whether no worker has come after those that it has begun with.
+    bool has_first_workers() const {
+        return workers_.size() == machinery_.workers &&
+               last_process_ == static_cast<pid_t>(machinery_.workers);
+    }
+
     size_t number() const { return machinery_.number; }
     /// Whether its clock shows a year that no other one has.
     bool is_years_off() const { return machinery_.ahead > std::chrono::days{300}; }

@@ -425,13 +425,16 @@ void Cluster::on_deadline() {
 }
 
 void Cluster::update_waiting() {
-    const uint64_t failures = waiting_.counters().failures;
-    if (failures != reported_failures_) {
+    const auto &counters = waiting_.counters();
+    if (counters.not_asked != reported_.not_asked && faults_.is_lasting()) {
+        faults_.fail(counters.not_asked - reported_.not_asked);
+    }
+    if (counters.failures != reported_.failures) {
         const std::string_view what = masters_.empty() ? "nobody has told who serves the keys"
                                                        : "nobody serves some of the keys";
-        faults_.fail({what}, map_query_.text(),
-                     failures - std::exchange(reported_failures_, failures));
+        faults_.fail({what}, map_query_.text(), counters.failures - reported_.failures);
     }
+    reported_ = counters;
     if (const auto next = waiting_.next_expiry()) {
         deadline_timer_->start(*next - context_.now());
     } else {

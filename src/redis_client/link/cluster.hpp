@@ -88,7 +88,7 @@ class Cluster final : public Backend,
     void update_waiting();
 
     Session waiting_;                       // has the checks that no node can take; never connected
-    uint64_t reported_failures_ = 0;        // failures of waiting_ that the log knows
+    Counters reported_;                     // of waiting_, that the log knows
     std::unique_ptr<Timer> deadline_timer_; // the next deadline of waiting_
 
     std::vector<ControlCommand *> unserved_; // while nobody serves their keys

@@ -196,6 +196,25 @@ TEST_F(ClusterTest, AControlCommandWaitsForTheMap) {
     EXPECT_EQ(get_.said, "");
 }
 
+TEST_F(ClusterTest, TellsOfAllChecksThatFailedBecauseNobodyServesTheirKeys) {
+    constexpr uint64_t failing = 9;
+    settings_.session.breaker.failures = 5;
+    start_with(list({range(0, 8191, {node("10.0.0.1", 6379)})}));
+    for (uint64_t i = 0; i < failing; ++i) {
+        (void)ask(a_, "l", 9000);
+        world_.pass(10ms);
+    }
+    EXPECT_EQ(log_.take().size(), 1u) << "it fails";
+    world_.pass(1s - failing * 10ms);
+    answer_map(all_at_one);
+    world_.pass(1s);
+    answer_map(all_at_one);
+    const Lines told = log_.take();
+    ASSERT_EQ(told.size(), 1u);
+    EXPECT_NE(told.front().find(" ms, " + std::to_string(failing) + " checks"), std::string::npos)
+        << told.front();
+}
+
 TEST_F(ClusterTest, AControlCommandOfKeysThatNobodyServesFails) {
     start_with(list({range(0, 8191, {node("10.0.0.1", 6379)})}));
     run(get_, 9000);
