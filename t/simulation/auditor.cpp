@@ -103,9 +103,7 @@ const std::vector<std::string> &Auditor::judge() {
     }
     if (single_requests_) {
         // What was charged before all was forgotten is not given back.
-        const bool has_lost_data = std::ranges::any_of(
-            histories_, [](const History &one) { return one.follows_a_loss(); });
-        const bool nothing_fails = knows_requests_ && !has_lost_data;
+        const bool nothing_fails = knows_requests_ && !has_lost_data();
         for (const std::string &complaint : single_requests_->judge(nothing_fails)) {
             complain(complaint);
         }
@@ -167,18 +165,23 @@ bool Auditor::is_of_cold_key(const std::string &key, const Grant &grant,
     return std::ranges::upper_bound(came->second, grant.time_us) - first < least;
 }
 
+bool Auditor::has_lost_data() const {
+    return std::ranges::any_of(histories_, [](const History &one) { return one.follows_a_loss(); });
+}
+
 /// A host forgets what it granted alone where its client is reset, or where it may not have heard
 /// that it was, because Redis has lost that. It counts with other numbers after a change of the
 /// limit.
 void Auditor::judge_granted_alone(const std::string &counter, const std::string &name, Key &key) {
+    if (key.alone.empty() || local_percent_ == 0 || has_lost_data() ||
+        ordered_resets_.contains(name)) {
+        return;
+    }
     const Numbers numbers({.rule = rules_[*key.rules.begin()],
                            .grants = key.grants,
                            .denials = key.denials,
                            .uncharged = key.uncharged});
-    const bool has_lost_data =
-        std::ranges::any_of(histories_, [](const History &one) { return one.follows_a_loss(); });
-    if (local_percent_ == 0 || has_lost_data || ordered_resets_.contains(name) ||
-        !numbers.are_always_the_same()) {
+    if (!numbers.are_always_the_same()) {
         return;
     }
     const bool settles =

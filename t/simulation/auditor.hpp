@@ -176,6 +176,7 @@ class Auditor {
     size_t copies(size_t history) const;
     void judge(const std::string &counter, const std::string &name, Key &key);
     void judge(const std::string &counter, const std::string &name, const Key &key, size_t history);
+    bool has_lost_data() const;
     void judge_granted_alone(const std::string &counter, const std::string &name, Key &key);
     void judge_resets(const std::string &counter, const std::string &name, const Key &key);
     bool may_judge(const std::string &counter, const Denial &denial) const;
