@@ -81,7 +81,7 @@ std::vector<Setting> AuditedOverrides::possible(const std::string &key, const st
         return when <= time_us && !of.is_over(when + 1, time_us);
     });
     if (is_doubted || is_forgotten || !of.is_over(INT64_MIN, time_us)) {
-        add({});
+        settings.emplace_back();
     }
     for (const OperatorWrite &write : of.writes) {
         if (write.sent_us > time_us) {

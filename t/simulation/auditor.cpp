@@ -60,13 +60,22 @@ size_t Auditor::add(const History &history) {
     return histories_.size() - 1;
 }
 
-/// How often the history's data was copied.
+/// How often the history's data was copied, as far as grants are known.
 size_t Auditor::copies(size_t history) const {
     size_t count = 0;
     for (auto of = histories_[history].copy_of; of; of = histories_[*of].copy_of) {
         ++count;
     }
     return count;
+}
+
+/// Whether the history's data began as a copy of what is not known.
+bool Auditor::began_elsewhere(size_t history) const {
+    size_t first = history;
+    while (histories_[first].copy_of) {
+        first = *histories_[first].copy_of;
+    }
+    return histories_[first].is_elsewhere;
 }
 
 /// What is charged in the data of a history: its own grants, and those of the data that it is a
@@ -308,12 +317,14 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
     const bool settles = any([](const AuditedRule &one) { return one.settles; });
     // What was charged after a copy was made, and is returned later, is returned to the copy: so
     // much may be granted there beyond the quota, at most a quota again.
+    const size_t other_quotas = (has_leases || settles ? copies(history) : 0) +
+                                (settles && began_elsewhere(history) ? 1 : 0);
     const JudgedKey judged{.rule = rule,
                            .has_leases = has_leases,
                            .longest_lease_us = longest_lease_us,
                            .settles = settles,
                            .is_all_known = knows_requests_,
-                           .times = has_leases || settles ? 1 + copies(history) : 1,
+                           .times = 1 + other_quotas,
                            .permits_return_within_us = permits_return_within_us_,
                            .grants = grants,
                            .denials = denials,
@@ -326,11 +337,16 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
     }
     // What leases hold is not known, nor what other shards have, nor what requests turn out to cost
     // that are not of this history.
+    const bool is_untouched =
+        histories_.size() == 1 && !resets_.contains(name) && key.rules.size() == 1;
+    if (charges_all_or_none_ && knows_requests_ && is_untouched && !settles && rule.shards > 1) {
+        if (const auto wrong = judge_told_of_shards(judged)) {
+            complain(of + ": " + *wrong);
+        }
+    }
     if (!knows_requests_ || has_leases || rule.shards > 1 || (settles && histories_.size() > 1)) {
         return;
     }
-    const bool is_untouched =
-        histories_.size() == 1 && !resets_.contains(name) && key.rules.size() == 1;
     if (charges_all_or_none_ && is_untouched && !settles) {
         if (const auto wrong = judge_told_numbers(judged, key.looks)) {
             complain(of + ": " + *wrong);

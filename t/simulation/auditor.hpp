@@ -174,6 +174,7 @@ class Auditor {
     size_t add(const History &history);
     Grants grants_of(size_t history, const Grants &all, int64_t longest_lease_us) const;
     size_t copies(size_t history) const;
+    bool began_elsewhere(size_t history) const;
     void judge(const std::string &counter, const std::string &name, Key &key);
     void judge(const std::string &counter, const std::string &name, const Key &key, size_t history);
     bool has_lost_data() const;

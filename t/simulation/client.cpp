@@ -104,17 +104,22 @@ void Client::act(const Step &step) {
     case Step::Kind::pass:
         pass(Time{0});
         return;
-    case Step::Kind::wait:
     case Step::Kind::reject:
-    case Step::Kind::no_memory:
+        judge_errors(/*passes=*/false);
+        note_numbers(/*passes=*/false);
+        note_top_key();
+        note_denials();
+        finish_grants(/*settles=*/false); // rules of the other phase stay charged
+        break;
+    case Step::Kind::no_memory: // no rule has decided, and the request ends
+        if (!simulation_.has_faults) {
+            simulation_.auditor.misbehave("no memory, though there is enough");
+        }
+        break;
+    case Step::Kind::wait:
         break;
     }
     is_decided_ = true;
-    judge_errors(/*passes=*/false);
-    note_numbers(/*passes=*/false);
-    note_top_key();
-    note_denials();
-    finish_grants(/*settles=*/false); // rules of the other phase stay charged
     ++simulation_.happened.denied;
     simulation_.write("rejected " + key_);
     end();

@@ -345,6 +345,7 @@ DrawnConfiguration redraw(const DrawnConfiguration &configuration, Chance &chanc
                              .fixed_windows = configuration.fixed_windows,
                              .zone = configuration.zone,
                              .local_percent = configuration.local_percent,
+                             .max_pending = configuration.max_pending,
                              .rules = {},
                              .has_host_without_leases = configuration.has_host_without_leases};
     for (const DrawnRule &rule : configuration.rules) {

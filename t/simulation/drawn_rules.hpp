@@ -48,6 +48,7 @@ struct DrawnConfiguration {
     FixedWindows fixed_windows = FixedWindows::begun_by_requests;
     RuleWords zone;               // parameters of `redis_rate_limit_zone`
     uint64_t local_percent = 100; // as they say it
+    size_t max_pending = 16384;   // of each worker's backend
     std::vector<DrawnRule> rules;
     /// The last host has the same rules without `lease=`.
     bool has_host_without_leases = false;

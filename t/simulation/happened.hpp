@@ -19,6 +19,7 @@ struct Happened : FaultCounts {
     uint64_t killed_workers = 0;
     uint64_t reloads = 0; // a worker leaves, another one comes
     uint64_t stopped_workers = 0;
+    uint64_t scarce_memory = 0; // times that there was none
     uint64_t lost_data = 0;
     uint64_t forgotten_scripts = 0;
     uint64_t outages = 0;
@@ -113,6 +114,7 @@ inline constexpr HappenedRow happened_rows[] = {
     {"SCRIPT FLUSH", &Happened::forgotten_scripts},
     {"workers killed", &Happened::killed_workers},
     {"workers stopped", &Happened::stopped_workers},
+    {"memory ran out", &Happened::scarce_memory},
     {"workers that left", &Happened::reloads},
 };
 static_assert(std::size(happened_rows) * sizeof(uint64_t) == sizeof(Happened));

@@ -11,6 +11,7 @@ HostConfiguration::HostConfiguration(const DrawnConfiguration &drawn, size_t fir
                                      const Topology &topology)
     : first_number_(first_number) {
     settings_.session.timeout = timeout;
+    settings_.session.max_pending = drawn.max_pending;
     settings_.live_store.emplace(settings_.prefix);
     topology.configure(settings_);
     std::vector<std::string_view> zone_words{"$key", "zone=z:1m"};

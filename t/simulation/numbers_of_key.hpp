@@ -18,6 +18,13 @@ inline int64_t of_two_minds_us(const JudgedKey &key) {
     return key.is_all_known ? 200'000 : 2'500'000;
 }
 
+/// What the smallest of the shards may grant that are in use.
+inline uint64_t smallest_share(const AuditedRule &rule, uint64_t limit, uint64_t capacity) {
+    const uint64_t units = rule.is_bucket() ? capacity : limit;
+    const uint64_t shards = std::min({rule.shards, limit, units});
+    return shards > 0 ? units / shards : 0;
+}
+
 /// The numbers by which a key's requests were decided.
 class Numbers {
   public:

@@ -1,19 +1,8 @@
 #include "simulation/reset_judge.hpp"
 
-#include <algorithm>
+#include "simulation/numbers_of_key.hpp"
 
 namespace simulation {
-
-namespace {
-
-/// What the smallest of the shards may grant that are in use.
-uint64_t smallest_share(const AuditedRule &rule, const Denial &denial) {
-    const uint64_t units = rule.is_bucket() ? denial.capacity : denial.limit;
-    const uint64_t shards = std::min({rule.shards, denial.limit, units});
-    return shards > 0 ? units / shards : 0;
-}
-
-} // namespace
 
 bool is_denied_after_reset(const AuditedRule &rule, const std::vector<Grant> &grants,
                            const Denial &denial, const HeardReset &reset, bool is_always_the_same) {
@@ -34,7 +23,7 @@ bool is_denied_after_reset(const AuditedRule &rule, const std::vector<Grant> &gr
             taken += grant.debt();
         }
     }
-    const uint64_t share = smallest_share(rule, denial);
+    const uint64_t share = smallest_share(rule, denial.limit, denial.capacity);
     return share > 0 && taken <= share;
 }
 

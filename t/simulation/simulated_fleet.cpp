@@ -1,6 +1,7 @@
 #include "simulation/simulated_fleet.hpp"
 
 #include "simulation/drawn_rules.hpp"
+#include "simulation/scarce_memory.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -34,18 +35,20 @@ SimulatedFleet::SimulatedFleet(const Plan &plan, Journal &journal)
 
 void SimulatedFleet::make_hosts() {
     Chance &chance = simulation_.chance;
-    reloads_.set_configuration(draw_configuration(chance, simulation_.fixed_windows));
+    DrawnConfiguration drawn = draw_configuration(chance, simulation_.fixed_windows);
+    drawn.max_pending = draw_max_pending(drawn.theme);
+    reloads_.set_configuration(std::move(drawn));
     clients_.draw(reloads_.configuration());
     // The smallest zone has tables of a few entries.
     const size_t zone_size = chance.one_in(3) ? size_t{32} << 10 : size_t{1} << 20;
-    const DrawnConfiguration &drawn = reloads_.configuration();
+    const DrawnConfiguration &configuration = reloads_.configuration();
     // What leases do wrong most faults excuse.
-    if (drawn.theme == Theme::waves && chance.one_in(2)) {
+    if (configuration.theme == Theme::waves && chance.one_in(2)) {
         simulation_.leave_out_faults();
     }
     // Waves want two that lease.
-    const size_t least_hosts =
-        (drawn.theme == Theme::waves ? 2 : 1) + (drawn.has_host_without_leases ? 1 : 0);
+    const size_t least_hosts = (configuration.theme == Theme::waves ? 2 : 1) +
+                               (configuration.has_host_without_leases ? 1 : 0);
     const size_t hosts = std::max(1 + chance.below(3), least_hosts);
     for (size_t i = 0; i < hosts; ++i) {
         const bool is_years_off = simulation_.has_calendars() && chance.one_in(6);
@@ -59,6 +62,15 @@ void SimulatedFleet::make_hosts() {
             std::make_unique<SimulatedHost>(simulation_.network, machinery, chance.fork(),
                                             reloads_.make_configuration(i + 1 == hosts)));
     }
+}
+
+/// Where so few may be pending, a check or a settlement that a worker never forgets is soon one too
+/// many. This changes nothing that the seed draws else.
+size_t SimulatedFleet::draw_max_pending(Theme theme) const {
+    Chance chance(simulation_.plan.seed ^ 0x9E4D);
+    const bool may_have_no_faults = !simulation_.has_faults || theme == Theme::waves;
+    return !may_have_no_faults && chance.one_in(3) ? static_cast<size_t>(chance.between(2, 12))
+                                                   : DrawnConfiguration().max_pending;
 }
 
 std::vector<std::string> SimulatedFleet::run() {
@@ -80,12 +92,22 @@ std::vector<std::string> SimulatedFleet::run() {
         reloads_.happen_until(end);
     }
     judge_lives_until(end);
-    simulation_.timeline.run(end);
+    run_until(end);
     simulation_.topology->judge_lives();
     become_quiet();
     static_cast<FaultCounts &>(simulation_.happened) = simulation_.network.counts;
     tell_what_hosts_remember();
     return simulation_.auditor.judge();
+}
+
+/// Pools take memory seldom, so it must run out often. This changes nothing that the seed draws
+/// else.
+void SimulatedFleet::run_until(Time end) {
+    Chance chance(simulation_.plan.seed ^ 0x3E30);
+    const bool is_scarce = simulation_.has_faults && chance.one_in(4);
+    const uint64_t runs_out_one_in = is_scarce ? 3 + chance.below(30) : 0;
+    const ScarceMemory scarce(chance, runs_out_one_in, simulation_.happened.scarce_memory);
+    simulation_.timeline.run(end);
 }
 
 void SimulatedFleet::judge_lives_until(Time end) {
@@ -228,8 +250,10 @@ void SimulatedFleet::finish_requests() {
 /// Each lease has ended, and what was left of it has gone back, without a request that makes it go.
 void SimulatedFleet::count_leased() {
     using rate_limit::RuleCounter;
-    if (faults_.have_killed()) {
-        return; // such a worker counts no more
+    // A worker that was killed counts no more. Without memory for a timer what is left of a lease
+    // waits for the client's next request.
+    if (faults_.have_killed() || simulation_.happened.scarce_memory > 0) {
+        return;
     }
     if (have_workers_left()) {
         simulation_.auditor.excuse_lost_units();

@@ -27,6 +27,8 @@ class SimulatedFleet {
 
   private:
     void make_hosts();
+    size_t draw_max_pending(Theme theme) const;
+    void run_until(Time end);
     void judge_lives_until(Time end);
     void become_quiet();
     void judge_failures(SimulatedHost &host, uint64_t errors);

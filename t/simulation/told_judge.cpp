@@ -244,4 +244,28 @@ std::optional<std::string> judge_told_numbers(const JudgedKey &key,
     return wrong;
 }
 
+std::optional<std::string> judge_told_of_shards(const JudgedKey &key) {
+    if (!Numbers(key).are_always_the_same()) {
+        return std::nullopt;
+    }
+    Wide taken = 0;
+    auto next = key.grants.begin();
+    for (const Grant &grant : key.grants) {
+        for (; next != key.grants.end() && next->time_us <= grant.time_us; ++next) {
+            taken += next->cost; // grants of one microsecond have no order that anybody knows
+        }
+        const uint64_t share = smallest_share(key.rule, grant.limit, grant.capacity);
+        if (!grant.told || share == 0) {
+            continue;
+        }
+        const Wide left = share - std::min<Wide>(taken, share);
+        if (grant.told->remaining > grant.capacity ||
+            grant.told->remaining < left * grant.capacity / share) {
+            return "told by a shard that " + std::to_string(grant.told->remaining) +
+                   " units were left at " + std::to_string(grant.time_us);
+        }
+    }
+    return std::nullopt;
+}
+
 } // namespace simulation

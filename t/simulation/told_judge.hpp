@@ -13,4 +13,8 @@ namespace simulation {
 /// must be in the grants, and nothing of it may have been given back.
 std::optional<std::string> judge_told_numbers(const JudgedKey &key, const std::vector<Look> &looks);
 
+/// The same of a counter with shards, where each decision tells what is left by its own shard, in
+/// units of the whole limit: what all shards were charged is the most that this one was.
+std::optional<std::string> judge_told_of_shards(const JudgedKey &key);
+
 } // namespace simulation

@@ -42,7 +42,7 @@ std::optional<std::string> ClusterNodes::refuse(SimulatedRedis &node, Server::Pe
     }
     const uint16_t slot = redis_client::hash_slot(keys.front());
     if (std::ranges::any_of(keys, [&](auto key) { return redis_client::hash_slot(key) != slot; })) {
-        ++counts_.cross_slot;
+        network_.complaints.push_back("a command has keys of several hash slots");
         return "CROSSSLOT Keys in request don't hash to the same slot";
     }
     const View &view = view_of(node);

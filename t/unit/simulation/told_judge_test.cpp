@@ -83,5 +83,23 @@ TEST_P(ToldJudgeTest, RefusesEachNumberThatIsNot) {
 INSTANTIATE_TEST_SUITE_P(Algorithms, ToldJudgeTest, testing::ValuesIn(all),
                          [](const auto &info) { return info.param.algorithm; });
 
+/// Of four shards, each has two units of eight. Three units were taken, of any of them.
+TEST(ToldJudgeOfShardsTest, WhatIsLeftIsScaledToTheWholeLimit) {
+    AuditedRule of = rule("sliding_log", 8, 0);
+    of.shards = 4;
+    const auto judge = [&](uint64_t remaining_of_first, uint64_t remaining_of_second) {
+        const Told of_first{remaining_of_first, 0, second};
+        const Told of_second{remaining_of_second, 0, second};
+        const std::vector<Grant> grants{
+            {.time_us = 0, .cost = 1, .limit = 8, .capacity = 8, .told = of_first},
+            {.time_us = 1, .cost = 2, .limit = 8, .capacity = 8, .told = of_second}};
+        return judge_told_of_shards({.rule = of, .grants = grants, .denials = {}, .uncharged = {}});
+    };
+    EXPECT_EQ(judge(4, 0), std::nullopt);
+    EXPECT_EQ(judge(8, 8), std::nullopt);
+    EXPECT_NE(judge(3, 0), std::nullopt);
+    EXPECT_NE(judge(9, 0), std::nullopt);
+}
+
 } // namespace
 } // namespace simulation
