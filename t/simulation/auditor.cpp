@@ -347,10 +347,12 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
     if (!knows_requests_ || has_leases || rule.shards > 1 || (settles && histories_.size() > 1)) {
         return;
     }
-    if (charges_all_or_none_ && is_untouched && !settles) {
+    if (charges_all_or_none_ && is_untouched) {
         if (const auto wrong = judge_told_numbers(judged, key.looks)) {
             complain(of + ": " + *wrong);
         }
+    }
+    if (charges_all_or_none_ && is_untouched && !settles) {
         const bool is_certain = rule.algorithm != "concurrency" && !rule.is_dry_run;
         const Denial *const needless = is_certain ? needless_check(key) : nullptr;
         if (needless != nullptr) {

@@ -17,7 +17,11 @@ Client::Client(Simulation &simulation, SimulatedHost &host, SimulatedWorker &wor
       callbacks_(callbacks),
       key_(std::move(key)),
       cost_(std::to_string(simulation.chance.below(5))),
-      final_cost_(std::to_string(simulation.chance.below(6))) {}
+      final_cost_(std::to_string(simulation.chance.below(6))) {
+    if (!simulation.has_debts) {
+        final_cost_ = std::min({final_cost_, cost_, std::string("1")});
+    }
+}
 
 void Client::begin() {
     began_ = simulation_.timeline.now();

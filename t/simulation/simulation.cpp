@@ -23,6 +23,7 @@ FixedWindows draw_fixed_windows(uint64_t seed) {
 Simulation::Simulation(const Plan &its_plan, Journal &its_journal)
     : plan(its_plan),
       fixed_windows(draw_fixed_windows(plan.seed)),
+      has_debts(!Chance(plan.seed ^ 0xDEB7).one_in(3)),
       chance(plan.seed),
       journal(its_journal),
       network(timeline, chance.fork()),

@@ -4,9 +4,11 @@
 #include "simulation/numbers_of_key.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,9 @@ class Taken {
   public:
     virtual ~Taken() = default;
     virtual void take(const Grant &grant) = 0;
+    /// Takes back what the grant's request did not need, from where it was taken. Nothing changes
+    /// where that no longer counts.
+    virtual void give_back(const Grant &grant) = 0;
     /// Whether so many units are there at a time, if no more are taken before.
     virtual bool has(uint64_t units, int64_t time_us) const = 0;
 };
@@ -27,21 +32,26 @@ class TakenOfLog final : public Taken {
   public:
     TakenOfLog(int64_t window_us, uint64_t limit) : window_us_(window_us), limit_(limit) {}
     void take(const Grant &grant) override {
-        total_ += grant.cost;
-        totals_.emplace_back(grant.time_us, total_);
+        while (!taken_.empty() && taken_.begin()->first <= grant.time_us - window_us_) {
+            taken_.erase(taken_.begin());
+        }
+        taken_[grant.time_us] += grant.cost;
+    }
+    void give_back(const Grant &grant) override {
+        if (const auto found = taken_.find(grant.time_us); found != taken_.end()) {
+            found->second -= grant.returned();
+        }
     }
     bool has(uint64_t units, int64_t time_us) const override {
-        const auto counted = std::ranges::upper_bound(totals_, time_us - window_us_, {},
-                                                      &std::pair<int64_t, uint64_t>::first);
-        const uint64_t gone = counted == totals_.begin() ? 0 : std::prev(counted)->second;
-        return Wide{total_ - gone} + units <= limit_;
+        const auto counted = taken_.upper_bound(time_us - window_us_);
+        const auto add = [](Wide sum, const auto &taken) { return sum + taken.second; };
+        return std::accumulate(counted, taken_.end(), Wide{units}, add) <= limit_;
     }
 
   private:
     int64_t window_us_;
     uint64_t limit_;
-    uint64_t total_ = 0;
-    std::vector<std::pair<int64_t, uint64_t>> totals_; // by time
+    std::map<int64_t, uint64_t> taken_; // by time
 };
 
 class TakenOfFixedWindow final : public Taken {
@@ -52,10 +62,16 @@ class TakenOfFixedWindow final : public Taken {
             return; // it begins no window
         }
         if (grant.time_us >= end_us_) {
+            begin_us_ = grant.time_us;
             end_us_ = end_of(grant);
             taken_ = 0;
         }
         taken_ += grant.cost;
+    }
+    void give_back(const Grant &grant) override {
+        if (grant.time_us >= begin_us_ && grant.cost > 0) {
+            taken_ -= grant.returned();
+        }
     }
     bool has(uint64_t units, int64_t time_us) const override {
         return Wide{time_us < end_us_ ? taken_ : 0} + units <= limit_;
@@ -76,6 +92,7 @@ class TakenOfFixedWindow final : public Taken {
     const AuditedRule &rule_;
     uint64_t limit_;
     uint64_t taken_ = 0;
+    int64_t begin_us_ = INT64_MIN; // the first charge of its window
     int64_t end_us_ = INT64_MIN;
 };
 
@@ -87,6 +104,9 @@ class TakenOfSlidingWindow final : public Taken {
     void take(const Grant &grant) override {
         ahead_us_ = grant.redis_ahead_us;
         taken_[(grant.time_us + ahead_us_) / window_us_] += grant.cost;
+    }
+    void give_back(const Grant &grant) override {
+        taken_[(grant.time_us + ahead_us_) / window_us_] -= grant.returned();
     }
     bool has(uint64_t units, int64_t time_us) const override {
         const int64_t clock_us = time_us + ahead_us_;
@@ -116,6 +136,7 @@ class TakenOfBucket final : public Taken {
         bucket_.pass_to(grant.time_us, limit_);
         bucket_.take(grant.cost);
     }
+    void give_back(const Grant & /*grant*/) override { abort(); }
     bool has(uint64_t units, int64_t time_us) const override {
         Bucket then = bucket_;
         then.pass_to(time_us, limit_);
@@ -128,9 +149,14 @@ class TakenOfBucket final : public Taken {
     uint64_t capacity_;
 };
 
-/// Returns nothing where it is not known what counts: when permits have come back.
-std::unique_ptr<Taken> nothing_taken(const AuditedRule &rule, uint64_t limit, uint64_t capacity) {
+/// Returns nothing where it is not known what counts: when permits have come back, or how much of
+/// a unit was there already when one came back to a bucket.
+std::unique_ptr<Taken> nothing_taken(const AuditedRule &rule, uint64_t limit, uint64_t capacity,
+                                     bool has_returns) {
     if (rule.is_bucket()) {
+        if (has_returns) {
+            return nullptr;
+        }
         return std::make_unique<TakenOfBucket>(rule.window_us, limit, capacity);
     }
     if (rule.algorithm == "sliding_log") {
@@ -185,6 +211,35 @@ std::optional<std::string> judge_told(const Taken &taken, const Asked &asked) {
     return judge_told(taken, asked.told, asked.capacity, asked.time_us);
 }
 
+/// What comes back, as far as Redis has heard of it.
+class Returns {
+  public:
+    explicit Returns(const JudgedKey &key) : heard_within_us_(2 * key.permits_return_within_us) {
+        for (const Grant &grant : key.grants) {
+            if (grant.returned() > 0) {
+                all_.push_back(&grant);
+            }
+        }
+        std::ranges::stable_sort(all_, {}, &Grant::ended_us);
+    }
+
+    bool empty() const { return all_.empty(); }
+    void give_back_until(int64_t time_us, Taken &taken) {
+        for (; next_ < all_.size() && all_[next_]->ended_us <= time_us; ++next_) {
+            taken.give_back(*all_[next_]);
+        }
+    }
+    /// Whether Redis has heard of all that came back until then.
+    bool are_heard(int64_t time_us) const {
+        return next_ == 0 || all_[next_ - 1]->ended_us + heard_within_us_ < time_us;
+    }
+
+  private:
+    int64_t heard_within_us_;
+    std::vector<const Grant *> all_; // by the ends of their requests
+    size_t next_ = 0;
+};
+
 /// In the order of their times. Blocks have numbers of their own, and a look may be of numbers that
 /// an operator has set for a while.
 std::vector<Asked> all_asked(const std::vector<Denial> &denials, const std::vector<Look> &looks,
@@ -213,8 +268,10 @@ std::optional<std::string> judge_told_numbers(const JudgedKey &key,
         return std::nullopt; // denials alone come of what nobody was granted
     }
     const Grant &first = key.grants.front();
-    const auto taken = nothing_taken(key.rule, first.limit, first.capacity);
-    if (taken == nullptr) {
+    Returns returns(key);
+    const auto taken = nothing_taken(key.rule, first.limit, first.capacity, !returns.empty());
+    const auto has_debt = [](const Grant &grant) { return grant.debt() > 0; };
+    if (taken == nullptr || std::ranges::any_of(key.grants, has_debt)) {
         return std::nullopt;
     }
     std::optional<std::string> wrong;
@@ -222,7 +279,8 @@ std::optional<std::string> judge_told_numbers(const JudgedKey &key,
     auto asked = all.begin();
     const auto judge_asked_until = [&](int64_t time_us) {
         for (; asked != all.end() && asked->time_us < time_us && !wrong; ++asked) {
-            wrong = judge_told(*taken, *asked);
+            returns.give_back_until(asked->time_us, *taken);
+            wrong = returns.are_heard(asked->time_us) ? judge_told(*taken, *asked) : std::nullopt;
         }
     };
     for (auto grant = key.grants.begin(); grant != key.grants.end() && !wrong;) {
@@ -231,8 +289,9 @@ std::optional<std::string> judge_told_numbers(const JudgedKey &key,
         const auto next = std::find_if(grant, key.grants.end(), [time_us](const Grant &other) {
             return other.time_us != time_us;
         });
+        returns.give_back_until(time_us, *taken);
         std::for_each(grant, next, [&](const Grant &one) { taken->take(one); });
-        if (next - grant == 1 && grant->told && !wrong) {
+        if (next - grant == 1 && grant->told && !wrong && returns.are_heard(time_us)) {
             wrong = judge_told(*taken, *grant->told, grant->capacity, time_us);
         }
         grant = next;

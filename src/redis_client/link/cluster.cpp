@@ -240,12 +240,16 @@ Cluster::Master *Cluster::target_of(const Redirect &to, const Session &from) {
 }
 
 void Cluster::on_redirect(const Session &from, const Redirect &to) {
-    if (to.kind == Redirect::Kind::ask) {
-        return;
+    if (to.kind == Redirect::Kind::moved) {
+        note_moved(to.hash_slot, target_of(to, from));
     }
-    if (Master *master = target_of(to, from)) {
-        serve(to.hash_slot, *master);
-        move_permits(*master);
+}
+
+/// A node says that another one serves the hash slot. That holds until a map says otherwise.
+void Cluster::note_moved(uint16_t hash_slot, Master *to) {
+    if (to != nullptr) {
+        serve(hash_slot, *to);
+        move_permits(*to);
     }
     want_map();
 }
@@ -260,12 +264,12 @@ void Cluster::ask_again(Command &command, const Session &from, const Redirect &t
 }
 
 bool Cluster::redirect(const ControlSession &from, ControlCommand &command, const Redirect &to) {
-    if (to.kind == Redirect::Kind::moved) {
-        want_map();
-    }
     Master *master = target_of(to, [&](const auto &one) {
         return one->control != nullptr && &one->control->session() == &from;
     });
+    if (to.kind == Redirect::Kind::moved) {
+        note_moved(to.hash_slot, master);
+    }
     if (master != nullptr) {
         control_of(*master).take_over(command, to.kind);
     }

@@ -75,6 +75,7 @@ class Cluster final : public Backend,
     }
     void want_map();
     void serve(uint16_t hash_slot, Master &by);
+    void note_moved(uint16_t hash_slot, Master *to);
     void move_permits(Master &to);
     void move_settlements(Session &from);
     void retire_masters();

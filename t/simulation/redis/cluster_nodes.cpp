@@ -74,9 +74,7 @@ std::optional<std::string> ClusterNodes::refuse(SimulatedRedis &node, Server::Pe
         return "TRYAGAIN Multiple keys request during rehashing of slot";
     }
     ++counts_.moved;
-    if (keys.front().find("{live}") == std::string_view::npos) { // these wait for a map
-        judge_redirect(peer, slot, *view.masters[owner]);
-    }
+    judge_redirect(peer, slot, *view.masters[owner]);
     return redirect("MOVED", slot, *view.masters[owner]);
 }
 

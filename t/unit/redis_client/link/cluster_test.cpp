@@ -181,6 +181,18 @@ TEST_F(ClusterTest, AControlCommandIsRedirected) {
     EXPECT_EQ(get_.said, "yes");
 }
 
+TEST_F(ClusterTest, AControlCommandThatHasMovedTellsWhereTheNextOnesGo) {
+    start_with(half_each);
+    run(get_, 1);
+    redis(1).accept();
+    redis(1).receive("-MOVED 1 10.0.0.2:6379\r\n");
+    redis(2).accept();
+    EXPECT_EQ(redis(2).sent(), (Commands{{"GET", "a"}}));
+    redis(2).receive("+yes\r\n");
+    run(get_, 1);
+    EXPECT_EQ(redis(2).sent(), (Commands{{"GET", "a"}}));
+}
+
 TEST_F(ClusterTest, AControlCommandWaitsForTheMap) {
     start();
     run(get_, 1);
