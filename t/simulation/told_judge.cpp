@@ -149,8 +149,9 @@ class TakenOfBucket final : public Taken {
     uint64_t capacity_;
 };
 
-/// Returns nothing where it is not known what counts: when permits have come back, or how much of
-/// a unit was there already when one came back to a bucket.
+/// Returns nothing where it is not known what counts: when permits have come back, how much of a
+/// unit was there already when one came back to a bucket, or whether all had come back before the
+/// unit that begins the next window.
 std::unique_ptr<Taken> nothing_taken(const AuditedRule &rule, uint64_t limit, uint64_t capacity,
                                      bool has_returns) {
     if (rule.is_bucket()) {
@@ -163,6 +164,9 @@ std::unique_ptr<Taken> nothing_taken(const AuditedRule &rule, uint64_t limit, ui
         return std::make_unique<TakenOfLog>(rule.window_us, limit);
     }
     if (rule.algorithm == "fixed_window") {
+        if (has_returns && !rule.is_aligned && rule.window_ends_us.empty()) {
+            return nullptr;
+        }
         return std::make_unique<TakenOfFixedWindow>(rule, limit);
     }
     if (rule.algorithm == "sliding_window") {
