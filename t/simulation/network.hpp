@@ -34,6 +34,7 @@ class Network {
     /// The addresses of hosts, by their names.
     std::map<std::string, std::string, std::less<>> hosts;
     std::vector<std::string> complaints; // about workers
+    uint64_t questions_for_maps = 0;     // that workers have asked nodes of a cluster
 
     /// One message or one attempt in so many meets a fault; 0: none does.
     uint64_t one_fault_in = 0;

@@ -142,6 +142,7 @@ void SimulatedFleet::become_quiet() {
     const Time asked = timeline.now();
     clients_.ask_each_worker(Client::Needed::one);
     finish_requests();
+    judge_calm();
     clients_.end();
     count_leased();
     for (const auto &host : hosts_) {
@@ -163,6 +164,15 @@ void SimulatedFleet::become_quiet() {
     }
     for (const std::string &complaint : simulation_.network.complaints) {
         simulation_.auditor.misbehave(complaint);
+    }
+}
+
+/// Workers that know where all keys are have no reason to ask for it.
+void SimulatedFleet::judge_calm() {
+    const uint64_t asked = simulation_.network.questions_for_maps;
+    simulation_.timeline.run(simulation_.timeline.now() + Time{3'000'000});
+    if (simulation_.network.questions_for_maps > asked) {
+        simulation_.auditor.misbehave("workers ask for the map of a cluster that is well");
     }
 }
 

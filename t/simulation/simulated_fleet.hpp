@@ -31,6 +31,7 @@ class SimulatedFleet {
     void run_until(Time end);
     void judge_lives_until(Time end);
     void become_quiet();
+    void judge_calm();
     void judge_failures(SimulatedHost &host, const rate_limit::BackendCounts &counts);
     void judge_backend(SimulatedHost &host, Time asked);
     void judge_log(const SimulatedHost &host, const SimulatedWorker &worker, Time asked);

@@ -121,6 +121,7 @@ std::string ClusterNodes::named(const SimulatedRedis &node) const {
 }
 
 std::string ClusterNodes::slots(const SimulatedRedis &node) {
+    ++network_.questions_for_maps;
     const View &view = view_of(node);
     std::vector<std::string> ranges;
     for (size_t first = 0; first < view.owners.size();) {
