@@ -192,9 +192,8 @@ void SimulatedFleet::judge_log(const SimulatedHost &host, const SimulatedWorker 
 }
 
 /// Each check that has failed is told with an outage that has ended. A worker that shuts down may
-/// leave some untold. With Sentinels one check was, and nobody knows why yet: seed 1192. Where a
-/// connection is there again an outage ends without a verdict, after a second; its breaker may go
-/// on for a fifth of that, and refuse a few more.
+/// leave some untold. Where a connection is there again an outage ends without a verdict, after a
+/// second; its breaker may go on for a fifth of that, and refuse a few more.
 void SimulatedFleet::judge_failures(SimulatedHost &host, const rate_limit::BackendCounts &counts) {
     constexpr uint64_t refused_after_end = 5;
     const uint64_t errors =
@@ -207,8 +206,7 @@ void SimulatedFleet::judge_failures(SimulatedHost &host, const rate_limit::Backe
         told += worker->log().failed_checks();
         is_over = is_over && worker->log().lasting() == 0;
     }
-    const bool has_sentinels = host.configuration().settings().mode == redis_client::Mode::sentinel;
-    const bool are_all_told = is_over && host.has_first_workers() && !has_sentinels;
+    const bool are_all_told = is_over && host.has_first_workers();
     if (told > errors || (are_all_told && told + untold < errors)) {
         simulation_.auditor.misbehave("logs tell of " + std::to_string(told) +
                                       " checks that failed, metrics of " + std::to_string(errors));
