@@ -20,7 +20,8 @@ class Server {
         bool has_password = false;
         bool has_asked = false; // ASKING came just before
         bool is_subscribed = false;
-        bool was_lied_to = false; // a reply was none: the server says nothing more
+        bool was_told_of_replica = false; // that the server is one
+        bool was_lied_to = false;         // a reply was none: the server says nothing more
         uint64_t database = 0;
         /// How often it was told that a hash slot is somewhere else, and when last, since the slot
         /// has moved for so many times.

@@ -155,6 +155,9 @@ std::string SimulatedRedis::reply(Peer &peer, const Words &words, std::string_vi
         return error_reply(mood.error);
     }
     if (is_script) {
+        if (peer.was_told_of_replica) {
+            on_misbehaviour("asks a replica that has told what it is");
+        }
         return run(peer, words, command);
     }
     if (name == "SCRIPT" && words.size() == 3 && words[1] == "LOAD") {
@@ -163,6 +166,7 @@ std::string SimulatedRedis::reply(Peer &peer, const Words &words, std::string_vi
         return bulk_reply(sha1);
     }
     if (name == "ROLE") {
+        peer.was_told_of_replica = !is_master();
         return role();
     }
     if (name == "ASKING" && cluster_ != nullptr) {

@@ -117,6 +117,8 @@ class SimulatedRedis final : public Server {
     };
     /// Is called when a client has deleted a key.
     std::function<void(std::string_view key)> on_deleted = [](std::string_view /*key*/) {};
+    /// A worker did what it must not.
+    std::function<void(std::string_view what)> on_misbehaviour = [](std::string_view /*what*/) {};
 
     /// Returns the keys that were written since the last call and will be gone too early, or never,
     /// but for the excused ones.

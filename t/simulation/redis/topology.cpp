@@ -30,6 +30,9 @@ SimulatedRedis &Topology::add_redis(const std::string &address, Time ahead) {
         redis.histories().set(slot, now, simulation_.auditor.begin_history_by_reset(now.count()));
         on_data_changed(redis, slot);
     };
+    redis.on_misbehaviour = [this](std::string_view what) {
+        simulation_.network.complaints.push_back("a worker " + std::string(what));
+    };
     redis.on_run = [this](ScriptRun what, std::string_view key) {
         if (!is_of_live_limits(key)) {
             simulation_.auditor.run_script(what, key);
