@@ -337,9 +337,9 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
     }
     // What leases hold is not known, nor what other shards have, nor what requests turn out to cost
     // that are not of this history.
-    const bool is_untouched =
-        histories_.size() == 1 && !resets_.contains(name) && key.rules.size() == 1;
-    if (charges_all_or_none_ && knows_requests_ && is_untouched && !settles && rule.shards > 1) {
+    const bool is_exact = charges_all_or_none_ && knows_requests_ && histories_.size() == 1 &&
+                          !resets_.contains(name) && key.rules.size() == 1;
+    if (is_exact && !settles && rule.shards > 1) {
         if (const auto wrong = judge_told_of_shards(judged)) {
             complain(of + ": " + *wrong);
         }
@@ -347,12 +347,12 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
     if (!knows_requests_ || has_leases || rule.shards > 1 || (settles && histories_.size() > 1)) {
         return;
     }
-    if (charges_all_or_none_ && is_untouched) {
+    if (is_exact) {
         if (const auto wrong = judge_told_numbers(judged, key.looks)) {
             complain(of + ": " + *wrong);
         }
     }
-    if (charges_all_or_none_ && is_untouched && !settles) {
+    if (is_exact && !settles) {
         const bool is_certain = rule.algorithm != "concurrency" && !rule.is_dry_run;
         const Denial *const needless = is_certain ? needless_check(key) : nullptr;
         if (needless != nullptr) {

@@ -83,6 +83,41 @@ TEST_P(ToldJudgeTest, RefusesEachNumberThatIsNot) {
 INSTANTIATE_TEST_SUITE_P(Algorithms, ToldJudgeTest, testing::ValuesIn(all),
                          [](const auto &info) { return info.param.algorithm; });
 
+/// A client of 8 units in a second who has taken four of them at 0 and has given back three at
+/// 10 ms, and was granted one more at a time.
+std::optional<std::string> judge_after_return(const char *algorithm, int64_t time_us,
+                                              uint64_t remaining, int64_t reset_us) {
+    const AuditedRule of = rule(algorithm, 8);
+    const int64_t first_reset_us = of.algorithm == "sliding_window" ? 2 * second : second;
+    const std::vector<Grant> grants{{.time_us = 0,
+                                     .cost = 4,
+                                     .limit = 8,
+                                     .capacity = 8,
+                                     .ended_us = 10'000,
+                                     .final_cost = 1,
+                                     .told = Told{4, 0, first_reset_us}},
+                                    {.time_us = time_us,
+                                     .cost = 1,
+                                     .limit = 8,
+                                     .capacity = 8,
+                                     .told = Told{remaining, 0, reset_us}}};
+    return judge_told_numbers({.rule = of, .grants = grants, .denials = {}, .uncharged = {}}, {});
+}
+
+TEST(ToldJudgeOfReturnsTest, WhatComesBackCountsFromWhereItWasTaken) {
+    EXPECT_EQ(judge_after_return("sliding_log", 500'000, 6, second), std::nullopt);
+    EXPECT_NE(judge_after_return("sliding_log", 500'000, 3, second), std::nullopt);
+    EXPECT_EQ(judge_after_return("sliding_log", 1'500'000, 7, second), std::nullopt);
+    // Half of what was taken in the window before counts, and all is back after the next one.
+    EXPECT_EQ(judge_after_return("sliding_window", 1'500'000, 6, 1'500'000), std::nullopt);
+    EXPECT_NE(judge_after_return("sliding_window", 1'500'000, 5, 1'500'000), std::nullopt);
+}
+
+TEST(ToldJudgeOfReturnsTest, NothingIsSaidUntilRedisMustHaveHeard) {
+    EXPECT_EQ(judge_after_return("sliding_log", 50'000, 3, second), std::nullopt);
+    EXPECT_NE(judge_after_return("sliding_log", 50'001, 3, second), std::nullopt);
+}
+
 /// Of four shards, each has two units of eight. Three units were taken, of any of them.
 TEST(ToldJudgeOfShardsTest, WhatIsLeftIsScaledToTheWholeLimit) {
     AuditedRule of = rule("sliding_log", 8, 0);
