@@ -230,7 +230,7 @@ Draft draw_rule(Chance &chance, Theme theme, size_t number) {
     Chance of_shards = Chance(chance).fork(); // changes no other draw
     draft.cost = chance.one_in(4) ? 1 + chance.below(3) : 1;
     draft.has_own_costs = chance.one_in(4);
-    draft.settles = chance.one_in(theme == Theme::operators ? 6 : 3);
+    draft.settles = chance.one_in(3);
     const bool is_mixed = theme == Theme::anything || theme == Theme::calendars;
     if (is_of_leases(theme) || (is_mixed && chance.one_in(4))) {
         draft.lease = draw_lease(chance, theme, draft);

@@ -19,9 +19,8 @@ struct BucketChange {
 };
 
 /// What happened to a bucket. Debts count where all of them are known.
-std::vector<BucketChange> bucket_changes(const JudgedKey &key, const Numbers &numbers) {
-    const bool has_debts = key.is_all_known && !key.has_leases && key.rule.shards == 1 &&
-                           numbers.are_always_the_same();
+std::vector<BucketChange> bucket_changes(const JudgedKey &key) {
+    const bool has_debts = key.is_all_known && !key.has_leases && key.rule.shards == 1;
     std::vector<BucketChange> changes;
     for (const Grant &grant : key.grants) {
         changes.push_back({.time_us = grant.time_us, .grant = &grant});
@@ -50,7 +49,7 @@ std::optional<std::string> judge_bucket(const JudgedKey &key) {
     const int64_t unsure_us = of_two_minds_us(key);
     Bucket bucket(key.rule.window_us);
     int64_t knows_debts_from_us = INT64_MIN; // before, Redis may not have heard of the last one
-    for (const BucketChange &change : bucket_changes(key, numbers)) {
+    for (const BucketChange &change : bucket_changes(key)) {
         const int64_t now = change.time_us;
         const uint64_t limit = numbers.largest_limit(bucket.last_us() - unsure_us, now + unsure_us);
         bucket.pass_to(now, key.times * limit);

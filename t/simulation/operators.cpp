@@ -114,7 +114,9 @@ class Operators::Order final : public redis_client::ControlCommand {
 };
 
 Operators::Operators(Simulation &simulation, const Hosts &hosts)
-    : simulation_(simulation), hosts_(hosts) {}
+    : simulation_(simulation),
+      hosts_(hosts),
+      forgets_nothing_(Chance(simulation.plan.seed ^ 0x0FE2).one_in(2)) {}
 
 Operators::~Operators() = default;
 
@@ -128,13 +130,18 @@ void Operators::act_until(Time end, Theme theme, const std::vector<std::string> 
 void Operators::act() {
     Chance &chance = simulation_.chance;
     if (chance.one_in(12)) {
+        if (forgets_nothing_) {
+            return;
+        }
         simulation_.write("an operator flushes all");
         simulation_.topology->flush_all();
         return;
     }
     const std::string &key = keys_[chance.below(keys_.size())];
     if (chance.one_in(4)) {
-        reset(key);
+        if (!forgets_nothing_) {
+            reset(key);
+        }
         return;
     }
     const std::string rule = draw_rule();

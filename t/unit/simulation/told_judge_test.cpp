@@ -113,9 +113,87 @@ TEST(ToldJudgeOfReturnsTest, WhatComesBackCountsFromWhereItWasTaken) {
     EXPECT_NE(judge_after_return("sliding_window", 1'500'000, 5, 1'500'000), std::nullopt);
 }
 
+TEST(ToldJudgeOfLimitsTest, ALogIsOfTheLimitThatIsAsked) {
+    const AuditedRule of = rule("sliding_log", 8);
+    const auto judge = [&](uint64_t remaining) {
+        const std::vector<Grant> grants{
+            {.time_us = 0, .cost = 2, .limit = 8, .capacity = 8, .told = Told{6, 0, second}},
+            {.time_us = 1,
+             .cost = 1,
+             .limit = 4,
+             .capacity = 4,
+             .told = Told{remaining, 0, second}}};
+        return judge_told_numbers({.rule = of, .grants = grants, .denials = {}, .uncharged = {}},
+                                  {});
+    };
+    EXPECT_EQ(judge(1), std::nullopt);
+    EXPECT_NE(judge(2), std::nullopt);
+}
+
 TEST(ToldJudgeOfReturnsTest, NothingIsSaidUntilRedisMustHaveHeard) {
     EXPECT_EQ(judge_after_return("sliding_log", 50'000, 3, second), std::nullopt);
     EXPECT_NE(judge_after_return("sliding_log", 50'001, 3, second), std::nullopt);
+}
+
+/// A client of a bucket of 8 units, of which 8 come back in a second, if nothing else is said.
+Grant of_bucket(int64_t time_us, uint64_t cost, const Told &told, uint64_t limit = 8) {
+    return {.time_us = time_us,
+            .cost = cost,
+            .limit = limit,
+            .capacity = 8,
+            .ended_us = time_us,
+            .told = told};
+}
+
+std::optional<std::string> judge_bucket(const std::vector<Grant> &grants) {
+    const AuditedRule of = rule("gcra", 8, 7);
+    return judge_told_numbers({.rule = of, .grants = grants, .denials = {}, .uncharged = {}}, {});
+}
+
+TEST(ToldJudgeOfBucketsTest, UnitsStayTakenWhenTheLimitChanges) {
+    const Grant first = of_bucket(0, 4, {4, 0, 500'000});
+    // Two have come back by the first limit. Three are taken then, for half a second each.
+    EXPECT_EQ(judge_bucket({first, of_bucket(250'000, 1, {5, 0, 1'500'000}, 2)}), std::nullopt);
+    // As if it were the time that stays, which is a quarter of a second.
+    EXPECT_NE(judge_bucket({first, of_bucket(250'000, 1, {6, 0, 750'000}, 2)}), std::nullopt);
+}
+
+TEST(ToldJudgeOfBucketsTest, WhatIsNotNeededComesBack) {
+    Grant first = of_bucket(0, 4, {4, 0, 500'000});
+    first.ended_us = 10'000;
+    first.final_cost = 1;
+    // Of the unit that was needed 0.8 have come back of themselves.
+    EXPECT_EQ(judge_bucket({first, of_bucket(100'000, 1, {6, 0, 150'000})}), std::nullopt);
+    EXPECT_EQ(judge_bucket({first, of_bucket(100'000, 1, {6, 0, 150'001})}), std::nullopt);
+    EXPECT_NE(judge_bucket({first, of_bucket(100'000, 1, {6, 0, 150'002})}), std::nullopt);
+    EXPECT_NE(judge_bucket({first, of_bucket(100'000, 1, {3, 0, 525'000})}), std::nullopt);
+    // While Redis may not have heard of it, either is true.
+    EXPECT_EQ(judge_bucket({first, of_bucket(40'000, 1, {3, 0, 585'000})}), std::nullopt);
+    EXPECT_EQ(judge_bucket({first, of_bucket(40'000, 1, {6, 0, 210'000})}), std::nullopt);
+    EXPECT_NE(judge_bucket({first, of_bucket(40'000, 1, {3, 0, 585'001})}), std::nullopt);
+    EXPECT_NE(judge_bucket({first, of_bucket(40'000, 1, {6, 0, 209'999})}), std::nullopt);
+}
+
+TEST(ToldJudgeOfBucketsTest, WhatHasComeBackOfItselfIsNotGivenBack) {
+    Grant first = of_bucket(0, 4, {4, 0, 500'000});
+    first.ended_us = 400'000;
+    first.final_cost = 1;
+    // Not three units are left of it, but 0.8 when its request ends, and 0.48 some time later.
+    const Grant later = of_bucket(360'000, 4, {2, 0, 640'000});
+    EXPECT_EQ(judge_bucket({first, later, of_bucket(450'000, 1, {3, 0, 575'000})}), std::nullopt);
+    EXPECT_NE(judge_bucket({first, later, of_bucket(450'000, 1, {4, 0, 500'000})}), std::nullopt);
+}
+
+TEST(ToldJudgeOfBucketsTest, WhatIsOwedIsTaken) {
+    Grant first = of_bucket(0, 1, {7, 0, 125'000});
+    first.ended_us = 10'000;
+    first.final_cost = 3;
+    EXPECT_EQ(judge_bucket({first, of_bucket(100'000, 1, {4, 0, 400'000})}), std::nullopt);
+    EXPECT_NE(judge_bucket({first, of_bucket(100'000, 1, {6, 0, 150'000})}), std::nullopt);
+    // While Redis may not have heard of it, either is true.
+    EXPECT_EQ(judge_bucket({first, of_bucket(40'000, 1, {6, 0, 210'000})}), std::nullopt);
+    EXPECT_EQ(judge_bucket({first, of_bucket(40'000, 1, {4, 0, 460'000})}), std::nullopt);
+    EXPECT_NE(judge_bucket({first, of_bucket(40'000, 1, {4, 0, 460'001})}), std::nullopt);
 }
 
 /// Of four shards, each has two units of eight. Three units were taken, of any of them.

@@ -1,0 +1,47 @@
+// What is taken of a key's quota, as SPEC sections 2, 4 and 14 say it: by whom all grants are
+// known.
+#pragma once
+
+#include "simulation/judges.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace simulation {
+
+/// By what somebody asks, and when: an operator or a reload may change a rule's numbers.
+struct Numbered {
+    int64_t time_us;
+    uint64_t limit;
+    uint64_t capacity;
+};
+
+/// All is told in the order of the times.
+class TakenUnits {
+  public:
+    virtual ~TakenUnits() = default;
+
+    /// Redis decides a check.
+    virtual void see(const Numbered & /*check*/) {}
+    virtual void take(const Grant &grant) = 0;
+    /// A request has ended that has cost less or more than it was granted. Redis hears of it soon.
+    virtual void end(const Grant &grant) = 0;
+    /// Redis has heard of it.
+    virtual void hear(const Grant & /*ended*/, int64_t /*time_us*/) {}
+    /// Whether something can be said of what is taken while Redis may not have heard of it.
+    virtual bool is_known_before_it_hears() const { return false; }
+
+    /// Whether so many units may be there after a wait, if no more are taken before.
+    virtual bool may_have(uint64_t units, const Numbered &asked, int64_t wait_us) const = 0;
+    /// Whether they must be.
+    virtual bool must_have(uint64_t units, const Numbered &asked, int64_t wait_us) const {
+        return may_have(units, asked, wait_us);
+    }
+};
+
+/// Of a key whose grants are known, and that leases nothing. Returns nothing where it is not known
+/// what counts: when permits have come back, what those owe who do not use a bucket, or whether all
+/// had come back before the unit that begins the next window.
+std::unique_ptr<TakenUnits> no_units_taken(const JudgedKey &key);
+
+} // namespace simulation
