@@ -12,64 +12,89 @@ namespace simulation {
 
 namespace {
 
-class TakenOfLog final : public TakenUnits {
+/// When Redis hears that a request has ended, and by its clock.
+struct Heard {
+    int64_t from_us;
+    int64_t until_us;
+    int64_t redis_ahead_us;
+};
+
+/// What a log has. Nothing is told of those who owe it something.
+class Log {
   public:
-    explicit TakenOfLog(int64_t window_us) : window_us_(window_us) {}
-    void take(const Grant &grant) override {
+    explicit Log(const AuditedRule &rule) : window_us_(rule.window_us) {}
+    void take(const Grant &grant) {
         while (!taken_.empty() && taken_.begin()->first <= grant.time_us - window_us_) {
             taken_.erase(taken_.begin());
         }
         taken_[grant.time_us] += grant.cost;
     }
-    void end(const Grant &grant) override {
+    void give_back(const Grant &grant) {
         if (const auto found = taken_.find(grant.time_us); found != taken_.end()) {
             found->second -= grant.returned();
         }
     }
-    bool may_have(uint64_t units, const Numbered &asked, int64_t wait_us) const override {
+    bool has(uint64_t units, const Numbered &asked, int64_t wait_us) const {
         const auto counted = taken_.upper_bound(asked.time_us + wait_us - window_us_);
         const auto add = [](Wide sum, const auto &taken) { return sum + taken.second; };
         return std::accumulate(counted, taken_.end(), Wide{units}, add) <= asked.limit;
     }
+    int64_t owe(uint64_t /*units*/, const Heard & /*when*/) { return INT64_MAX; }
 
   private:
     int64_t window_us_;
     std::map<int64_t, uint64_t> taken_; // by time
 };
 
-class TakenOfFixedWindow final : public TakenUnits {
+class FixedWindow {
   public:
-    explicit TakenOfFixedWindow(const AuditedRule &rule) : rule_(rule) {}
-    void take(const Grant &grant) override {
-        if (grant.cost == 0) {
-            return; // it begins no window
+    explicit FixedWindow(const AuditedRule &rule) : rule_(rule) {}
+    void take(const Grant &grant) {
+        if (grant.cost > 0) { // else it begins no window
+            take(grant.cost, grant.time_us, grant.redis_ahead_us);
         }
-        if (grant.time_us >= end_us_) {
-            begin_us_ = grant.time_us;
-            end_us_ = end_of(grant);
-            taken_ = 0;
-        }
-        taken_ += grant.cost;
     }
-    void end(const Grant &grant) override {
+    void give_back(const Grant &grant) {
         if (grant.time_us >= begin_us_ && grant.cost > 0) {
             taken_ -= grant.returned();
         }
     }
-    bool may_have(uint64_t units, const Numbered &asked, int64_t wait_us) const override {
+    /// Charges what is owed. Returns until when it is not known to which window it came: that one
+    /// may also have begun with it.
+    int64_t owe(uint64_t units, const Heard &when) {
+        const bool is_of_this = when.from_us >= begin_us_ && when.until_us < end_us_;
+        if (!is_of_this && !has_fixed_ends()) {
+            return INT64_MAX;
+        }
+        const int64_t end_us = end_of(when.until_us, when.redis_ahead_us);
+        if (!is_of_this && end_of(when.from_us, when.redis_ahead_us) != end_us) {
+            return end_us;
+        }
+        take(units, when.from_us, when.redis_ahead_us);
+        return INT64_MIN;
+    }
+    bool has(uint64_t units, const Numbered &asked, int64_t wait_us) const {
         return Wide{asked.time_us + wait_us < end_us_ ? taken_ : 0} + units <= asked.limit;
     }
 
   private:
-    int64_t end_of(const Grant &grant) const {
-        const int64_t clock_us = grant.time_us + grant.redis_ahead_us;
+    bool has_fixed_ends() const { return rule_.is_aligned || !rule_.window_ends_us.empty(); }
+    void take(uint64_t units, int64_t time_us, int64_t redis_ahead_us) {
+        if (time_us >= end_us_) {
+            begin_us_ = time_us;
+            end_us_ = end_of(time_us, redis_ahead_us);
+            taken_ = 0;
+        }
+        taken_ += units;
+    }
+    int64_t end_of(int64_t time_us, int64_t redis_ahead_us) const {
+        const int64_t clock_us = time_us + redis_ahead_us;
         if (rule_.is_aligned) {
-            return grant.time_us + rule_.window_us - clock_us % rule_.window_us;
+            return time_us + rule_.window_us - clock_us % rule_.window_us;
         }
         const std::vector<int64_t> &calendar = rule_.window_ends_us;
         const auto end = std::ranges::upper_bound(calendar, clock_us);
-        return end == calendar.end() ? grant.time_us + rule_.window_us
-                                     : *end - grant.redis_ahead_us;
+        return end == calendar.end() ? time_us + rule_.window_us : *end - redis_ahead_us;
     }
 
     const AuditedRule &rule_;
@@ -79,17 +104,25 @@ class TakenOfFixedWindow final : public TakenUnits {
 };
 
 /// Its windows begin where Redis's clock is a multiple of their length.
-class TakenOfSlidingWindow final : public TakenUnits {
+class SlidingWindow {
   public:
-    explicit TakenOfSlidingWindow(int64_t window_us) : window_us_(window_us) {}
-    void take(const Grant &grant) override {
+    explicit SlidingWindow(const AuditedRule &rule) : window_us_(rule.window_us) {}
+    void take(const Grant &grant) {
         ahead_us_ = grant.redis_ahead_us;
-        taken_[(grant.time_us + ahead_us_) / window_us_] += grant.cost;
+        taken_[window_at(grant.time_us)] += grant.cost;
     }
-    void end(const Grant &grant) override {
-        taken_[(grant.time_us + ahead_us_) / window_us_] -= grant.returned();
+    void give_back(const Grant &grant) { taken_[window_at(grant.time_us)] -= grant.returned(); }
+    /// Charges what is owed. Returns until when it is not known to which window it came, and how
+    /// much of it counts.
+    int64_t owe(uint64_t units, const Heard &when) {
+        const int64_t window = window_at(when.until_us);
+        if (window_at(when.from_us) != window) {
+            return (window + 2) * window_us_ - ahead_us_;
+        }
+        taken_[window] += units;
+        return INT64_MIN;
     }
-    bool may_have(uint64_t units, const Numbered &asked, int64_t wait_us) const override {
+    bool has(uint64_t units, const Numbered &asked, int64_t wait_us) const {
         const int64_t clock_us = asked.time_us + wait_us + ahead_us_;
         const int64_t window = clock_us / window_us_;
         const int64_t left_us = window_us_ - clock_us % window_us_;
@@ -98,6 +131,7 @@ class TakenOfSlidingWindow final : public TakenUnits {
     }
 
   private:
+    int64_t window_at(int64_t time_us) const { return (time_us + ahead_us_) / window_us_; }
     Wide of(int64_t window) const {
         const auto found = taken_.find(window);
         return found == taken_.end() ? 0 : found->second;
@@ -106,6 +140,53 @@ class TakenOfSlidingWindow final : public TakenUnits {
     int64_t window_us_;
     int64_t ahead_us_ = 0;
     std::map<int64_t, uint64_t> taken_; // by the window's number
+};
+
+/// Of windows, at least and at most, while Redis may not have heard how a request has ended.
+template <typename Window>
+class TakenOf final : public TakenUnits {
+  public:
+    explicit TakenOf(const JudgedKey &key)
+        : least_(key.rule), most_(key.rule), heard_within_us_(2 * key.permits_return_within_us) {}
+
+    void take(const Grant &grant) override {
+        least_.take(grant);
+        most_.take(grant);
+    }
+    void end(const Grant &grant) override {
+        if (grant.debt() > 0) {
+            owe(most_, grant);
+        } else {
+            least_.give_back(grant);
+        }
+    }
+    void hear(const Grant &ended, int64_t /*time_us*/) override {
+        if (ended.debt() > 0) {
+            owe(least_, ended);
+        } else {
+            most_.give_back(ended);
+        }
+    }
+    bool may_have(uint64_t units, const Numbered &asked, int64_t wait_us) const override {
+        return asked.time_us < unknown_until_us_ || least_.has(units, asked, wait_us);
+    }
+    bool must_have(uint64_t units, const Numbered &asked, int64_t wait_us) const override {
+        return asked.time_us >= unknown_until_us_ && most_.has(units, asked, wait_us);
+    }
+
+  private:
+    void owe(Window &window, const Grant &grant) {
+        const int64_t unknown_until_us =
+            window.owe(grant.debt(), {.from_us = grant.ended_us,
+                                      .until_us = grant.ended_us + heard_within_us_,
+                                      .redis_ahead_us = grant.redis_ahead_us});
+        unknown_until_us_ = std::max(unknown_until_us_, unknown_until_us);
+    }
+
+    Window least_;
+    Window most_;
+    int64_t heard_within_us_;
+    int64_t unknown_until_us_ = INT64_MIN;
 };
 
 /// Units that are taken stay taken when the limit changes. They come back at the pace of the check
@@ -166,7 +247,6 @@ class TakenOfBucket final : public TakenUnits {
             most_ += a_microsecond;
         }
     }
-    bool is_known_before_it_hears() const override { return true; }
     bool may_have(uint64_t units, const Numbered &asked, int64_t wait_us) const override {
         return has(units, asked, wait_us, least_at(asked.time_us));
     }
@@ -244,26 +324,22 @@ class TakenOfBucket final : public TakenUnits {
 
 std::unique_ptr<TakenUnits> no_units_taken(const JudgedKey &key) {
     const AuditedRule &rule = key.rule;
-    const auto has_debt = [](const Grant &grant) { return grant.debt() > 0; };
-    const auto has_return = [](const Grant &grant) { return grant.returned() > 0; };
     if (rule.is_bucket()) {
         return std::make_unique<TakenOfBucket>(key);
     }
-    if (std::ranges::any_of(key.grants, has_debt)) {
-        return nullptr;
-    }
     if (rule.algorithm == "sliding_log") {
-        return std::make_unique<TakenOfLog>(rule.window_us);
+        return std::make_unique<TakenOf<Log>>(key);
     }
     if (rule.algorithm == "fixed_window") {
+        const auto has_return = [](const Grant &grant) { return grant.returned() > 0; };
         const bool begins_with_charge = !rule.is_aligned && rule.window_ends_us.empty();
         if (begins_with_charge && std::ranges::any_of(key.grants, has_return)) {
             return nullptr;
         }
-        return std::make_unique<TakenOfFixedWindow>(rule);
+        return std::make_unique<TakenOf<FixedWindow>>(key);
     }
     if (rule.algorithm == "sliding_window") {
-        return std::make_unique<TakenOfSlidingWindow>(rule.window_us);
+        return std::make_unique<TakenOf<SlidingWindow>>(key);
     }
     return nullptr;
 }

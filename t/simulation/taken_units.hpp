@@ -27,21 +27,17 @@ class TakenUnits {
     /// A request has ended that has cost less or more than it was granted. Redis hears of it soon.
     virtual void end(const Grant &grant) = 0;
     /// Redis has heard of it.
-    virtual void hear(const Grant & /*ended*/, int64_t /*time_us*/) {}
-    /// Whether something can be said of what is taken while Redis may not have heard of it.
-    virtual bool is_known_before_it_hears() const { return false; }
+    virtual void hear(const Grant &ended, int64_t time_us) = 0;
 
     /// Whether so many units may be there after a wait, if no more are taken before.
     virtual bool may_have(uint64_t units, const Numbered &asked, int64_t wait_us) const = 0;
     /// Whether they must be.
-    virtual bool must_have(uint64_t units, const Numbered &asked, int64_t wait_us) const {
-        return may_have(units, asked, wait_us);
-    }
+    virtual bool must_have(uint64_t units, const Numbered &asked, int64_t wait_us) const = 0;
 };
 
 /// Of a key whose grants are known, and that leases nothing. Returns nothing where it is not known
-/// what counts: when permits have come back, what those owe who do not use a bucket, or whether all
-/// had come back before the unit that begins the next window.
+/// what counts: when permits have come back, or whether all had come back before the unit that
+/// begins the next window.
 std::unique_ptr<TakenUnits> no_units_taken(const JudgedKey &key);
 
 } // namespace simulation

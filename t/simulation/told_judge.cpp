@@ -94,14 +94,11 @@ class Endings {
             }
             if (one.is_heard) {
                 taken.hear(*one.grant, one.time_us);
-                --unheard_;
             } else {
                 taken.end(*one.grant);
-                ++unheard_;
             }
         }
     }
-    bool are_heard() const { return unheard_ == 0; }
 
   private:
     struct Ending {
@@ -112,7 +109,6 @@ class Endings {
 
     std::vector<Ending> all_;
     size_t next_ = 0;
-    size_t unheard_ = 0; // that Redis may not have heard of
 };
 
 /// In the order of their times. What a block denies is told numbers of its own.
@@ -189,9 +185,7 @@ std::optional<std::string> judge_told_numbers(const JudgedKey &key,
                 taken->take(*one.grant);
             }
         }
-        if (endings.are_heard() || taken->is_known_before_it_hears()) {
-            wrong = judge_at_once(*taken, at_once);
-        }
+        wrong = judge_at_once(*taken, at_once);
         asked = next;
     }
     return wrong;

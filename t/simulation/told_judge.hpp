@@ -10,7 +10,7 @@
 namespace simulation {
 
 /// Returns what was told wrongly, to clients or to operators, if anything was. All that was charged
-/// must be in the grants. Nothing is said of who owes something to anything but a bucket.
+/// must be in the grants. Nothing is said of who owes something to a log.
 std::optional<std::string> judge_told_numbers(const JudgedKey &key, const std::vector<Look> &looks);
 
 /// The same of a counter with shards, where each decision tells what is left by its own shard, in

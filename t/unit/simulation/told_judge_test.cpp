@@ -196,6 +196,52 @@ TEST(ToldJudgeOfBucketsTest, WhatIsOwedIsTaken) {
     EXPECT_NE(judge_bucket({first, of_bucket(40'000, 1, {4, 0, 460'001})}), std::nullopt);
 }
 
+/// A client of 8 units in a second who has taken one at 0, owes two more at 10 ms, and was granted
+/// one at a time.
+std::optional<std::string> judge_after_debt(AuditedRule of, int64_t time_us, uint64_t remaining,
+                                            int64_t reset_us, int64_t ended_us = 10'000) {
+    const int64_t first_reset_us = of.algorithm == "sliding_window" ? 2 * second : second;
+    const std::vector<Grant> grants{{.time_us = 0,
+                                     .cost = 1,
+                                     .limit = 8,
+                                     .capacity = 8,
+                                     .ended_us = ended_us,
+                                     .final_cost = 3,
+                                     .told = Told{7, 0, first_reset_us}},
+                                    {.time_us = time_us,
+                                     .cost = 1,
+                                     .limit = 8,
+                                     .capacity = 8,
+                                     .ended_us = time_us,
+                                     .told = Told{remaining, 0, reset_us}}};
+    return judge_told_numbers({.rule = of, .grants = grants, .denials = {}, .uncharged = {}}, {});
+}
+
+TEST(ToldJudgeOfDebtsTest, WindowsAreChargedWhatIsOwed) {
+    const AuditedRule fixed = rule("fixed_window", 8);
+    EXPECT_EQ(judge_after_debt(fixed, 500'000, 4, 500'000), std::nullopt);
+    EXPECT_NE(judge_after_debt(fixed, 500'000, 6, 500'000), std::nullopt);
+    // While Redis may not have heard of it, either is true.
+    EXPECT_EQ(judge_after_debt(fixed, 40'000, 6, 960'000), std::nullopt);
+    EXPECT_EQ(judge_after_debt(fixed, 40'000, 4, 960'000), std::nullopt);
+    EXPECT_NE(judge_after_debt(fixed, 40'000, 3, 960'000), std::nullopt);
+    const AuditedRule sliding = rule("sliding_window", 8);
+    EXPECT_EQ(judge_after_debt(sliding, 500'000, 4, 1'500'000), std::nullopt);
+    EXPECT_NE(judge_after_debt(sliding, 500'000, 6, 1'500'000), std::nullopt);
+}
+
+TEST(ToldJudgeOfDebtsTest, NothingIsSaidWhereAWindowIsNotKnown) {
+    AuditedRule aligned = rule("fixed_window", 8);
+    aligned.is_aligned = true;
+    EXPECT_EQ(judge_after_debt(aligned, 1'500'000, 2, 500'000, 980'000), std::nullopt);
+    EXPECT_NE(judge_after_debt(aligned, 2'500'000, 2, 500'000, 980'000), std::nullopt);
+    EXPECT_EQ(judge_after_debt(rule("fixed_window", 8), 2'500'000, 2, second, 980'000),
+              std::nullopt);
+    const AuditedRule sliding = rule("sliding_window", 8);
+    EXPECT_EQ(judge_after_debt(sliding, 2'500'000, 2, 1'500'000, 980'000), std::nullopt);
+    EXPECT_NE(judge_after_debt(sliding, 3'500'000, 2, 1'500'000, 980'000), std::nullopt);
+}
+
 /// Of four shards, each has two units of eight. Three units were taken, of any of them.
 TEST(ToldJudgeOfShardsTest, WhatIsLeftIsScaledToTheWholeLimit) {
     AuditedRule of = rule("sliding_log", 8, 0);
