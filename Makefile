@@ -55,7 +55,7 @@ help:
 	@echo 'make test-release'
 	@echo '                makes a release twice, in other folders, by other users, at other times, and compares'
 	@echo 'make test-upgrade'
-	@echo '                runs hosts with the module of BASE=, else of the last release, beside and before those with this one'
+	@echo '                runs hosts with the module of BASE=, else of each release, beside and before those with this one'
 	@echo 'make test-rpm   checks the RPM spec and builds it, with stubs for macros that Debian lacks'
 	@echo 'make test-image builds docker/official from SOURCE=, an unpacked nginx, and tests it (as root)'
 	@echo 'make lint       checks layout, names and usual mistakes'
@@ -214,8 +214,8 @@ $(EMPTY_SCRIPT)/$(MODULE): $(SOURCES) $(CONFIGURED_BY) t/bench/empty_check.lua
 	$(MAKE) -C $(EMPTY_SCRIPT) all
 	touch $@
 
-# The module of another commit, to compare with.
-BASE_MODULE = $(if $(BASE),build/base/$(shell git rev-parse $(BASE))/$(MODULE))
+# The module of another commit, to compare with, or of several.
+BASE_MODULE = $(if $(BASE),$(patsubst %,build/base/%/$(MODULE),$(shell git rev-parse $(BASE))))
 build/base/%/$(MODULE):
 	mkdir -p build/base/$*
 	git archive $* | tar -x -C build/base/$*
@@ -241,12 +241,12 @@ test-release:
 	tools/install-packages test-release
 	tools/run-tests t/packages/release.t
 
-# 0.2.0
-test-upgrade: BASE = 7602641d160d78e1a7ed0954746b205d9602a4f8
+# 0.1.0 and 0.2.0
+test-upgrade: BASE = e3dea57c0a2776998f21a2fe8f2fdab3ad5065dd 7602641d160d78e1a7ed0954746b205d9602a4f8
 test-upgrade:
 	tools/install-packages test
 	$(MAKE) all $(BASE_MODULE)
-	PREVIOUS_MODULE=$(BASE_MODULE) tools/run-tests t/workers/versions.t
+	for module in $(BASE_MODULE); do PREVIOUS_MODULE=$$module tools/run-tests t/workers/versions.t || exit; done
 
 test-rpm:
 	tools/install-packages test-rpm
