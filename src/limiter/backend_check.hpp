@@ -35,6 +35,7 @@ class BackendCheck final : public redis_client::CheckCallbacks {
     void abandon();
     bool is_abandoned() const { return is_abandoned_; }
     bool is_answered() const { return command_ == nullptr; }
+    std::span<const AppliedRule> rules() const { return rules_; }
 
     /// Puts the results of the answer into the rules. Denials are remembered with the times.
     void take_answer(const rate_limit::DenyCache::CheckTimes &times);

@@ -86,6 +86,7 @@ Step LimitedRequest::ask(BackendCheck *checks, std::span<AppliedRule> rules, mic
 
 void LimitedRequest::on_answer(BackendCheck &check, microseconds now) {
     if (check.is_abandoned()) {
+        count_rejection(check.rules(), rules_.first_abandoned());
         if (--abandoned_ == 0 && is_over_) {
             settle_charges();
         }
@@ -124,6 +125,7 @@ Step LimitedRequest::take_answers() {
 /// and, for dry runs, in the log.
 RequestDecision LimitedRequest::decide_and_record(std::span<AppliedRule> rules) {
     count_outcomes(rules);
+    count_rejection(rules);
     for (AppliedRule &rule : rules) {
         rules_.add(rule);
         if (rule.dry_run) {
@@ -164,8 +166,12 @@ void LimitedRequest::abandon() {
         rules_.abandon_asked();
     }
     for (BackendCheck *check = checks_; check != nullptr; check = check->next) {
-        abandoned_ += check->is_answered() ? 0 : 1;
+        const bool is_answered = check->is_answered();
+        abandoned_ += is_answered ? 0 : 1;
         check->abandon();
+        if (is_answered) {
+            count_rejection(check->rules(), rules_.first_abandoned());
+        }
     }
     unanswered_ = 0;
     keep_checks();

@@ -71,18 +71,30 @@ bool is_banned(const AppliedRule &applied) {
     return applied.ban && !applied.dry_run;
 }
 
-/// Counts by `count(rule)` once for each zone, however many of its rules are such.
-template <typename IsSuch, typename Count>
-void count_once_a_zone(std::span<const AppliedRule> rules, const IsSuch &is_such,
-                       const Count &count) {
+/// Calls `use(rule)` once for each zone, however many of its rules are such.
+template <typename IsSuch, typename Use>
+void for_one_of_each_zone(std::span<const AppliedRule> rules, const IsSuch &is_such,
+                          const Use &use) {
     for (auto applied = rules.begin(); applied != rules.end(); ++applied) {
-        const auto is_counted = [&](const AppliedRule &earlier) {
+        const auto is_used = [&](const AppliedRule &earlier) {
             return earlier.rule->zone == applied->rule->zone && is_such(earlier);
         };
-        if (is_such(*applied) && std::none_of(rules.begin(), applied, is_counted)) {
-            count(*applied);
+        if (is_such(*applied) && std::none_of(rules.begin(), applied, is_used)) {
+            use(*applied);
         }
     }
+}
+
+/// Whether another rule of the zone, of the list and not of the row, has denied the request.
+bool is_denied_by_others(const Zone &zone, std::span<const AppliedRule> row,
+                         const AppliedRule *list) {
+    for (const AppliedRule *one = list; one != nullptr; one = one->next) {
+        const bool is_of_row = one >= row.data() && one < row.data() + row.size();
+        if (!is_of_row && one->rule->zone == &zone && is_rejection(*one)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 } // namespace
@@ -110,14 +122,18 @@ void count_outcomes(std::span<const AppliedRule> rules) {
             }
         }
     }
-    if (is_rejected) {
-        count_once_a_zone(rules, is_rejection, [](const AppliedRule &applied) {
-            count_top_key(*applied.rule->zone, applied.key);
-        });
-        count_once_a_zone(rules, is_banned, [](const AppliedRule &applied) {
-            applied.rule->zone->memory.live_limits().count_rejection();
-        });
-    }
+    for_one_of_each_zone(rules, is_banned, [](const AppliedRule &applied) {
+        applied.rule->zone->memory.live_limits().count_rejection();
+    });
+}
+
+void count_rejection(std::span<const AppliedRule> rules, const AppliedRule *others) {
+    for_one_of_each_zone(rules, is_rejection, [&](const AppliedRule &applied) {
+        const Zone &zone = *applied.rule->zone;
+        if (!is_denied_by_others(zone, rules, others)) {
+            count_top_key(zone, applied.key);
+        }
+    });
 }
 
 } // namespace limiter

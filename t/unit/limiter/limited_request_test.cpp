@@ -436,6 +436,23 @@ TEST_F(LimitedRequestTest, AnAbandonedCheckThatFailsIsCountedByThisHost) {
     EXPECT_EQ(count(rule, RuleOutcome::local_passed), 1U);
 }
 
+TEST_F(LimitedRequestTest, WhoHasLeftCountsOnceAmongTheKeysThatAreRejectedMost) {
+    settings.mode = redis_client::Mode::cluster;
+    add_rule({"algorithm=sliding_log", "limit=10", "window=60"});
+    add_rule({"algorithm=sliding_log", "limit=10", "window=60", "name=other", "shards=4"});
+    zone.memory.top_keys().set_kept(zone.kept_top_keys());
+    LimitedRequest &limits = begin(request);
+    apply(limits);
+    ASSERT_EQ(backend->asked.size(), 2U) << "each has a hash slot of its own";
+    limits.end();
+    backend->answer(denied());
+    backend->answer(denied());
+    rate_limit::TopKeys::Buffer buffer;
+    const auto counted = zone.memory.top_keys().read(zone.kept_top_keys(), buffer);
+    ASSERT_EQ(counted.size(), 1U);
+    EXPECT_EQ(counted.front().rejected, 1U);
+}
+
 TEST_F(LimitedRequestTest, AnOutageGivesNoFreshLimitToWhoNeverWaitsForVerdicts) {
     zone.on_error = rate_limit::OnError::local;
     add_rule({"algorithm=sliding_log", "limit=2", "window=60"});
