@@ -41,6 +41,8 @@ struct AuditedRule {
     bool is_dry_run = false;
 
     bool is_bucket() const { return simulation::is_bucket(algorithm); }
+    /// Whether a clock says when its windows end, and no request.
+    bool has_fixed_ends() const { return is_aligned || !window_ends_us.empty(); }
     /// How long all units take to come back, if the rule says so.
     int64_t refill_us() const {
         const bool is_other = is_bucket() && burst && limit > 0;

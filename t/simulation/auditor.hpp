@@ -1,5 +1,5 @@
-// Holds what happened against what the module promises. It knows the promises alone, from SPEC
-// sections 4, 5, 6, 9, 10 and 11, and nothing of the code that keeps them.
+// Holds what happened against what the module promises, by SPEC sections 2 to 6, 9 to 11 and 14. It
+// includes nothing of the code that keeps it.
 #pragma once
 
 #include "simulation/audited_overrides.hpp"

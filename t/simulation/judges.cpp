@@ -1,6 +1,5 @@
 #include "simulation/judges.hpp"
 
-#include "simulation/bucket.hpp"
 #include "simulation/numbers_of_key.hpp"
 #include "simulation/window_judges.hpp"
 
@@ -11,10 +10,37 @@ namespace simulation {
 
 namespace {
 
+/// What a bucket has to hold at least, as SPEC section 2 says it, in parts of a unit: one unit
+/// comes back in the window.
+class Bucket {
+  public:
+    explicit Bucket(int64_t window_us) : window_us_(window_us) {}
+
+    void pass_to(int64_t now_us, uint64_t limit) {
+        taken_ = std::max(Wide{0}, taken_ - Wide{now_us - last_us_} * limit);
+        last_us_ = now_us;
+    }
+    void take(uint64_t units) { taken_ += Wide{units} * window_us_; }
+    void give_back(uint64_t units) {
+        taken_ = std::max(Wide{0}, taken_ - Wide{units} * window_us_);
+    }
+    int64_t last_us() const { return last_us_; }
+    /// By how much more it would hold than it can, with so many units more.
+    Wide excess(uint64_t units, uint64_t capacity) const {
+        return taken_ + (Wide{units} - Wide{capacity}) * window_us_;
+    }
+
+  private:
+    int64_t window_us_;
+    Wide taken_ = 0;
+    int64_t last_us_ = 0;
+};
+
 struct BucketChange {
     int64_t time_us;
     uint64_t returned = 0; // first, where both are at one time
     uint64_t debt = 0;
+    uint64_t limit_of_debt = 0;   // that its request had
     const Grant *grant = nullptr; // null: units are returned, or a debt is charged
 };
 
@@ -28,7 +54,8 @@ std::vector<BucketChange> bucket_changes(const JudgedKey &key) {
             changes.push_back({.time_us = grant.ended_us, .returned = grant.returned()});
         }
         if (has_debts && grant.debt() > 0) {
-            changes.push_back({.time_us = grant.ended_us, .debt = grant.debt()});
+            changes.push_back(
+                {.time_us = grant.ended_us, .debt = grant.debt(), .limit_of_debt = grant.limit});
         }
     }
     std::ranges::stable_sort(changes, [](const BucketChange &one, const BucketChange &other) {
@@ -49,17 +76,23 @@ std::optional<std::string> judge_bucket(const JudgedKey &key) {
     const int64_t unsure_us = of_two_minds_us(key);
     Bucket bucket(key.rule.window_us);
     int64_t knows_debts_from_us = INT64_MIN; // before, Redis may not have heard of the last one
+    uint64_t limit_of_debts = 0; // a debt that comes to a full bucket comes back by its own limit
     for (const BucketChange &change : bucket_changes(key)) {
         const int64_t now = change.time_us;
-        const uint64_t limit = numbers.largest_limit(bucket.last_us() - unsure_us, now + unsure_us);
+        const uint64_t limit = std::max(
+            limit_of_debts, numbers.largest_limit(bucket.last_us() - unsure_us, now + unsure_us));
         bucket.pass_to(now, key.times * limit);
         bucket.give_back(change.returned);
         if (change.debt > 0) {
             bucket.take(change.debt);
-            knows_debts_from_us = now + 2 * key.permits_return_within_us;
+            knows_debts_from_us = now + key.heard_within_us();
+            limit_of_debts = std::max(limit_of_debts, change.limit_of_debt);
         }
         if (change.grant == nullptr) {
             continue;
+        }
+        if (now > knows_debts_from_us) {
+            limit_of_debts = 0; // until the next check
         }
         bucket.take(change.grant->cost);
         const uint64_t capacity = key.has_leases || key.rule.shards > 1

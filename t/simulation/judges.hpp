@@ -23,6 +23,9 @@ struct JudgedKey {
     const std::vector<Grant> &grants;
     const std::vector<Denial> &denials;
     const std::vector<UnchargedCheck> &uncharged; // in any order
+
+    /// How long after the end of a request Redis has certainly heard what it cost.
+    int64_t heard_within_us() const { return 2 * permits_return_within_us; }
 };
 
 /// Returns what was granted beyond the promise, if anything was.

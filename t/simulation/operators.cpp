@@ -129,19 +129,14 @@ void Operators::act_until(Time end, Theme theme, const std::vector<std::string> 
 
 void Operators::act() {
     Chance &chance = simulation_.chance;
-    if (chance.one_in(12)) {
-        if (forgets_nothing_) {
-            return;
-        }
+    if (!forgets_nothing_ && chance.one_in(12)) {
         simulation_.write("an operator flushes all");
         simulation_.topology->flush_all();
         return;
     }
     const std::string &key = keys_[chance.below(keys_.size())];
-    if (chance.one_in(4)) {
-        if (!forgets_nothing_) {
-            reset(key);
-        }
+    if (!forgets_nothing_ && chance.one_in(4)) {
+        reset(key);
         return;
     }
     const std::string rule = draw_rule();

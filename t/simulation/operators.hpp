@@ -33,7 +33,7 @@ class Operators {
 
     Simulation &simulation_;
     const Hosts &hosts_;
-    const bool forgets_nothing_; // what clients are told is judged to the unit then
+    const bool forgets_nothing_; // they neither reset clients nor flush
     std::vector<std::string> keys_;
     // They stay, for their workers may be killed.
     std::vector<std::unique_ptr<Order>> orders_;

@@ -5,21 +5,24 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <utility>
 #include <vector>
 
 namespace simulation {
 
 namespace {
 
-/// When Redis hears that a request has ended, and by its clock.
+/// Between which times Redis hears that a request has ended, and how far its clock is ahead.
 struct Heard {
     int64_t from_us;
     int64_t until_us;
     int64_t redis_ahead_us;
 };
 
-/// What a log has. Nothing is told of those who owe it something.
+// owe() of what follows charges what is owed. It returns until when it is not known what is taken:
+constexpr int64_t is_known = INT64_MIN;
+constexpr int64_t is_known_never_again = INT64_MAX;
+
+/// The units in a log. How it works a debt off is not modelled.
 class Log {
   public:
     explicit Log(const AuditedRule &rule) : window_us_(rule.window_us) {}
@@ -34,12 +37,12 @@ class Log {
             found->second -= grant.returned();
         }
     }
-    bool has(uint64_t units, const Numbered &asked, int64_t wait_us) const {
+    bool has(uint64_t units, const AskedNumbers &asked, int64_t wait_us) const {
         const auto counted = taken_.upper_bound(asked.time_us + wait_us - window_us_);
         const auto add = [](Wide sum, const auto &taken) { return sum + taken.second; };
         return std::accumulate(counted, taken_.end(), Wide{units}, add) <= asked.limit;
     }
-    int64_t owe(uint64_t /*units*/, const Heard & /*when*/) { return INT64_MAX; }
+    int64_t owe(uint64_t /*units*/, const Heard & /*when*/) { return is_known_never_again; }
 
   private:
     int64_t window_us_;
@@ -55,30 +58,28 @@ class FixedWindow {
         }
     }
     void give_back(const Grant &grant) {
-        if (grant.time_us >= begin_us_ && grant.cost > 0) {
+        if (grant.time_us >= begin_us_) {
             taken_ -= grant.returned();
         }
     }
-    /// Charges what is owed. Returns until when it is not known to which window it came: that one
-    /// may also have begun with it.
+    /// The window may also begin with it.
     int64_t owe(uint64_t units, const Heard &when) {
         const bool is_of_this = when.from_us >= begin_us_ && when.until_us < end_us_;
-        if (!is_of_this && !has_fixed_ends()) {
-            return INT64_MAX;
+        if (!is_of_this && !rule_.has_fixed_ends()) {
+            return is_known_never_again;
         }
         const int64_t end_us = end_of(when.until_us, when.redis_ahead_us);
         if (!is_of_this && end_of(when.from_us, when.redis_ahead_us) != end_us) {
             return end_us;
         }
         take(units, when.from_us, when.redis_ahead_us);
-        return INT64_MIN;
+        return is_known;
     }
-    bool has(uint64_t units, const Numbered &asked, int64_t wait_us) const {
+    bool has(uint64_t units, const AskedNumbers &asked, int64_t wait_us) const {
         return Wide{asked.time_us + wait_us < end_us_ ? taken_ : 0} + units <= asked.limit;
     }
 
   private:
-    bool has_fixed_ends() const { return rule_.is_aligned || !rule_.window_ends_us.empty(); }
     void take(uint64_t units, int64_t time_us, int64_t redis_ahead_us) {
         if (time_us >= end_us_) {
             begin_us_ = time_us;
@@ -112,17 +113,15 @@ class SlidingWindow {
         taken_[window_at(grant.time_us)] += grant.cost;
     }
     void give_back(const Grant &grant) { taken_[window_at(grant.time_us)] -= grant.returned(); }
-    /// Charges what is owed. Returns until when it is not known to which window it came, and how
-    /// much of it counts.
     int64_t owe(uint64_t units, const Heard &when) {
         const int64_t window = window_at(when.until_us);
         if (window_at(when.from_us) != window) {
             return (window + 2) * window_us_ - ahead_us_;
         }
         taken_[window] += units;
-        return INT64_MIN;
+        return is_known;
     }
-    bool has(uint64_t units, const Numbered &asked, int64_t wait_us) const {
+    bool has(uint64_t units, const AskedNumbers &asked, int64_t wait_us) const {
         const int64_t clock_us = asked.time_us + wait_us + ahead_us_;
         const int64_t window = clock_us / window_us_;
         const int64_t left_us = window_us_ - clock_us % window_us_;
@@ -142,12 +141,13 @@ class SlidingWindow {
     std::map<int64_t, uint64_t> taken_; // by the window's number
 };
 
-/// Of windows, at least and at most, while Redis may not have heard how a request has ended.
+/// Keeps the least and the most that windows or a log hold while Redis may not have heard how a
+/// request has ended.
 template <typename Window>
-class TakenOf final : public TakenUnits {
+class TakenOfWindows final : public TakenUnits {
   public:
-    explicit TakenOf(const JudgedKey &key)
-        : least_(key.rule), most_(key.rule), heard_within_us_(2 * key.permits_return_within_us) {}
+    explicit TakenOfWindows(const JudgedKey &key)
+        : least_(key.rule), most_(key.rule), heard_within_us_(key.heard_within_us()) {}
 
     void take(const Grant &grant) override {
         least_.take(grant);
@@ -167,10 +167,10 @@ class TakenOf final : public TakenUnits {
             most_.give_back(ended);
         }
     }
-    bool may_have(uint64_t units, const Numbered &asked, int64_t wait_us) const override {
+    bool may_have(uint64_t units, const AskedNumbers &asked, int64_t wait_us) const override {
         return asked.time_us < unknown_until_us_ || least_.has(units, asked, wait_us);
     }
-    bool must_have(uint64_t units, const Numbered &asked, int64_t wait_us) const override {
+    bool must_have(uint64_t units, const AskedNumbers &asked, int64_t wait_us) const override {
         return asked.time_us >= unknown_until_us_ && most_.has(units, asked, wait_us);
     }
 
@@ -186,42 +186,47 @@ class TakenOf final : public TakenUnits {
     Window least_;
     Window most_;
     int64_t heard_within_us_;
-    int64_t unknown_until_us_ = INT64_MIN;
+    int64_t unknown_until_us_ = is_known;
 };
 
 /// Units that are taken stay taken when the limit changes. They come back at the pace of the check
 /// that Redis has seen last. A refund gives back what has not come back of itself since the charge,
 /// and nobody knows from outside when Redis hears of it: so there is a least that is taken, and a
-/// most. What a request owes may also come to a bucket that is full: it comes back at the pace of
-/// the charge until the next check then.
+/// most. If the bucket is full when a debt comes, it comes back at the pace of the debt's charge
+/// until the next check.
 class TakenOfBucket final : public TakenUnits {
   public:
     explicit TakenOfBucket(const JudgedKey &key)
-        : window_us_(key.rule.window_us),
-          has_one_limit_(Numbers(key).are_always_the_same()),
-          heard_within_us_(2 * key.permits_return_within_us) {}
+        : window_us_(key.rule.window_us), numbers_(key), heard_within_us_(key.heard_within_us()) {}
 
-    void see(const Numbered &check) override {
+    void see(const AskedNumbers &check) override {
         pass_to(check.time_us);
-        slowest_ = fastest_ = check.limit;
+        if (check.limit != limit_) {
+            levels_.clear(); // from then on other units come back to a charge before
+        }
+        limit_ = slowest_ = fastest_ = check.limit;
+        if (may_be_full_soon()) {
+            std::ranges::for_each(on_their_way_, [this](const Grant *one) { may_set_pace(*one); });
+        }
     }
     void take(const Grant &grant) override {
-        if (has_one_limit_) {
-            levels_.try_emplace(grant.time_us,
-                                Level{.before = least_at(grant.time_us), .after = 0});
-        }
+        const int64_t now_us = grant.time_us;
+        Level &level = levels_.try_emplace(now_us, Level{.before = least_at(now_us), .after = 0})
+                           .first->second;
         const Wide units = Wide{grant.cost} * window_us_;
         least_ += units;
         most_ += units;
-        if (const auto level = levels_.find(grant.time_us); level != levels_.end()) {
-            level->second.after = most_at(grant.time_us);
-        }
+        level.after = most_at(now_us);
     }
     void end(const Grant &grant) override {
         pass_to(grant.ended_us);
         if (grant.debt() > 0) {
-            owe(grant, least_);
-            may_be_owed_ += Wide{grant.debt()} * window_us_;
+            if (may_be_full_soon()) {
+                may_set_pace(grant);
+            }
+            on_their_way_.push_back(&grant);
+            may_be_owed_ += debt(grant);
+            least_ += debt(grant);
             return;
         }
         const auto level = levels_.find(grant.time_us);
@@ -235,22 +240,21 @@ class TakenOfBucket final : public TakenUnits {
     }
     void hear(const Grant &grant, int64_t time_us) override {
         pass_to(time_us);
-        const uint64_t a_microsecond = slowest_; // may be rounded, against the client
         if (grant.debt() > 0) {
-            const bool is_exact = grant.limit == slowest_ && grant.limit == fastest_;
-            owe(grant, most_);
-            most_ += is_exact ? 0 : a_microsecond;
-            may_be_owed_ -= Wide{grant.debt()} * window_us_;
+            std::erase(on_their_way_, &grant);
+            may_be_owed_ -= debt(grant);
+            most_ += debt(grant);
+            most_ += numbers_.are_always_the_same() ? 0 : rounded(grant, time_us);
         } else if (const auto level = levels_.find(grant.time_us); level != levels_.end()) {
             const Wide its_end = level->second.before + Wide{grant.cost} * window_us_;
             most_ -= refund(grant, its_end - passed(grant, time_us) - refunded_since(grant));
-            most_ += a_microsecond;
+            most_ += rounded(grant, time_us);
         }
     }
-    bool may_have(uint64_t units, const Numbered &asked, int64_t wait_us) const override {
+    bool may_have(uint64_t units, const AskedNumbers &asked, int64_t wait_us) const override {
         return has(units, asked, wait_us, least_at(asked.time_us));
     }
-    bool must_have(uint64_t units, const Numbered &asked, int64_t wait_us) const override {
+    bool must_have(uint64_t units, const AskedNumbers &asked, int64_t wait_us) const override {
         return has(units, asked, wait_us, most_at(asked.time_us));
     }
 
@@ -282,6 +286,19 @@ class TakenOfBucket final : public TakenUnits {
     static Wide passed(const Grant &grant, int64_t now_us) {
         return Wide{now_us - grant.time_us} * grant.limit;
     }
+    /// A microsecond, against the client, by any limit that the state may have had.
+    Wide rounded(const Grant &grant, int64_t time_us) const {
+        return std::max(grant.limit, numbers_.largest_limit(grant.ended_us, time_us));
+    }
+    Wide debt(const Grant &grant) const { return Wide{grant.debt()} * window_us_; }
+    /// Whether a debt may find nothing taken, if Redis has not heard of it yet.
+    bool may_be_full_soon() const {
+        return least_at(last_us_) <= Wide{heard_within_us_} * fastest_;
+    }
+    void may_set_pace(const Grant &debt) {
+        slowest_ = std::min(slowest_, debt.limit);
+        fastest_ = std::max(fastest_, debt.limit);
+    }
     /// Of other grants, at most, with what was rounded. Some of it may have come before the charge.
     Wide refunded_since(const Grant &grant) const {
         Wide sum = 0;
@@ -295,51 +312,45 @@ class TakenOfBucket final : public TakenUnits {
     Wide refund(const Grant &grant, Wide left) const {
         return std::clamp(left, Wide{0}, Wide{grant.returned()} * window_us_);
     }
-    void owe(const Grant &grant, Wide &taken) {
-        if (least_ <= Wide{heard_within_us_} * fastest_) {
-            slowest_ = std::min(slowest_, grant.limit);
-            fastest_ = std::max(fastest_, grant.limit);
-        }
-        taken += Wide{grant.debt()} * window_us_;
-    }
-    bool has(uint64_t units, const Numbered &asked, int64_t wait_us, Wide taken) const {
+    bool has(uint64_t units, const AskedNumbers &asked, int64_t wait_us, Wide taken) const {
         const Wide then = std::max(Wide{0}, taken - Wide{wait_us} * asked.limit);
         return then + Wide{units} * window_us_ <= Wide{asked.capacity} * window_us_;
     }
 
     int64_t window_us_; // a unit has so many parts: of each, the limit come back in a microsecond
-    bool has_one_limit_;
+    Numbers numbers_;
     int64_t heard_within_us_;
-    Wide least_ = 0;       // what is owed is of it as soon as its request has ended
-    Wide most_ = 0;        // not until Redis must have heard of it
+    Wide least_ = 0;       // includes a debt as soon as its request has ended
+    Wide most_ = 0;        // only when Redis must have heard of it
+    uint64_t limit_ = 0;   // of the last check
     uint64_t slowest_ = 0; // the limits by which units may come back
     uint64_t fastest_ = 0;
     int64_t last_us_ = 0;
-    Wide may_be_owed_ = 0;            // Redis may have heard of it
-    std::map<int64_t, Level> levels_; // by the times of grants, where they are known
-    std::vector<Refund> refunds_;     // in the order of the times
+    std::vector<const Grant *> on_their_way_; // whose debts Redis may not have heard of
+    Wide may_be_owed_ = 0;                    // the sum of them
+    std::map<int64_t, Level> levels_;         // by the times of grants, where they are known
+    std::vector<Refund> refunds_;             // in the order of the times
 };
 
 } // namespace
 
-std::unique_ptr<TakenUnits> no_units_taken(const JudgedKey &key) {
+std::unique_ptr<TakenUnits> make_taken_units(const JudgedKey &key) {
     const AuditedRule &rule = key.rule;
     if (rule.is_bucket()) {
         return std::make_unique<TakenOfBucket>(key);
     }
     if (rule.algorithm == "sliding_log") {
-        return std::make_unique<TakenOf<Log>>(key);
+        return std::make_unique<TakenOfWindows<Log>>(key);
     }
     if (rule.algorithm == "fixed_window") {
         const auto has_return = [](const Grant &grant) { return grant.returned() > 0; };
-        const bool begins_with_charge = !rule.is_aligned && rule.window_ends_us.empty();
-        if (begins_with_charge && std::ranges::any_of(key.grants, has_return)) {
+        if (!rule.has_fixed_ends() && std::ranges::any_of(key.grants, has_return)) {
             return nullptr;
         }
-        return std::make_unique<TakenOf<FixedWindow>>(key);
+        return std::make_unique<TakenOfWindows<FixedWindow>>(key);
     }
     if (rule.algorithm == "sliding_window") {
-        return std::make_unique<TakenOf<SlidingWindow>>(key);
+        return std::make_unique<TakenOfWindows<SlidingWindow>>(key);
     }
     return nullptr;
 }

@@ -5,31 +5,17 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 namespace simulation {
 
 namespace {
 
-/// Whether so many units are there after the wait, and not a microsecond before.
-bool is_wait_for(const TakenUnits &taken, uint64_t units, const Numbered &asked, int64_t wait_us) {
+/// Whether so many units may be there after the wait, and need not be there a microsecond before.
+bool is_wait_for(const TakenUnits &taken, uint64_t units, const AskedNumbers &asked,
+                 int64_t wait_us) {
     return wait_us >= 0 && taken.may_have(units, asked, wait_us) &&
            (wait_us == 0 || !taken.must_have(units, asked, wait_us - 1));
-}
-
-/// Of a decision by Redis, after which so much is taken. More may be taken than a new limit allows.
-std::optional<std::string> judge_told(const TakenUnits &taken, const Told &told,
-                                      const Numbered &asked) {
-    const std::string at = " at " + std::to_string(asked.time_us);
-    const uint64_t capacity = asked.capacity;
-    if (told.remaining > capacity ||
-        (told.remaining > 0 && !taken.may_have(told.remaining, asked, 0)) ||
-        (told.remaining < capacity && taken.must_have(told.remaining + 1, asked, 0))) {
-        return "told that " + std::to_string(told.remaining) + " units were left" + at;
-    }
-    if (!is_wait_for(taken, capacity, asked, told.reset_us)) {
-        return "told that all units come back in " + std::to_string(told.reset_us) + " us" + at;
-    }
-    return std::nullopt;
 }
 
 /// A check that Redis has seen, or a look.
@@ -37,23 +23,48 @@ struct Asked {
     enum class Kind { granted, denied, uncharged, look };
 
     Kind kind;
-    Numbered by;
+    AskedNumbers by;
     uint64_t cost = 0;
     std::optional<Told> told = std::nullopt;
     const Grant *grant = nullptr; // where it is granted
 };
 
-std::optional<std::string> judge(const TakenUnits &taken, const Asked &asked) {
+/// Whether so long a wait is told rightly. Who was granted need not wait, and who can never be is
+/// told none. Who was denied must.
+bool is_right_wait(const TakenUnits &taken, const Asked &asked) {
     const int64_t wait_us = asked.told->retry_after_us;
-    const bool can_be_granted = asked.cost <= asked.by.capacity;
-    const bool is_wait =
-        asked.kind == Asked::Kind::granted ||
-        (can_be_granted ? is_wait_for(taken, asked.cost, asked.by, wait_us) : wait_us == 0);
-    if (!is_wait) {
-        return "told to wait for " + std::to_string(wait_us) + " us at " +
-               std::to_string(asked.by.time_us);
+    if (asked.kind == Asked::Kind::granted || asked.cost > asked.by.capacity) {
+        return wait_us == 0;
     }
-    return judge_told(taken, *asked.told, asked.by);
+    return (wait_us > 0 || asked.kind != Asked::Kind::denied) &&
+           is_wait_for(taken, asked.cost, asked.by, wait_us);
+}
+
+/// Whether so many units are told rightly to be left. More may be taken than a new limit allows,
+/// but not by who was granted.
+bool is_right_rest(const TakenUnits &taken, const Asked &asked) {
+    const uint64_t remaining = asked.told->remaining;
+    const uint64_t capacity = asked.by.capacity;
+    const bool may_have_less_than_none = remaining == 0 && asked.kind != Asked::Kind::granted;
+    return remaining <= capacity &&
+           (may_have_less_than_none || taken.may_have(remaining, asked.by, 0)) &&
+           (remaining == capacity || !taken.must_have(remaining + 1, asked.by, 0));
+}
+
+/// Of a decision by Redis, or a look, after which so much is taken.
+std::optional<std::string> judge(const TakenUnits &taken, const Asked &asked) {
+    const Told &told = *asked.told;
+    const std::string at = " at " + std::to_string(asked.by.time_us);
+    if (!is_right_wait(taken, asked)) {
+        return "told to wait for " + std::to_string(told.retry_after_us) + " us" + at;
+    }
+    if (!is_right_rest(taken, asked)) {
+        return "told that " + std::to_string(told.remaining) + " units were left" + at;
+    }
+    if (!is_wait_for(taken, asked.by.capacity, asked.by, told.reset_us)) {
+        return "told that all units come back in " + std::to_string(told.reset_us) + " us" + at;
+    }
+    return std::nullopt;
 }
 
 /// Of what was decided in one microsecond, after which so much is taken. Grants have no order then
@@ -79,10 +90,11 @@ class Endings {
         for (const Grant &grant : key.grants) {
             if (grant.returned() + grant.debt() > 0) {
                 all_.push_back({grant.ended_us, false, &grant});
-                all_.push_back({grant.ended_us + 2 * key.permits_return_within_us, true, &grant});
+                all_.push_back({grant.ended_us + key.heard_within_us(), true, &grant});
             }
         }
-        std::ranges::stable_sort(all_, {}, &Ending::time_us);
+        std::ranges::stable_sort(
+            all_, {}, [](const Ending &one) { return std::pair(one.time_us, one.is_heard); });
     }
 
     void pass_to(int64_t time_us, TakenUnits &taken) {
@@ -114,7 +126,7 @@ class Endings {
 /// In the order of their times. What a block denies is told numbers of its own.
 std::vector<Asked> all_asked(const JudgedKey &key, const std::vector<Look> &looks) {
     const auto by = [](const auto &one) {
-        return Numbered{.time_us = one.time_us, .limit = one.limit, .capacity = one.capacity};
+        return AskedNumbers{.time_us = one.time_us, .limit = one.limit, .capacity = one.capacity};
     };
     std::vector<Asked> all;
     for (const Grant &grant : key.grants) {
@@ -133,7 +145,9 @@ std::vector<Asked> all_asked(const JudgedKey &key, const std::vector<Look> &look
         }
     }
     for (const UnchargedCheck &check : key.uncharged) {
-        all.push_back({.kind = Asked::Kind::uncharged, .by = by(check)});
+        if (check.is_answered) {
+            all.push_back({.kind = Asked::Kind::uncharged, .by = by(check)});
+        }
     }
     for (const Look &look : looks) {
         all.push_back(
@@ -143,25 +157,28 @@ std::vector<Asked> all_asked(const JudgedKey &key, const std::vector<Look> &look
     return all;
 }
 
-/// Whether nobody knows by which numbers Redis has decided last: it may not have seen a check, or
-/// not have asked the algorithm because of a block.
-bool may_have_other_numbers(const JudgedKey &key) {
+/// Whether nobody knows at which pace units come back to a bucket: Redis may have seen a check of
+/// other numbers that has no answer, or not have asked the algorithm because of a block.
+bool has_unknown_pace(const JudgedKey &key) {
     const auto is_unanswered = [](const UnchargedCheck &check) { return !check.is_answered; };
-    return !Numbers(key).are_always_the_same() &&
+    return key.rule.is_bucket() && !Numbers(key).are_always_the_same() &&
            (key.rule.block_us > 0 || std::ranges::any_of(key.uncharged, is_unanswered));
 }
 
-bool is_of_one_limit(std::span<const Asked> all) {
-    return std::ranges::all_of(
-        all, [&](const Asked &one) { return one.by.limit == all.front().by.limit; });
+/// The same from then on, for checks of one microsecond have no order that anybody knows.
+bool leave_unknown_pace(const AuditedRule &rule, std::span<const Asked> all) {
+    const auto sets_other_pace = [&](const Asked &one) {
+        return one.kind != Asked::Kind::look && one.by.limit != all.front().by.limit;
+    };
+    return rule.is_bucket() && std::ranges::any_of(all, sets_other_pace);
 }
 
 } // namespace
 
 std::optional<std::string> judge_told_numbers(const JudgedKey &key,
                                               const std::vector<Look> &looks) {
-    const auto taken = no_units_taken(key);
-    if (taken == nullptr || key.grants.empty() || may_have_other_numbers(key)) {
+    const auto taken = make_taken_units(key);
+    if (taken == nullptr || key.grants.empty() || has_unknown_pace(key)) {
         return std::nullopt; // denials alone come of what nobody was granted
     }
     Endings endings(key);
@@ -173,8 +190,8 @@ std::optional<std::string> judge_told_numbers(const JudgedKey &key,
             return other.by.time_us != time_us;
         });
         const std::span<const Asked> at_once(asked, next);
-        if (!is_of_one_limit(at_once)) {
-            break; // nobody knows at which pace units come back from then on
+        if (leave_unknown_pace(key.rule, at_once)) {
+            break;
         }
         endings.pass_to(time_us, *taken);
         for (const Asked &one : at_once) {

@@ -146,13 +146,13 @@ void SimulatedCluster::begin_move() {
     to.histories().set(slot, now, history);
     note_step_back(from.ahead() - to.ahead());
     nodes_.moves[slot] = {&from, &to};
-    doubt_expiry(slot, from, to);
+    doubt_moved_overrides(slot, from, to);
     move_keys(slot, to_shard);
 }
 
-/// When an override expires, its node said by its own clock.
-void SimulatedCluster::doubt_expiry(uint16_t hash_slot, const SimulatedRedis &from,
-                                    const SimulatedRedis &to) {
+/// The node that took an override computed its end by its own clock.
+void SimulatedCluster::doubt_moved_overrides(uint16_t hash_slot, const SimulatedRedis &from,
+                                             const SimulatedRedis &to) {
     if (hash_slot == redis_client::hash_slot(live_limits) && from.ahead() != to.ahead()) {
         doubt_overrides_of(to);
     }
@@ -187,7 +187,7 @@ void SimulatedCluster::move_keys(uint16_t hash_slot, uint8_t to) {
             return;
         }
         simulation_.write("hash slot " + std::to_string(hash_slot) + " has moved");
-        doubt_expiry(hash_slot, *from_node, *to_node); // also of what was set meanwhile
+        doubt_moved_overrides(hash_slot, *from_node, *to_node); // also of what was set meanwhile
         nodes_.moves.erase(hash_slot);
         nodes_.give(hash_slot, to);
         nodes_.inform(*to_node);

@@ -2,6 +2,8 @@
 
 #include "unit/simulation/audited.hpp"
 
+#include "simulation/judges.hpp"
+
 #include <gtest/gtest.h>
 
 namespace simulation {
@@ -549,6 +551,26 @@ TEST(AuditorTest, WantsVerdictsInTimeAndNothingLeft) {
     auditor.wait(101, 100);
     auditor.leave("a request");
     EXPECT_EQ(auditor.judge().size(), 2u);
+}
+
+/// It comes back at the pace of its charge until the next check.
+TEST(AuditorTest, ADebtToAFullBucketBringsItsPace) {
+    const AuditedRule of = rule("gcra", 100, 8);
+    const auto judge = [&](uint64_t debt) {
+        const std::vector<Grant> grants{
+            {.time_us = 0,
+             .cost = 1,
+             .limit = 100,
+             .capacity = 8,
+             .ended_us = 1'300'000,
+             .final_cost = 1 + debt},
+            {.time_us = second, .cost = 0, .limit = 1, .capacity = 8, .ended_us = second},
+            {.time_us = 1'450'000, .cost = 8, .limit = 1, .capacity = 8, .ended_us = 1'450'000}};
+        return judge_grants(
+            {.rule = of, .is_all_known = true, .grants = grants, .denials = {}, .uncharged = {}});
+    };
+    EXPECT_EQ(judge(5), std::nullopt);
+    EXPECT_NE(judge(17), std::nullopt); // of which 15 are back
 }
 
 } // namespace
