@@ -7,10 +7,10 @@ use Cwd qw(abs_path);
 use File::Temp qw(tempdir);
 use JSON::PP qw(decode_json);
 use JSON::Validator;
-use RateLimit::Nginx;
+use RateLimit::TreeCopy qw(slurp write_file);
 use Test::More;
 
-my ($version) = RateLimit::Nginx::slurp('VERSION') =~ /^(\S+)$/;
+my ($version) = slurp('VERSION') =~ /^(\S+)$/;
 chomp(my $commit = qx{git rev-parse HEAD});
 my $builder = 'https://example.org/builders/one';
 my $dir     = tempdir('release.XXXXXX', DIR => '/var/tmp', CLEANUP => 1);
@@ -43,7 +43,7 @@ for my $way (@ways) {
     system('mkdir', '-p', $way->{place}) == 0 or die "no $way->{place}\n";
     my $as_user = $way->{user} ? "setpriv --reuid=$way->{user} --regid=nogroup --clear-groups" : '';
     chown((getpwnam $way->{user})[2, 3], $way->{place}) if $way->{user};
-    RateLimit::Nginx::write_file("$way->{place}.sh", <<"END");
+    write_file("$way->{place}.sh", <<"END");
 set -e
 umask $way->{umask}
 cd $way->{place}
@@ -78,7 +78,7 @@ my $debs = join ' ', map { "${_}_$version~$suffix.deb" } qw(libnginx-mod-http-re
 my $more = join ' ', map { "redis_rate_limit-$version$_" } '.tar.gz', '-images.tar.gz', "~$suffix.spdx.json", "~$suffix.provenance.json";
 ok(-s "$here/$_", $_) for split(' ', "$debs $more"), "nginx-mod-redis-rate-limit-$version-1.src.rpm";
 run("cd $here && sha256sum --check --strict --quiet SHA256SUMS", 'the checksums are right');
-is(join(' ', sort map { (split)[1] } split /\n/, RateLimit::Nginx::slurp("$here/SHA256SUMS")), join(' ', sort grep { !/^SHA256SUMS/ } @names), 'of all files');
+is(join(' ', sort map { (split)[1] } split /\n/, slurp("$here/SHA256SUMS")), join(' ', sort grep { !/^SHA256SUMS/ } @names), 'of all files');
 run("cd $here && minisign -Vm SHA256SUMS -p $dir/public.key", 'and signed');
 qx{sed 's/^./x/' $here/SHA256SUMS >$dir/SHA256SUMS && cp $here/SHA256SUMS.minisig $dir};
 qx{cd $dir && minisign -Vm SHA256SUMS -p public.key 2>&1};
@@ -93,7 +93,7 @@ for my $name (@names) {
 
 qx{mkdir $dir/images && tar -C $dir/images -xf $here/redis_rate_limit-$version-images.tar.gz};
 for my $dockerfile (split ' ', qx{cd $dir/images && find docker -name Dockerfile}) {
-    my @copied = map { split } RateLimit::Nginx::slurp($dockerfile) =~ /^COPY (?!--from)(.+) \S+$/mg;
+    my @copied = map { split } slurp($dockerfile) =~ /^COPY (?!--from)(.+) \S+$/mg;
     is(join(' ', grep { !-e "$dir/images/$_" } @copied), '', "$dockerfile finds what it copies");
 }
 
@@ -108,7 +108,7 @@ sub faults_of ($document, $schema) {
 }
 
 my $id   = text('^SPDXRef-[A-Za-z0-9.-]+$');
-my $sbom = decode_json(RateLimit::Nginx::slurp("$here/redis_rate_limit-$version~$suffix.spdx.json"));
+my $sbom = decode_json(slurp("$here/redis_rate_limit-$version~$suffix.spdx.json"));
 is(
     faults_of(
         $sbom,
@@ -156,7 +156,7 @@ is($version_of{'SPDXRef-libhiredis-dev'}, $hiredis, 'with the versions that are 
 # --- provenance
 
 my $digest     = object(sha256 => text('^[0-9a-f]{64}$'));
-my $provenance = decode_json(RateLimit::Nginx::slurp("$here/redis_rate_limit-$version~$suffix.provenance.json"));
+my $provenance = decode_json(slurp("$here/redis_rate_limit-$version~$suffix.provenance.json"));
 is(
     faults_of(
         $provenance,
@@ -178,14 +178,14 @@ is(
     '',
     'the provenance is a statement of in-toto'
 );
-my %digest_of = map { reverse split } split /\n/, RateLimit::Nginx::slurp("$here/SHA256SUMS");
+my %digest_of = map { reverse split } split /\n/, slurp("$here/SHA256SUMS");
 is_deeply({ map { $_->{name} => $_->{digest}{sha256} } $provenance->{subject}->@* }, { map { $_ => $digest_of{$_} } grep { !/provenance/ } keys %digest_of }, 'of all files but itself');
 my @materials = map { $_->{uri} // () } $provenance->{predicate}{buildDefinition}{resolvedDependencies}->@*;
 ok((grep { m{/nginx-dev@} } @materials), 'it names the headers of nginx');
 
 # --- a checkout that is not the commit
 
-RateLimit::Nginx::write_file("$dir/here/checkout/lua/new.lua", '');
+write_file("$dir/here/checkout/lua/new.lua", '');
 my $said = qx{$dir/here/checkout/tools/make-release $builder 2>&1};
 isnt($?, 0, 'a changed checkout is refused');
 like($said, qr{^a release is made of a commit, and these files are not as in it:\n\?\? lua/new\.lua$}m, 'with the names of its files');
