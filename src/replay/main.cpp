@@ -199,6 +199,20 @@ class ProgressBar {
     Clock::time_point next_;
 };
 
+/// Whether the file holds something that is no such result: a log that was named by mistake would
+/// be lost.
+bool holds_other(const std::string &path, std::string_view text) {
+    std::FILE *file = path != "-" ? std::fopen(path.c_str(), "re") : nullptr;
+    if (file == nullptr) {
+        return false;
+    }
+    constexpr size_t begin = 14; // of which the texts of all results are the same
+    std::string held(begin, '\0');
+    held.resize(std::fread(held.data(), 1, begin, file));
+    (void)std::fclose(file); // it was only read
+    return !held.empty() && held != text.substr(0, begin);
+}
+
 /// Returns false if the file could not be written.
 bool write_file(const std::string &path, const std::string &text) {
     if (path == "-") {
@@ -216,7 +230,14 @@ int write_results(const Options &options, const Report &report) {
     const std::pair<const std::optional<std::string> &, std::string (*)(const Report &)> files[] = {
         {options.json, json_of}, {options.html, page_of}};
     for (const auto &[path, text_of] : files) {
-        if (path && !write_file(*path, text_of(report))) {
+        if (!path) {
+            continue;
+        }
+        const std::string text = text_of(report);
+        if (holds_other(*path, text)) {
+            return complain(*path + " holds no such result: it stays. Expected another file");
+        }
+        if (!write_file(*path, text)) {
             return complain("cannot write " + *path + ": " + std::strerror(errno));
         }
     }

@@ -15,7 +15,7 @@ my $redis = RateLimit::Redis->start_new;
 my $site  = example_with($page, 'zone=per_customer:10m') =~ s/listen 8080;/listen unix:%DIR%\/site.sock;\n    set_real_ip_from unix:;\n    real_ip_header X-Real-IP;/r;
 my $nginx = RateLimit::Nginx->start_new(
     "redis_rate_limit_backend default { server ${\$redis->address}; }\n$site"
-        . example_with($page, 'redis_rate_limit_api write') =~ s/127\.0\.0\.1:9145/127.0.0.1:%PORT%/gr,
+        . example_with($page, 'redis_rate_limit_api write') =~ s/127\.0\.0\.1:9145/127.0.0.1:%PORT%/gr =~ s{/var/log/nginx/}{}r,
     workers => 2,
 );
 my $socket = $nginx->dir . '/site.sock';
@@ -104,7 +104,7 @@ subtest 'an attack' => sub {
     my ($text, $shown) = run_next($heading);
     is($text, $shown x 2, 'and taken back');
     ok(wait_until(sub { policy_of('X-Real-IP' => '192.0.2.99') =~ /"per_client";q=100;/ }), 'the limit is as before');
-    like($nginx->error_log . RateLimit::Nginx::slurp($nginx->dir . '/limits.log'), qr/changing limits, by 127\.0\.0\.1: ban for 86400s, note 'scraper', zone "per_client", key "203\.0\.113\.7"\n/, 'the log has it');
+    like($nginx->error_log . RateLimit::Nginx::slurp($nginx->dir . '/limits-api.log'), qr/changing limits, by 127\.0\.0\.1: ban for 86400s, note 'scraper', zone "per_client", key "203\.0\.113\.7"\n/, 'the log has it');
 };
 
 subtest 'a limit is too low' => sub {

@@ -117,7 +117,7 @@ END
 };
 
 subtest 'a limit that is tried first' => sub {
-    my $nginx = start_nginx(change(example_with($deploying, 'redis_rate_limit_dry_run on'), 'limit=100', 'limit=1'));
+    my $nginx = start_nginx(change(example_with($deploying, 'redis_rate_limit_dry_run on'), 'limit=100', 'limit=1', '/var/log/nginx/', ''));
     my @responses = map { $nginx->get('/') } 1, 2;
     is(join(' ', map { $_->{status} } @responses), '404 404', 'rejects nobody');
     is(join(' ', grep { /ratelimit|retry/ } map { keys $_->{headers}->%* } @responses), '', 'and shows nothing');

@@ -378,6 +378,13 @@ subtest 'what it refuses' => sub {
     $refuses->(1, qr/cannot read .*nowhere: No such file/, '--rules', "$dir/nowhere", $log);
     $refuses->(1, qr/cannot read .*: Is a directory/, '--rules', $dir, $log);
     $refuses->(1, qr/cannot write .*No such file/,   '--rules', $rules, '--json', "$dir/nowhere/x", $log);
+    for my $option ('--json', '--html') {
+        my $mistaken = file('mistaken.log', RateLimit::Nginx::slurp($log));
+        $refuses->(1, qr/mistaken\.log holds no such result: it stays/, '--rules', $rules, $option, $mistaken, $log);
+        is(RateLimit::Nginx::slurp($mistaken), RateLimit::Nginx::slurp($log), "$option overwrites no log");
+        my $result = file('result', '');
+        is((replay('--rules', $rules, $option, $result, $log))[0], 0, "but an empty file") for 1, 2;
+    }
     my $key = file('key.conf', "redis_rate_limit_zone \$http_x_key zone=k:1m;\nredis_rate_limit zone=k algorithm=gcra limit=1 window=1;\n");
     $refuses->(1, qr/key\.conf:1: redis_rate_limit_zone: the log has no \$http_x_key/, '--rules', $key, $log);
     $refuses->(1, qr/--zone-key: the log has no \$http_x_other/, '--rules', $key, '--zone-key', 'k=$http_x_other', $log);
