@@ -95,7 +95,7 @@ function peaksPanel(rule) {
       element('div', { class: 'marks', 'aria-hidden': 'true' }, ...marks)),
     element('p', { class: 'note' }, `Number of keys, on a logarithmic scale, by the most that they asked for in one window of ${
       calendar ?? duration(window / 1000)}. Windows are aligned: one follows the other. ${limit === null
-      ? 'Variables give the limit, so it is not drawn.' : 'What is beyond the limit is red.'}`));
+      ? 'Variables give the limit, so it is not drawn.' : 'What is beyond the limit is red; keys of the bar that it cuts may be on either side.'}`));
 }
 
 function limitsPanel(rule, others) {
