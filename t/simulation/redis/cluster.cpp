@@ -146,15 +146,15 @@ void SimulatedCluster::begin_move() {
     to.histories().set(slot, now, history);
     note_step_back(from.ahead() - to.ahead());
     nodes_.moves[slot] = {&from, &to};
-    doubt_moved_overrides(slot, from, to);
+    doubt_expiry_of_overrides(slot, from, to);
     move_keys(slot, to_shard);
 }
 
 /// The node that took an override computed its end by its own clock.
-void SimulatedCluster::doubt_moved_overrides(uint16_t hash_slot, const SimulatedRedis &from,
-                                             const SimulatedRedis &to) {
-    if (hash_slot == redis_client::hash_slot(live_limits) && from.ahead() != to.ahead()) {
-        doubt_overrides_of(to);
+void SimulatedCluster::doubt_expiry_of_overrides(uint16_t hash_slot, const SimulatedRedis &one,
+                                                 const SimulatedRedis &other) {
+    if (hash_slot == redis_client::hash_slot(live_limits) && one.ahead() != other.ahead()) {
+        doubt_overrides_of(one);
     }
 }
 
@@ -187,7 +187,8 @@ void SimulatedCluster::move_keys(uint16_t hash_slot, uint8_t to) {
             return;
         }
         simulation_.write("hash slot " + std::to_string(hash_slot) + " has moved");
-        doubt_moved_overrides(hash_slot, *from_node, *to_node); // also of what was set meanwhile
+        doubt_expiry_of_overrides(hash_slot, *from_node,
+                                  *to_node); // also of what was set meanwhile
         nodes_.moves.erase(hash_slot);
         nodes_.give(hash_slot, to);
         nodes_.inform(*to_node);
@@ -273,7 +274,9 @@ void SimulatedCluster::disagree() {
     SimulatedRedis &two = *nodes_.shards()[other].master;
     nodes_.mislead(one, slot, other);
     nodes_.mislead(two, slot, owner);
-    later(500'000, [this, &one, &two] {
+    doubt_expiry_of_overrides(slot, one, two); // hosts may ask the other one for the time
+    later(500'000, [this, slot, &one, &two] {
+        doubt_expiry_of_overrides(slot, one, two);
         nodes_.inform(one);
         nodes_.inform(two);
     });
