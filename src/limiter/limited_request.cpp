@@ -125,14 +125,17 @@ Step LimitedRequest::take_answers() {
 /// and, for dry runs, in the log.
 RequestDecision LimitedRequest::decide_and_record(std::span<AppliedRule> rules) {
     count_outcomes(rules);
-    count_rejection(rules);
     for (AppliedRule &rule : rules) {
         rules_.add(rule);
         if (rule.dry_run) {
             request_->report_dry_run(rule);
         }
     }
-    return decide(rules);
+    const RequestDecision decision = decide(rules);
+    if (decision.rejects()) {
+        count_rejection(rules);
+    }
+    return decision;
 }
 
 Step LimitedRequest::step_of(const RequestDecision &decision) {

@@ -122,9 +122,11 @@ void count_outcomes(std::span<const AppliedRule> rules) {
             }
         }
     }
-    for_one_of_each_zone(rules, is_banned, [](const AppliedRule &applied) {
-        applied.rule->zone->memory.live_limits().count_rejection();
-    });
+    if (is_rejected) {
+        for_one_of_each_zone(rules, is_banned, [](const AppliedRule &applied) {
+            applied.rule->zone->memory.live_limits().count_rejection();
+        });
+    }
 }
 
 void count_rejection(std::span<const AppliedRule> rules, const AppliedRule *others) {

@@ -187,8 +187,8 @@ void SimulatedCluster::move_keys(uint16_t hash_slot, uint8_t to) {
             return;
         }
         simulation_.write("hash slot " + std::to_string(hash_slot) + " has moved");
-        doubt_expiry_of_overrides(hash_slot, *from_node,
-                                  *to_node); // also of what was set meanwhile
+        // Also of what was set meanwhile.
+        doubt_expiry_of_overrides(hash_slot, *from_node, *to_node);
         nodes_.moves.erase(hash_slot);
         nodes_.give(hash_slot, to);
         nodes_.inform(*to_node);

@@ -28,8 +28,8 @@ class SimulatedCluster final : public Topology {
     uint8_t shard_of(uint16_t hash_slot);
     void keep_moving();
     void begin_move();
-    void doubt_expiry_of_overrides(uint16_t hash_slot, const SimulatedRedis &from,
-                                   const SimulatedRedis &to);
+    void doubt_expiry_of_overrides(uint16_t hash_slot, const SimulatedRedis &one,
+                                   const SimulatedRedis &other);
     void move_keys(uint16_t hash_slot, uint8_t to);
     void promote_replica(uint8_t shard, Time known_up_to);
     std::optional<uint8_t> draw_settled_shard();

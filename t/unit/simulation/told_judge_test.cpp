@@ -93,12 +93,18 @@ Grant of_window(int64_t time_us, uint64_t cost, const Told &told, uint64_t limit
             .told = told};
 }
 
-std::optional<std::string> judge_window(const AuditedRule &of, const std::vector<Grant> &grants) {
+std::optional<std::string> judge(const AuditedRule &of, const std::vector<Grant> &grants) {
     return judge_told_numbers({.rule = of, .grants = grants, .denials = {}, .uncharged = {}}, {});
 }
 
-/// He has taken some units at 0, whose request turns out to cost another number when it ends, and
-/// was granted one more at a time.
+/// The request turns out to cost another number of units when it ends.
+Grant ended(Grant grant, uint64_t final_cost, int64_t ended_us = 10'000) {
+    grant.final_cost = final_cost;
+    grant.ended_us = ended_us;
+    return grant;
+}
+
+/// He has taken some units at 0, whose request has ended so, and was granted one more at a time.
 struct Ended {
     uint64_t cost;
     uint64_t final_cost;
@@ -107,10 +113,9 @@ struct Ended {
 std::optional<std::string> judge_after(const Ended &first, const AuditedRule &of, int64_t time_us,
                                        uint64_t remaining, int64_t reset_us) {
     const int64_t first_reset_us = of.algorithm == "sliding_window" ? 2 * second : second;
-    Grant ended = of_window(0, first.cost, Told{8 - first.cost, 0, first_reset_us});
-    ended.ended_us = first.ended_us;
-    ended.final_cost = first.final_cost;
-    return judge_window(of, {ended, of_window(time_us, 1, Told{remaining, 0, reset_us})});
+    const Grant taken = of_window(0, first.cost, Told{8 - first.cost, 0, first_reset_us});
+    return judge(of, {ended(taken, first.final_cost, first.ended_us),
+                      of_window(time_us, 1, Told{remaining, 0, reset_us})});
 }
 
 std::optional<std::string> judge_after_return(const char *algorithm, int64_t time_us,
@@ -141,26 +146,22 @@ TEST(ToldJudgeOfLimitsTest, WindowsAreOfTheLimitThatIsAsked) {
         const int64_t all_us = slides ? 2 * second : second;
         const int64_t one_us = is_log ? second : all_us - 1;
         const Grant first = of_window(0, 2, {6, 0, all_us});
-        EXPECT_EQ(judge_window(of, {first, of_window(1, 1, {1, 0, one_us}, 4)}), std::nullopt);
-        EXPECT_NE(judge_window(of, {first, of_window(1, 1, {2, 0, one_us}, 4)}), std::nullopt);
+        EXPECT_EQ(judge(of, {first, of_window(1, 1, {1, 0, one_us}, 4)}), std::nullopt);
+        EXPECT_NE(judge(of, {first, of_window(1, 1, {2, 0, one_us}, 4)}), std::nullopt);
         // Less than is taken: Redis has to deny it.
-        EXPECT_NE(judge_window(of, {first, of_window(1, 1, {0, 0, one_us}, 2)}), std::nullopt);
+        EXPECT_NE(judge(of, {first, of_window(1, 1, {0, 0, one_us}, 2)}), std::nullopt);
     }
 }
 
-/// A client of a bucket of 8 units, of which 8 come back in a second, if nothing else is said.
+/// The same of a bucket, which has room for 8 units whatever its limit is.
 Grant of_bucket(int64_t time_us, uint64_t cost, const Told &told, uint64_t limit = 8) {
-    return {.time_us = time_us,
-            .cost = cost,
-            .limit = limit,
-            .capacity = 8,
-            .ended_us = time_us,
-            .told = told};
+    Grant grant = of_window(time_us, cost, told, limit);
+    grant.capacity = 8;
+    return grant;
 }
 
 std::optional<std::string> judge_bucket(const std::vector<Grant> &grants) {
-    const AuditedRule of = rule("gcra", 8, 7);
-    return judge_told_numbers({.rule = of, .grants = grants, .denials = {}, .uncharged = {}}, {});
+    return judge(rule("gcra", 8, 7), grants);
 }
 
 TEST(ToldJudgeOfBucketsTest, UnitsStayTakenWhenTheLimitChanges) {
@@ -172,9 +173,7 @@ TEST(ToldJudgeOfBucketsTest, UnitsStayTakenWhenTheLimitChanges) {
 }
 
 TEST(ToldJudgeOfBucketsTest, WhatIsNotNeededComesBack) {
-    Grant first = of_bucket(0, 4, {4, 0, 500'000});
-    first.ended_us = 10'000;
-    first.final_cost = 1;
+    const Grant first = ended(of_bucket(0, 4, {4, 0, 500'000}), 1);
     // Of the unit that was needed 0.8 have come back of themselves.
     EXPECT_EQ(judge_bucket({first, of_bucket(100'000, 1, {6, 0, 150'000})}), std::nullopt);
     EXPECT_EQ(judge_bucket({first, of_bucket(100'000, 1, {6, 0, 150'001})}), std::nullopt);
@@ -188,9 +187,7 @@ TEST(ToldJudgeOfBucketsTest, WhatIsNotNeededComesBack) {
 }
 
 TEST(ToldJudgeOfBucketsTest, WhatHasComeBackOfItselfIsNotGivenBack) {
-    Grant first = of_bucket(0, 4, {4, 0, 500'000});
-    first.ended_us = 400'000;
-    first.final_cost = 1;
+    const Grant first = ended(of_bucket(0, 4, {4, 0, 500'000}), 1, 400'000);
     // Not three units are left of it, but 0.8 when its request ends, and 0.48 some time later.
     const Grant later = of_bucket(360'000, 4, {2, 0, 640'000});
     EXPECT_EQ(judge_bucket({first, later, of_bucket(450'000, 1, {3, 0, 575'000})}), std::nullopt);
@@ -198,9 +195,7 @@ TEST(ToldJudgeOfBucketsTest, WhatHasComeBackOfItselfIsNotGivenBack) {
 }
 
 TEST(ToldJudgeOfBucketsTest, WhatIsOwedIsTaken) {
-    Grant first = of_bucket(0, 1, {7, 0, 125'000});
-    first.ended_us = 10'000;
-    first.final_cost = 3;
+    const Grant first = ended(of_bucket(0, 1, {7, 0, 125'000}), 3);
     EXPECT_EQ(judge_bucket({first, of_bucket(100'000, 1, {4, 0, 400'000})}), std::nullopt);
     EXPECT_NE(judge_bucket({first, of_bucket(100'000, 1, {6, 0, 150'000})}), std::nullopt);
     // While Redis may not have heard of it, either is true.
@@ -212,15 +207,11 @@ TEST(ToldJudgeOfBucketsTest, WhatIsOwedIsTaken) {
 /// It comes back at the pace of its charge until the next check, which another one may have set
 /// before.
 TEST(ToldJudgeOfBucketsTest, ADebtToAFullBucketBringsItsPace) {
-    Grant fast = of_bucket(0, 1, {7, 0, 10'000}, 100);
-    fast.ended_us = second;
-    fast.final_cost = 3;
+    const Grant fast = ended(of_bucket(0, 1, {7, 0, 10'000}, 100), 3, second);
     // Redis hears of it at 1.015 s, and both units are back 20 ms later.
     const Grant look = of_bucket(1'010'000, 0, {8, 0, 0}, 1);
     EXPECT_EQ(judge_bucket({fast, look, of_bucket(1'050'000, 1, {7, 0, second}, 1)}), std::nullopt);
-    Grant slow = of_bucket(0, 1, {7, 0, second}, 1);
-    slow.ended_us = 1'005'000;
-    slow.final_cost = 3;
+    const Grant slow = ended(of_bucket(0, 1, {7, 0, second}, 1), 3, 1'005'000);
     EXPECT_EQ(judge_bucket({slow, of_bucket(1'010'000, 0, {8, 0, 0}, 10),
                             of_bucket(1'050'000, 1, {5, 0, 296'500}, 10)}),
               std::nullopt);
