@@ -13,7 +13,7 @@ use RateLimit::Wait qw(wait_until);
 use Socket qw(SOL_SOCKET SO_LINGER);
 use Test::More;
 
-our @EXPORT_OK = qw(echo_server new_statuses new_stream no_permit_is_left open_session reset_session take_line udp_answer);
+our @EXPORT_OK = qw(echo_server knows new_statuses new_stream no_permit_is_left open_session reset_session take_line udp_answer);
 
 # Empty where the modules are a part of nginx.
 my $modules  = '/usr/lib/nginx/modules';
@@ -36,6 +36,12 @@ server {
 }
 $http
 END
+}
+
+# Whether this nginx knows the line in a server of stream. Its version does not tell: relatives count their own.
+sub knows ($line) {
+    my ($errors) = new_stream("server { listen 127.0.0.1:1; $line return a; }")->test_configuration;
+    return $errors !~ /unknown directive|directive is not allowed here/;
 }
 
 sub open_session ($port, %options) {
