@@ -67,7 +67,11 @@ struct AuditedRule {
 };
 
 /// What a script of the module does for a key.
-enum class ScriptRun { check, settlement };
+enum class ScriptRun {
+    check,
+    charge, // a check after which the key is there
+    settlement,
+};
 
 /// Who has granted units.
 enum class GrantedBy { redis, lease, host_alone };

@@ -111,6 +111,8 @@ class Auditor {
         uint64_t used = 0;
         uint64_t returned = 0;
         uint64_t expired = 0;
+        bool is_leased_forgotten = false;
+        bool may_be_forgotten = false; // some of the units
     };
     void count_leased(const AuditedRule &rule, const CountedUnits &units);
     /// A worker has left: it does not hear whether the units came back that it had leased.
@@ -128,10 +130,10 @@ class Auditor {
             single_requests_->run(what, redis_key);
         }
     }
-    /// A client leaves while Redis may have charged the rule.
-    void leave_charged(size_t rule, const std::string &key) {
-        if (single_requests_ && rules_[rule].settles) {
-            single_requests_->leave(key);
+    /// A client leaves while Redis may have charged the rule, by this key and with that grant.
+    void leave_charged(size_t rule, std::string_view redis_key, const Grant &grant) {
+        if (single_requests_ && rules_[rule].settles && grant.returned() + grant.debt() > 0) {
+            single_requests_->leave(redis_key);
         }
     }
     /// A worker or a request did what none may do.

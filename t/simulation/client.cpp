@@ -50,7 +50,9 @@ void Client::leave() {
         simulation_.write("leaves " + key_);
         note_unanswered();
         for_each_waiting([this](const limiter::AppliedRule &rule) {
-            simulation_.auditor.leave_charged(number_of(rule), key_);
+            simulation_.auditor.leave_charged(
+                number_of(rule), rule.charge->redis_key,
+                {.cost = cost_of(rule), .final_cost = std::stoul(final_cost_)});
         });
         if (is_waiting_) {
             limits_->abandon();
@@ -372,6 +374,11 @@ GrantedBy Client::granted_by(const limiter::AppliedRule &rule) {
     return rule.is_decided_by(Source::redis) ? GrantedBy::redis : GrantedBy::host_alone;
 }
 
+uint64_t Client::cost_of(const limiter::AppliedRule &rule) const {
+    return simulation_.auditor.rule(number_of(rule)).has_own_costs ? std::stoul(cost_)
+                                                                   : rule.quota.cost;
+}
+
 void Client::note_grant(const limiter::AppliedRule &rule) {
     const GrantedBy by = granted_by(rule);
     const bool is_leased = by == GrantedBy::lease;
@@ -383,7 +390,7 @@ void Client::note_grant(const limiter::AppliedRule &rule) {
     const Decision decision = decision_of(rule);
     const AuditedRule &audited = simulation_.auditor.rule(number_of(rule));
     Grant grant{.time_us = decision.when.count(),
-                .cost = audited.has_own_costs ? std::stoul(cost_) : rule.quota.cost,
+                .cost = cost_of(rule),
                 .limit = rule.quota.limit,
                 .capacity = rule.quota.capacity(),
                 .by = by,

@@ -83,6 +83,7 @@ class Client final : limiter::Request {
     // Of the phase:
     void note_grants();
     void note_top_key();
+    uint64_t cost_of(const limiter::AppliedRule &rule) const;
     static GrantedBy granted_by(const limiter::AppliedRule &rule);
     void note_grant(const limiter::AppliedRule &rule);
     void note_uncharged(const limiter::AppliedRule &rule);

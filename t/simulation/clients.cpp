@@ -19,11 +19,16 @@ void Clients::draw(const DrawnConfiguration &configuration) {
     has_single_requests_ = theme == Theme::single_requests;
     if (has_single_requests_) {
         simulation_.auditor.expect_single_requests();
+        // What others were charged that have left is not known.
+        leave_though_nothing_fails_ = leaving_.one_in(2);
     }
     const bool is_busy = theme == Theme::leases || theme == Theme::edges;
-    const uint64_t keys = is_busy             ? 1 + chance.below(2)
-                          : chance.one_in(10) ? 300 // more than small tables hold
-                                              : 1 + chance.below(4);
+    uint64_t keys = is_busy             ? 1 + chance.below(2)
+                    : chance.one_in(10) ? 300 // more than small tables hold
+                                        : 1 + chance.below(4);
+    if (simulation_.lease_books_are_full) {
+        keys = 40 + Chance(simulation_.plan.seed ^ 0xC60D).below(40);
+    }
     for (uint64_t i = 0; i < keys; ++i) {
         keys_.push_back("k" + std::to_string(i));
     }
@@ -40,8 +45,14 @@ void Clients::come_until(Time end) {
 }
 
 std::string Clients::draw_key() {
-    return has_single_requests_ ? "once" + std::to_string(++single_keys_)
-                                : keys_[simulation_.chance.below(keys_.size())];
+    if (has_single_requests_) {
+        return "once" + std::to_string(++single_keys_);
+    }
+    // Nothing is leased for a key that does not come often.
+    if (!simulation_.lease_books_are_full || simulation_.chance.one_in(15)) {
+        last_key_ = simulation_.chance.below(keys_.size());
+    }
+    return keys_[last_key_];
 }
 
 /// Clients come one after the other, sometimes many at once.
@@ -65,6 +76,9 @@ void Clients::come_to(SimulatedHost &host, const std::string &key) {
     Client &client = start_request(host, worker, key);
     if (!simulation_.has_faults) {
         client.need(Client::Needed::all);
+        if (leave_though_nothing_fails_ && leaving_.one_in(4)) {
+            client.leave_at(simulation_.timeline.now() + Time{leaving_.between(0, 3'000)});
+        }
     } else if (chance.one_in(20)) {
         client.leave_at(simulation_.timeline.now() + Time{chance.between(0, 3'000)});
     }

@@ -21,7 +21,10 @@ using Hosts = std::vector<std::unique_ptr<SimulatedHost>>;
 class Clients final : Client::Callbacks {
   public:
     Clients(Simulation &simulation, const Hosts &hosts)
-        : simulation_(simulation), hosts_(hosts), looks_(simulation) {}
+        : simulation_(simulation),
+          hosts_(hosts),
+          leaving_(simulation.plan.seed ^ 0x1EA5),
+          looks_(simulation) {}
 
     /// Draws how often they come, and their keys.
     void draw(const DrawnConfiguration &configuration);
@@ -74,8 +77,11 @@ class Clients final : Client::Callbacks {
     const Hosts &hosts_;
     Time end_{0}; // no client comes any more
     std::vector<std::string> keys_;
+    size_t last_key_ = 0;              // of them
     bool has_single_requests_ = false; // each with a key of its own
     uint64_t single_keys_ = 0;
+    Chance leaving_; // of its own: other draws stay as they are
+    bool leave_though_nothing_fails_ = false;
     uint64_t last_keys_ = 0;
     Time pause_; // between clients, on average
     // Of the rule, where they come in waves:

@@ -1,7 +1,8 @@
 // The log of a simulated worker, held against what a log is promised: an outage is told when it
-// begins and when it ends, however many requests meet it.
+// begins and when it ends, however many requests meet it, and in words that somebody has said.
 #pragma once
 
+#include "limiter/live/live_log.hpp"
 #include "limiter/silent_log.hpp"
 #include "simulation/network.hpp"
 
@@ -11,6 +12,9 @@
 #include <string_view>
 
 namespace simulation {
+
+/// Whether what is told of a fault is whole, and says no more than may be logged.
+bool can_be_said(const redis_client::Fault &fault);
 
 class JudgedLog final : public limiter::SilentLog {
   public:
@@ -23,32 +27,10 @@ class JudgedLog final : public limiter::SilentLog {
     /// How many checks have failed in those that have.
     uint64_t failed_checks() const { return failed_checks_; }
 
-    void on_outage(std::string_view /*backend*/, std::string_view place,
-                   const redis_client::Fault &fault, std::string_view /*checked*/) override {
-        ++begun_;
-        // A server may be out of reach, have keys of other types, and have its clocks apart, each
-        // for itself; and there is what concerns a whole cluster.
-        const size_t most = 3 * network_.servers.size() + 1;
-        if (lasting() > most) {
-            complain("tells of an outage that lasts: " + std::string(fault.what) + " at " +
-                     std::string(place));
-        }
-    }
-    void on_outage_end(std::string_view /*backend*/, std::string_view place, End /*how*/,
-                       const redis_client::Outage::Summary &outage) override {
-        if (lasting() == 0) {
-            complain("tells the end of no outage at " + std::string(place));
-            return;
-        }
-        ++ended_;
-        failed_checks_ += outage.failed_checks;
-        const Time age = network_.timeline.now() - began_;
-        if (outage.lasted.count() < 0 ||
-            outage.lasted > std::chrono::ceil<std::chrono::milliseconds>(age)) {
-            complain("tells that an outage lasted " + std::to_string(outage.lasted.count()) +
-                     " ms");
-        }
-    }
+    void on_outage(std::string_view backend, std::string_view place,
+                   const redis_client::Fault &fault, std::string_view checked) override;
+    void on_outage_end(std::string_view backend, std::string_view place, End how,
+                       const redis_client::Outage::Summary &outage) override;
 
   private:
     void complain(const std::string &what) { network_.complaints.push_back("a log " + what); }
@@ -58,6 +40,29 @@ class JudgedLog final : public limiter::SilentLog {
     size_t begun_ = 0;
     size_t ended_ = 0;
     uint64_t failed_checks_ = 0;
+};
+
+/// What is said of live limits.
+class JudgedLiveLog final : public limiter::LiveLog {
+  public:
+    explicit JudgedLiveLog(Network &network) : network_(network) {}
+
+    /// How often it was told that all was lost that operators had set.
+    size_t lost_stores() const { return lost_stores_; }
+
+  private:
+    void on_trouble(std::string_view /*backend*/, redis_client::LiveTrouble trouble,
+                    std::string_view why) override {
+        if ((trouble == redis_client::LiveTrouble::refused && why.empty()) ||
+            !can_be_said({.what = "live limits", .detail = why})) {
+            network_.complaints.push_back("a log of live limits tells: " + std::string(why));
+        }
+    }
+    void on_lost_store(std::string_view /*backend*/) override { ++lost_stores_; }
+    void on_no_room(std::string_view /*zone*/) override {}
+
+    Network &network_;
+    size_t lost_stores_ = 0;
 };
 
 } // namespace simulation

@@ -33,6 +33,8 @@ std::string words_of(const OperatorWrite &write) {
     return line;
 }
 
+constexpr Time known_after{1'500'000}; // on all hosts, where nothing fails
+
 } // namespace
 
 /// A record that is written.
@@ -130,10 +132,11 @@ void Operators::act_until(Time end, Theme theme, const std::vector<std::string> 
 void Operators::act() {
     Chance &chance = simulation_.chance;
     if (!forgets_nothing_ && chance.one_in(12)) {
-        simulation_.write("an operator flushes all");
-        simulation_.topology->flush_all();
+        flush();
         return;
     }
+    last_act_ = simulation_.timeline.now();
+    has_written_ = true;
     const std::string &key = keys_[chance.below(keys_.size())];
     if (!forgets_nothing_ && chance.one_in(4)) {
         reset(key);
@@ -143,6 +146,38 @@ void Operators::act() {
     const uint64_t about = chance.below(3);
     for (uint64_t i = chance.one_in(6) ? 2 : 1; i > 0; --i) { // two at once, of the same
         write(about < 2 ? key : "", about > 0 ? rule : "");
+    }
+}
+
+void Operators::flush() {
+    simulation_.write("an operator flushes all");
+    simulation_.topology->flush_all();
+    const Time now = simulation_.timeline.now();
+    // All hosts have known for long what is lost.
+    if (!simulation_.has_faults && has_written_ && now > last_act_ + known_after) {
+        judge_told_loss();
+    }
+    last_act_ = now;
+    has_written_ = false;
+}
+
+/// Unless something is written at once again, each host tells of the loss.
+void Operators::judge_told_loss() {
+    const Time began = simulation_.timeline.now();
+    const uint64_t left =
+        simulation_.happened.reloads + simulation_.happened.changed_configurations;
+    for (const auto &host : hosts_) {
+        const size_t told = host->lost_stores();
+        simulation_.timeline.add(began + known_after, [this, &host, told, began, left] {
+            const bool is_calm =
+                last_act_ == began &&
+                left == simulation_.happened.reloads + simulation_.happened.changed_configurations;
+            if (is_calm && host->lost_stores() != told + 1) {
+                simulation_.auditor.misbehave("a host tells of " +
+                                              std::to_string(host->lost_stores() - told) +
+                                              " losses of what operators had set, not of one");
+            }
+        });
     }
 }
 

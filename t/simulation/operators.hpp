@@ -27,6 +27,8 @@ class Operators {
     class Order;
 
     void act();
+    void flush();
+    void judge_told_loss();
     std::string draw_rule();
     void write(const std::string &key, const std::string &rule);
     void reset(const std::string &key);
@@ -34,6 +36,8 @@ class Operators {
     Simulation &simulation_;
     const Hosts &hosts_;
     const bool forgets_nothing_; // they neither reset clients nor flush
+    Time last_act_{0};
+    bool has_written_ = false; // since the last flush
     std::vector<std::string> keys_;
     // They stay, for their workers may be killed.
     std::vector<std::unique_ptr<Order>> orders_;

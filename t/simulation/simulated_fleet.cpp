@@ -38,10 +38,13 @@ void SimulatedFleet::make_hosts() {
     DrawnConfiguration drawn = draw_configuration(chance, simulation_.fixed_windows);
     drawn.max_pending = draw_max_pending(drawn.theme);
     reloads_.set_configuration(std::move(drawn));
-    clients_.draw(reloads_.configuration());
-    // The smallest zone has tables of a few entries.
-    const size_t zone_size = chance.one_in(3) ? size_t{32} << 10 : size_t{1} << 20;
     const DrawnConfiguration &configuration = reloads_.configuration();
+    simulation_.lease_books_are_full =
+        configuration.theme == Theme::leases && Chance(simulation_.plan.seed ^ 0xB00C).one_in(4);
+    clients_.draw(configuration);
+    // The smallest zone has tables of a few entries.
+    const bool is_smallest = chance.one_in(3) || simulation_.lease_books_are_full;
+    const size_t zone_size = is_smallest ? size_t{32} << 10 : size_t{1} << 20;
     // What leases do wrong most faults excuse.
     if (configuration.theme == Theme::waves && chance.one_in(2)) {
         simulation_.leave_out_faults();
@@ -228,8 +231,16 @@ void SimulatedFleet::judge_backend(SimulatedHost &host, Time asked) {
     if (is_asked && counts.state != rate_limit::BackendState::up) {
         simulation_.auditor.misbehave("metrics show a backend that is not up");
     }
+    // What a fault has damaged stays so.
+    const redis_client::LiveTrouble trouble = host.live_trouble();
+    const bool may_be_damaged = simulation_.has_faults;
+    if (is_asked && trouble != redis_client::LiveTrouble::none &&
+        !(may_be_damaged && trouble == redis_client::LiveTrouble::damaged)) {
+        simulation_.auditor.misbehave("a host does not follow what operators set");
+    }
     judge_failures(host, counts);
-    const bool nothing_fails = !simulation_.has_faults && !host.is_years_off() &&
+    const bool nothing_fails = !simulation_.has_faults && simulation_.happened.left == 0 &&
+                               !host.is_years_off() &&
                                simulation_.topology->only_redis() != nullptr;
     if (nothing_fails && std::ranges::any_of(counts.errors, [](uint64_t one) { return one > 0; })) {
         simulation_.auditor.misbehave("metrics show errors though nothing is wrong");
@@ -273,6 +284,10 @@ void SimulatedFleet::count_leased() {
     if (have_workers_left()) {
         simulation_.auditor.excuse_lost_units();
     }
+    // A worker that stands still may come too late for what is left of a lease whose place another
+    // key wants.
+    const bool may_be_forgotten =
+        simulation_.lease_books_are_full && simulation_.happened.stopped_workers > 0;
     for (const DrawnRule &rule : reloads_.configuration().rules) {
         const std::string &name = rule.audited.name;
         for (const auto &host : hosts_) {
@@ -281,7 +296,9 @@ void SimulatedFleet::count_leased() {
                 rule.audited, {.leased = counts.of(RuleCounter::lease_units),
                                .used = counts.of(RuleCounter::lease_units_used),
                                .returned = counts.of(RuleCounter::lease_units_returned),
-                               .expired = counts.of(RuleCounter::lease_units_expired)});
+                               .expired = counts.of(RuleCounter::lease_units_expired),
+                               .is_leased_forgotten = reloads_.have_happened(),
+                               .may_be_forgotten = may_be_forgotten});
         }
     }
 }
@@ -289,7 +306,8 @@ void SimulatedFleet::count_leased() {
 /// A rule that a reload took away, or brought, is counted somewhere else.
 void SimulatedFleet::count_outcomes() {
     // No request is gone before it is decided, and no counter is new.
-    const bool is_exact = !simulation_.has_faults && !reloads_.have_happened();
+    const bool is_exact =
+        !simulation_.has_faults && simulation_.happened.left == 0 && !reloads_.have_happened();
     for (const DrawnRule &rule : reloads_.configuration().rules) {
         const std::string &name = rule.audited.name;
         uint64_t all = 0; // that must have been counted, by any outcome

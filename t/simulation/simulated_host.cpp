@@ -66,6 +66,14 @@ SimulatedWorker &SimulatedHost::draw_serving_worker(Chance &chance) const {
     return *serving[chance.below(serving.size())];
 }
 
+size_t SimulatedHost::lost_stores() const {
+    size_t sum = 0;
+    for (const auto &worker : workers_) {
+        sum += worker->live_log().lost_stores();
+    }
+    return sum;
+}
+
 rate_limit::RuleCounts SimulatedHost::counts(std::string_view name) const {
     const limiter::Rule *rule = configurations_.back()->rule_named(name);
     return rule != nullptr ? rule->counters->read() : rate_limit::RuleCounts{};

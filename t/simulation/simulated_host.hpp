@@ -44,6 +44,13 @@ class SimulatedHost final : limiter::ZoneMutex, rate_limit::Machine {
         return configurations_.back()->settings().memory.read(*this, boot_now());
     }
 
+    /// Whether what operators set is followed, and if not, why.
+    redis_client::LiveTrouble live_trouble() const {
+        return configurations_.back()->settings().memory.live_trouble();
+    }
+    /// How often its workers have told that all was lost that operators had set.
+    size_t lost_stores() const;
+
     /// Whether no worker has come after those that it has begun with.
     bool has_first_workers() const {
         return last_process_ == static_cast<pid_t>(machinery_.workers);

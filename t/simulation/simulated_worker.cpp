@@ -92,13 +92,6 @@ class SimulatedWorker::SimulatedLookup final : public redis_client::NameLookup {
     SimulatedTimer timer_;
 };
 
-/// Nobody reads what is said of live limits.
-class SimulatedWorker::LiveSilence final : public limiter::LiveLog {
-    void on_trouble(std::string_view, redis_client::LiveTrouble, std::string_view) override {}
-    void on_lost_store(std::string_view) override {}
-    void on_no_room(std::string_view) override {}
-};
-
 SimulatedWorker::SimulatedWorker(Network &network, const rate_limit::Machine &machine,
                                  HostConfiguration &configuration, const Identity &identity,
                                  Chance chance)
@@ -113,11 +106,11 @@ SimulatedWorker::SimulatedWorker(Network &network, const rate_limit::Machine &ma
           return redis_client::make_backend(settings, *this, log_);
       }),
       limiter_(*this, backends_, log_),
-      live_log_(std::make_unique<LiveSilence>()) {
+      live_log_(network) {
     const limiter::Zone *zone = &configuration.zone();
     live_ = std::make_unique<limiter::LiveSync>(
         configuration.settings(), backends_.of(configuration.settings()), std::span(&zone, 1),
-        configuration.level(), *this, *live_log_);
+        configuration.level(), *this, live_log_);
 }
 
 SimulatedWorker::~SimulatedWorker() = default;

@@ -29,6 +29,7 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
 
     limiter::Worker &limiter() { return limiter_; }
     const JudgedLog &log() const { return log_; }
+    const JudgedLiveLog &live_log() const { return live_log_; }
     /// Whether it was killed, or end() was called.
     bool has_ended() const { return is_killed_; }
     /// Whether requests may come to it.
@@ -70,7 +71,6 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
   private:
     class SimulatedTimer;
     class SimulatedLookup;
-    class LiveSilence;
 
     void end_if_done();
     bool is_killed() const override { return is_killed_; }
@@ -91,7 +91,7 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
     JudgedLog log_;
     redis_client::Backends backends_;
     limiter::Worker limiter_;
-    std::unique_ptr<LiveSilence> live_log_;
+    JudgedLiveLog live_log_;
     std::unique_ptr<limiter::LiveSync> live_; // null: the worker has ended
 };
 

@@ -13,27 +13,44 @@ std::string client_of(std::string_view redis_key) {
 } // namespace
 
 void SingleRequests::run(ScriptRun what, std::string_view redis_key) {
-    if (what == ScriptRun::check) {
-        ++checks_[std::string(redis_key)];
-    } else {
+    if (what == ScriptRun::settlement) {
         ++clients_[client_of(redis_key)].settlements;
+        return;
     }
+    Checks &checks = checks_[std::string(redis_key)];
+    ++checks.all;
+    checks.charging += what == ScriptRun::charge ? 1 : 0;
 }
 
 std::vector<std::string> SingleRequests::judge(bool nothing_fails) const {
     std::vector<std::string> complaints;
     for (const auto &[redis_key, checks] : checks_) {
-        if (checks > 1) {
+        if (checks.all > 1) {
             complaints.push_back("Redis was asked twice for one request: " + redis_key);
         }
     }
+    struct Settlements {
+        uint64_t least = 0;
+        uint64_t most = 0;
+    };
+    std::map<std::string, Settlements> wanted;
     for (const auto &[name, client] : clients_) {
-        const uint64_t most = client.other_costs + client.unknown_charges;
-        if (client.settlements > most ||
-            (nothing_fails && client.settlements < client.other_costs)) {
-            complaints.push_back("Redis was told " + std::to_string(client.settlements) +
-                                 " settlements of a request with " + std::to_string(most) + ": " +
-                                 name);
+        wanted[name] = {.least = client.other_costs, .most = client.other_costs};
+    }
+    for (const std::string &redis_key : left_) {
+        const auto checks = checks_.find(redis_key);
+        Settlements &of_client = wanted[client_of(redis_key)];
+        of_client.least += checks != checks_.end() && checks->second.charging > 0 ? 1 : 0;
+        ++of_client.most; // what has cost nothing yet leaves no key
+    }
+    for (const auto &[name, settlements] : wanted) {
+        const auto client = clients_.find(name);
+        const uint64_t told = client != clients_.end() ? client->second.settlements : 0;
+        if (told > settlements.most || (nothing_fails && told < settlements.least)) {
+            complaints.push_back("Redis was told " + std::to_string(told) +
+                                 " settlements of a request with at least " +
+                                 std::to_string(settlements.least) + " and at most " +
+                                 std::to_string(settlements.most) + ": " + name);
         }
     }
     return complaints;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,8 +20,9 @@ class SingleRequests {
     /// The client's request has ended, and has cost another number of units than a rule was
     /// charged.
     void end_with_other_cost(const std::string &client) { ++clients_[client].other_costs; }
-    /// The client has left before it knew whether it was charged: it may be settled.
-    void leave(const std::string &client) { ++clients_[client].unknown_charges; }
+    /// The client has left before it knew whether this key was charged, and has cost another number
+    /// of units than that.
+    void leave(std::string_view redis_key) { left_.emplace(redis_key); }
 
     /// Returns what is wrong. Where nothing fails each settlement arrives.
     std::vector<std::string> judge(bool nothing_fails) const;
@@ -28,12 +30,16 @@ class SingleRequests {
   private:
     struct Client {
         uint64_t other_costs = 0;
-        uint64_t unknown_charges = 0;
         uint64_t settlements = 0;
     };
+    struct Checks {
+        uint64_t all = 0;
+        uint64_t charging = 0;
+    };
 
-    std::map<std::string, uint64_t> checks_; // by Redis key
+    std::map<std::string, Checks> checks_; // by Redis key
     std::map<std::string, Client> clients_;
+    std::set<std::string> left_; // Redis keys
 };
 
 } // namespace simulation

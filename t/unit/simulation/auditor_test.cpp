@@ -29,11 +29,23 @@ TEST(AuditorTest, RefusesWhatIsKnownOfABlockThatHasEnded) {
     }
 }
 
-TEST(AuditorTest, RefusesLeasedUnitsWithoutAFate) {
-    for (const auto &[returned, complaints] : {std::pair{2u, 0u}, {1u, 1u}}) {
+TEST(AuditorTest, RefusesLeasedUnitsWithoutAFateOrWithTwo) {
+    struct Case {
+        uint64_t returned; // of 3, of which 1 was used
+        bool is_leased_forgotten;
+        bool may_be_forgotten;
+        size_t complaints;
+    };
+    for (const Case &one :
+         {Case{2, false, false, 0}, Case{1, false, false, 1}, Case{1, false, true, 0},
+          Case{3, false, false, 1}, Case{3, true, false, 0}, Case{1, true, false, 1}}) {
         Auditor auditor;
-        auditor.count_leased(rule("gcra", 1), {.leased = 3, .used = 1, .returned = returned});
-        EXPECT_EQ(auditor.judge().size(), complaints);
+        auditor.count_leased(rule("gcra", 1), {.leased = 3,
+                                               .used = 1,
+                                               .returned = one.returned,
+                                               .is_leased_forgotten = one.is_leased_forgotten,
+                                               .may_be_forgotten = one.may_be_forgotten});
+        EXPECT_EQ(auditor.judge().size(), one.complaints) << one.returned;
     }
 }
 
@@ -413,20 +425,17 @@ TEST(AuditorTest, WantsOneSettlementOfWhatCostAnotherNumberOfUnits) {
     struct Case {
         bool nothing_fails;
         uint64_t final_cost; // of 2 that were charged
-        bool leaves;         // another one, before its verdict
         int settlements;
         size_t complaints;
     };
     constexpr uint64_t unknown = UINT64_MAX;
-    for (const Case &one : {Case{true, 1, false, 1, 0},
-                            {true, 3, false, 1, 0},
-                            {true, 1, false, 0, 1},
-                            {false, 1, false, 0, 0},
-                            {false, 1, false, 2, 1},
-                            {false, 2, false, 1, 1},
-                            {false, unknown, false, 1, 1},
-                            {false, unknown, true, 1, 0},
-                            {false, unknown, true, 2, 1}}) {
+    for (const Case &one : {Case{true, 1, 1, 0},
+                            {true, 3, 1, 0},
+                            {true, 1, 0, 1},
+                            {false, 1, 0, 0},
+                            {false, 1, 2, 1},
+                            {false, 2, 1, 1},
+                            {false, unknown, 1, 1}}) {
         Auditor auditor;
         AuditedRule settling = rule("sliding_log", 2);
         settling.settles = true;
@@ -434,14 +443,47 @@ TEST(AuditorTest, WantsOneSettlementOfWhatCostAnotherNumberOfUnits) {
         auditor.set_knows_requests(one.nothing_fails);
         auditor.expect_single_requests();
         auditor.grant(0, "k", by(settling, {.cost = 2, .final_cost = one.final_cost}));
-        if (one.leaves) {
-            auditor.leave_charged(0, "k");
-        }
         for (int i = 0; i < one.settlements; ++i) {
             auditor.run_script(ScriptRun::settlement, "rl:{z:k}:sliding_log:1000");
         }
         EXPECT_EQ(auditor.judge().size(), one.complaints)
-            << one.final_cost << " " << one.leaves << " " << one.settlements;
+            << one.final_cost << " " << one.settlements;
+    }
+}
+
+TEST(AuditorTest, WantsOneSettlementOfWhoLeftBeforeItWasKnownThatTheKeyWasCharged) {
+    struct Case {
+        bool nothing_fails;
+        ScriptRun check;
+        uint64_t final_cost; // of 2 that may have been charged
+        int settlements;
+        size_t complaints;
+    };
+    for (const Case &one : {Case{true, ScriptRun::charge, 1, 1, 0},
+                            {true, ScriptRun::charge, 3, 1, 0},
+                            {true, ScriptRun::charge, 1, 0, 1},
+                            {false, ScriptRun::charge, 1, 0, 0},
+                            {false, ScriptRun::charge, 1, 2, 1},
+                            {true, ScriptRun::charge, 2, 0, 0},
+                            {true, ScriptRun::charge, 2, 1, 1},
+                            {true, ScriptRun::check, 1, 0, 0},
+                            {true, ScriptRun::check, 1, 1, 0},
+                            {true, ScriptRun::check, 1, 2, 1}}) {
+        Auditor auditor;
+        AuditedRule settling = rule("sliding_log", 2);
+        settling.settles = true;
+        auditor.add_rule(settling, long_ago);
+        auditor.set_knows_requests(one.nothing_fails);
+        auditor.expect_single_requests();
+        const std::string redis_key = "rl:{z:k}:sliding_log:1000";
+        auditor.leave_charged(0, redis_key,
+                              by(settling, {.cost = 2, .final_cost = one.final_cost}));
+        auditor.run_script(one.check, redis_key);
+        for (int i = 0; i < one.settlements; ++i) {
+            auditor.run_script(ScriptRun::settlement, redis_key);
+        }
+        EXPECT_EQ(auditor.judge().size(), one.complaints)
+            << one.final_cost << " " << one.settlements;
     }
 }
 

@@ -1,0 +1,79 @@
+#include "simulation/judged_log.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace simulation {
+
+namespace {
+
+/// What Redis's errors begin with.
+constexpr std::array<std::string_view, 17> codes{
+    "ASK",     "BUSY",       "CLUSTERDOWN", "CROSSSLOT", "ERR",      "LOADING",
+    "MISCONF", "MASTERDOWN", "MOVED",       "NOAUTH",    "NOPERM",   "NOREPLICAS",
+    "OOM",     "READONLY",   "TRYAGAIN",    "WRONGPASS", "WRONGTYPE"};
+
+/// What else somebody may have said of a fault, and where a link was when it came.
+constexpr std::array<std::string_view, 12> others{"",
+                                                  "looking for it",
+                                                  "connecting",
+                                                  "logging in",
+                                                  "slave",
+                                                  "hello",
+                                                  "connecting failed",
+                                                  "it knows no master of that name",
+                                                  "OK",
+                                                  "the connection was closed",
+                                                  "no answer in time",
+                                                  "an unexpected reply"};
+
+std::string_view without_place_in_script(std::string_view text) {
+    constexpr std::string_view script = "user_script:";
+    const size_t end = text.find(' ');
+    return text.starts_with(script) && end < text.size() ? text.substr(end + 1) : text;
+}
+
+} // namespace
+
+bool can_be_said(const redis_client::Fault &fault) {
+    const std::string_view said = without_place_in_script(fault.detail);
+    const std::string_view code = said.substr(0, said.find(' '));
+    if (fault.what == "AUTH") { // its error may repeat the password
+        return std::ranges::find(codes, said) != codes.end();
+    }
+    const bool is_of_clocks = fault.what.starts_with("its clock");
+    return is_of_clocks || std::ranges::find(codes, code) != codes.end() ||
+           std::ranges::find(others, said) != others.end();
+}
+
+void JudgedLog::on_outage(std::string_view /*backend*/, std::string_view place,
+                          const redis_client::Fault &fault, std::string_view /*checked*/) {
+    ++begun_;
+    const std::string told = std::string(fault.what) + ": " + std::string(fault.detail);
+    if (!can_be_said(fault)) {
+        complain("tells what nobody has said: " + told);
+    }
+    // A server may be out of reach, have keys of other types, and have its clocks apart, each
+    // for itself; and there is what concerns a whole cluster.
+    const size_t most = 3 * network_.servers.size() + 1;
+    if (lasting() > most) {
+        complain("tells of an outage that lasts: " + told + " at " + std::string(place));
+    }
+}
+
+void JudgedLog::on_outage_end(std::string_view /*backend*/, std::string_view place, End /*how*/,
+                              const redis_client::Outage::Summary &outage) {
+    if (lasting() == 0) {
+        complain("tells the end of no outage at " + std::string(place));
+        return;
+    }
+    ++ended_;
+    failed_checks_ += outage.failed_checks;
+    const Time age = network_.timeline.now() - began_;
+    if (outage.lasted.count() < 0 ||
+        outage.lasted > std::chrono::ceil<std::chrono::milliseconds>(age)) {
+        complain("tells that an outage lasted " + std::to_string(outage.lasted.count()) + " ms");
+    }
+}
+
+} // namespace simulation

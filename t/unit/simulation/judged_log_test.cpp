@@ -1,0 +1,30 @@
+#include "simulation/judged_log.hpp"
+
+#include <gtest/gtest.h>
+
+namespace simulation {
+namespace {
+
+TEST(JudgedLogTest, KnowsWhatMayBeSaidOfAFault) {
+    struct Case {
+        const char *what;
+        const char *detail;
+        bool may_be_said;
+    };
+    for (const Case &one :
+         {Case{"the connection was closed", "", true},
+          Case{"error reply", "OOM command not allowed", true},
+          Case{"error reply", "user_script:7: WRONGTYPE Operation", true},
+          Case{"error reply", "RRONGTYPE Operation", false},
+          Case{"error reply", "user_script:7:", false},
+          Case{"error reply", "OM command not allowed", false},
+          Case{"no connection in time", "logging in", true}, Case{"AUTH", "WRONGPASS", true},
+          Case{"AUTH", "ERR unknown command 'AUTH', with args: 'secret'", false},
+          Case{"AUTH", "", false}}) {
+        EXPECT_EQ(can_be_said({.what = one.what, .detail = one.detail}), one.may_be_said)
+            << one.what << ": " << one.detail;
+    }
+}
+
+} // namespace
+} // namespace simulation
