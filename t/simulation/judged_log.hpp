@@ -53,13 +53,21 @@ class JudgedLiveLog final : public limiter::LiveLog {
   private:
     void on_trouble(std::string_view /*backend*/, redis_client::LiveTrouble trouble,
                     std::string_view why) override {
-        if ((trouble == redis_client::LiveTrouble::refused && why.empty()) ||
-            !can_be_said({.what = "live limits", .detail = why})) {
+        if (trouble == redis_client::LiveTrouble::refused ? !is_said(why) : !is_what_failed(why)) {
             network_.complaints.push_back("a log of live limits tells: " + std::string(why));
         }
     }
     void on_lost_store(std::string_view /*backend*/) override { ++lost_stores_; }
     void on_no_room(std::string_view /*zone*/) override {}
+
+    static bool is_said(std::string_view why) {
+        return !why.empty() && can_be_said({.what = "live limits", .detail = why});
+    }
+    /// It is followed by what was said of it, if somebody did.
+    static bool is_what_failed(std::string_view why) {
+        const size_t end = why.find(": ");
+        return end == std::string_view::npos || is_said(why.substr(end + 2));
+    }
 
     Network &network_;
     size_t lost_stores_ = 0;

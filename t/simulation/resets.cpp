@@ -8,6 +8,8 @@
 
 namespace simulation {
 
+using redis_client::Registry;
+
 /// A command, and what follows its reply. After an error or without a reply nothing does.
 class Reset::Step final : public redis_client::ControlCommand {
   public:
@@ -56,16 +58,15 @@ void Reset::begin() {
     for (const limiter::Rule *rule : worker_.configuration().level()) {
         deletion_.add(rate_limit::counter_name(rule->rule), rule->rule.shards);
     }
-    find(0);
+    find(Registry::of_lengths, 0);
 }
 
-void Reset::find(uint64_t cursor) {
+void Reset::find(Registry registry, uint64_t cursor) {
     run(
-        [this, cursor](redis_client::ByteQueue &out) {
-            return settings_.live_store->write_counters_query(
-                out, redis_client::Registry::of_lengths, cursor, "z");
+        [this, registry, cursor](redis_client::ByteQueue &out) {
+            return settings_.live_store->write_counters_query(out, registry, cursor, "z");
         },
-        [this](redis_client::ReplyView reply) {
+        [this, registry](redis_client::ReplyView reply) {
             const auto page = redis_client::read_counters(reply);
             if (!page) {
                 return;
@@ -74,7 +75,9 @@ void Reset::find(uint64_t cursor) {
                 deletion_.add(name, shards);
             }
             if (page->next != 0) {
-                find(page->next);
+                find(registry, page->next);
+            } else if (registry == Registry::of_lengths) {
+                find(Registry::of_calendars, 0);
             } else {
                 deletion_.begin();
                 delete_next();

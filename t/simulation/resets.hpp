@@ -28,7 +28,7 @@ class Reset {
 
     void run(std::function<bool(redis_client::ByteQueue &)> write,
              std::function<void(redis_client::ReplyView)> go_on, uint16_t hash_slot);
-    void find(uint64_t cursor);
+    void find(redis_client::Registry registry, uint64_t cursor);
     void delete_next();
     void tell();
 

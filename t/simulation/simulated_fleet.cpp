@@ -146,6 +146,7 @@ void SimulatedFleet::become_quiet() {
     clients_.ask_each_worker(Client::Needed::one);
     finish_requests();
     judge_calm();
+    judge_permits();
     clients_.end();
     count_leased();
     for (const auto &host : hosts_) {
@@ -176,6 +177,19 @@ void SimulatedFleet::judge_calm() {
     simulation_.timeline.run(simulation_.timeline.now() + Time{3'000'000});
     if (simulation_.network.questions_for_maps > asked) {
         simulation_.auditor.misbehave("workers ask for the map of a cluster that is well");
+    }
+}
+
+/// No request is left that could hold a permit, and none that is held falls free by now.
+void SimulatedFleet::judge_permits() {
+    const Happened &happened = simulation_.happened;
+    // A copy may lack what was given back, and a worker that leaves asks only once.
+    if (faults_.have_replaced() || happened.scarce_memory > 0 ||
+        happened.switched_masters + happened.lost_masters > 0) {
+        return;
+    }
+    for (const std::string &key : simulation_.topology->keys_of_permits()) {
+        simulation_.auditor.leave("permits of " + key);
     }
 }
 

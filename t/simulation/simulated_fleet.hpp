@@ -32,6 +32,7 @@ class SimulatedFleet {
     void judge_lives_until(Time end);
     void become_quiet();
     void judge_calm();
+    void judge_permits();
     void judge_failures(SimulatedHost &host, const rate_limit::BackendCounts &counts);
     void judge_backend(SimulatedHost &host, Time asked);
     void judge_log(const SimulatedHost &host, const SimulatedWorker &worker, Time asked);

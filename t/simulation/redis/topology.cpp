@@ -164,6 +164,18 @@ size_t Topology::keys() {
     return keys;
 }
 
+std::vector<std::string> Topology::keys_of_permits() {
+    std::vector<std::string> keys;
+    for (const auto &redis : redis_) {
+        for (const std::string &name : redis->keys().names()) {
+            if (is_of_permits(name) && &redis_of(redis_client::hash_slot(name)) == redis.get()) {
+                keys.push_back(name);
+            }
+        }
+    }
+    return keys;
+}
+
 std::unique_ptr<Topology> make_topology(Simulation &simulation) {
     switch (simulation.chance.below(3)) {
     case 0:

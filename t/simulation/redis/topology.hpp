@@ -71,6 +71,8 @@ class Topology {
     void flush_all();
     /// How many keys all Redis have, but for those of live limits.
     size_t keys();
+    /// Returns the keys that hold permits.
+    std::vector<std::string> keys_of_permits();
     /// How far a clock has stepped back. Keys live longer by as much.
     Time longest_way_back() const { return way_back_; }
     /// A clock has stepped back, or data has gone from a Redis to one whose clock is behind by as
