@@ -51,6 +51,12 @@ class Client final : limiter::Request {
     void note_stop() { worker_was_stopped_ = true; }
     /// Its worker was killed: it hears nothing any more.
     void die();
+    /// Frees what it held in memory of the worker.
+    void end_dead() {
+        if (has_begun()) {
+            limits_->end();
+        }
+    }
 
   private:
     void leave();

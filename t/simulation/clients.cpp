@@ -1,6 +1,7 @@
 #include "simulation/clients.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 namespace simulation {
@@ -209,10 +210,19 @@ void Clients::note_stop(const SimulatedWorker &worker) {
 }
 
 void Clients::die_with(const SimulatedWorker &worker) {
-    for (const auto &client : clients_) {
-        if (&client->worker() == &worker && !client->is_over()) {
-            client->die();
+    for (auto client = clients_.begin(); client != clients_.end();) {
+        const auto next = std::next(client);
+        if (&(*client)->worker() == &worker && !(*client)->is_over()) {
+            (*client)->die();
+            dead_.splice(dead_.end(), clients_, client);
         }
+        client = next;
+    }
+}
+
+void Clients::end_dead() {
+    for (const auto &client : dead_) {
+        client->end_dead();
     }
 }
 

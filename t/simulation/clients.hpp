@@ -35,6 +35,8 @@ class Clients final : Client::Callbacks {
     void note_stop(const SimulatedWorker &worker);
     /// A worker was killed, and its requests with it.
     void die_with(const SimulatedWorker &worker);
+    /// Frees what those requests held in memory of their workers.
+    void end_dead();
     /// Each worker is asked once, and needs so many verdicts of Redis.
     void ask_each_worker(Client::Needed needed);
     bool are_over() const;
@@ -90,6 +92,7 @@ class Clients final : Client::Callbacks {
     uint64_t capacity_ = 0;
     bool has_host_without_leases_ = false;
     std::list<std::unique_ptr<Client>> clients_;
+    std::list<std::unique_ptr<Client>> dead_; // their workers know them
     uint64_t begun_ = 0;
     std::map<std::pair<std::string, std::string>, uint64_t> counted_; // by rule, and as what
     Looks looks_;

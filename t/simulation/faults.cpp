@@ -4,10 +4,11 @@
 
 namespace simulation {
 
-/// Killed workers take their memory with them, as it was.
+/// Nobody looks any more at what killed workers have left as it was.
 Faults::~Faults() {
-    for (auto &worker : killed_) {
-        (void)worker.release();
+    clients_.end_dead();
+    for (const auto &worker : killed_) {
+        worker->end();
     }
 }
 

@@ -44,7 +44,7 @@ class Faults {
     Clients &clients_;
     bool have_replaced_ = false;
     Chance harmless_; // of its own: other draws stay as they are
-    std::vector<std::unique_ptr<SimulatedWorker>> killed_; // their memory stays as it was
+    std::vector<std::unique_ptr<SimulatedWorker>> killed_; // their memory is as it was
 };
 
 } // namespace simulation

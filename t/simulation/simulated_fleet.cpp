@@ -27,9 +27,9 @@ constexpr Time all_expires = std::chrono::days{35};
 SimulatedFleet::SimulatedFleet(const Plan &plan, Journal &journal)
     : simulation_(plan, journal),
       clients_(simulation_, hosts_),
+      operators_(simulation_, hosts_),
       faults_(simulation_, hosts_, clients_),
-      reloads_(simulation_, hosts_),
-      operators_(simulation_, hosts_) {
+      reloads_(simulation_, hosts_) {
     make_hosts();
 }
 

@@ -48,9 +48,9 @@ class SimulatedFleet {
     Simulation simulation_;
     Hosts hosts_;
     Clients clients_;
-    Faults faults_;
-    Reloads reloads_;
     Operators operators_;
+    Faults faults_; // has killed workers, which know orders of operators
+    Reloads reloads_;
 };
 
 } // namespace simulation
