@@ -69,7 +69,7 @@ struct AuditedRule {
 /// What a script of the module does for a key.
 enum class ScriptRun {
     check,
-    charge, // a check after which the key is there
+    check_that_leaves_key, // if nobody has asked for the key before, it was charged
     settlement,
 };
 

@@ -31,7 +31,8 @@ class Auditor {
         return rules_.size() - 1;
     }
     const AuditedRule &rule(size_t number) const { return rules_[number]; }
-    /// Whether all that Redis is charged is told as grants: without faults and clients that leave.
+    /// Whether all that Redis is charged is told as grants: without faults. Clients leave then only
+    /// where each has a key of its own.
     void set_knows_requests(bool knows) { knows_requests_ = knows; }
     /// Whether one Redis charges all rules of a request, or none: nothing is given back.
     void set_charges_all_or_none(bool charges) { charges_all_or_none_ = charges; }
@@ -104,15 +105,14 @@ class Auditor {
         uint64_t counted = 0; // by the hosts
     };
     void count(const std::string &what, const Counted &counted);
-    /// Units that a host has leased, and what has become of them by now. A reload may have
-    /// forgotten the first number.
+    /// Units that a host has leased, and what has become of them by now.
     struct CountedUnits {
         uint64_t leased = 0;
         uint64_t used = 0;
         uint64_t returned = 0;
         uint64_t expired = 0;
-        bool is_leased_forgotten = false;
-        bool may_be_forgotten = false; // some of the units
+        bool may_lack_leased = false; // a reload forgets the number
+        bool may_lack_ended = false;  // units may be gone without being counted
     };
     void count_leased(const AuditedRule &rule, const CountedUnits &units);
     /// A worker has left: it does not hear whether the units came back that it had leased.
@@ -130,9 +130,10 @@ class Auditor {
             single_requests_->run(what, redis_key);
         }
     }
-    /// A client leaves while Redis may have charged the rule, by this key and with that grant.
-    void leave_charged(size_t rule, std::string_view redis_key, const Grant &grant) {
-        if (single_requests_ && rules_[rule].settles && grant.returned() + grant.debt() > 0) {
+    /// A client leaves while Redis may have charged the rule, by this key, and its request has cost
+    /// another number of units than that.
+    void leave_undecided(size_t rule, std::string_view redis_key) {
+        if (single_requests_ && rules_[rule].settles) {
             single_requests_->leave(redis_key);
         }
     }

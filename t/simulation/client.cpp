@@ -50,9 +50,9 @@ void Client::leave() {
         simulation_.write("leaves " + key_);
         note_unanswered();
         for_each_waiting([this](const limiter::AppliedRule &rule) {
-            simulation_.auditor.leave_charged(
-                number_of(rule), rule.charge->redis_key,
-                {.cost = cost_of(rule), .final_cost = std::stoul(final_cost_)});
+            if (cost_of(rule) != std::stoul(final_cost_)) {
+                simulation_.auditor.leave_undecided(number_of(rule), rule.charge->redis_key);
+            }
         });
         if (is_waiting_) {
             limits_->abandon();

@@ -20,14 +20,16 @@ void Clients::draw(const DrawnConfiguration &configuration) {
     has_single_requests_ = theme == Theme::single_requests;
     if (has_single_requests_) {
         simulation_.auditor.expect_single_requests();
-        // What others were charged that have left is not known.
+        // Only here: where others have the same key, nobody knows what those were charged that
+        // left.
         leave_though_nothing_fails_ = leaving_.one_in(2);
     }
     const bool is_busy = theme == Theme::leases || theme == Theme::edges;
     uint64_t keys = is_busy             ? 1 + chance.below(2)
                     : chance.one_in(10) ? 300 // more than small tables hold
                                         : 1 + chance.below(4);
-    if (simulation_.lease_books_are_full) {
+    fills_lease_books_ = configuration.fills_lease_books;
+    if (fills_lease_books_) {
         keys = 40 + Chance(simulation_.plan.seed ^ 0xC60D).below(40);
     }
     for (uint64_t i = 0; i < keys; ++i) {
@@ -50,10 +52,10 @@ std::string Clients::draw_key() {
         return "once" + std::to_string(++single_keys_);
     }
     // Nothing is leased for a key that does not come often.
-    if (!simulation_.lease_books_are_full || simulation_.chance.one_in(15)) {
-        last_key_ = simulation_.chance.below(keys_.size());
+    if (!fills_lease_books_ || simulation_.chance.one_in(15)) {
+        drawn_key_ = simulation_.chance.below(keys_.size());
     }
-    return keys_[last_key_];
+    return keys_[drawn_key_];
 }
 
 /// Clients come one after the other, sometimes many at once.

@@ -79,7 +79,8 @@ class Clients final : Client::Callbacks {
     const Hosts &hosts_;
     Time end_{0}; // no client comes any more
     std::vector<std::string> keys_;
-    size_t last_key_ = 0;              // of them
+    size_t drawn_key_ = 0; // the place of the one that came last
+    bool fills_lease_books_ = false;
     bool has_single_requests_ = false; // each with a key of its own
     uint64_t single_keys_ = 0;
     Chance leaving_; // of its own: other draws stay as they are

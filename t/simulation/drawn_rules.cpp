@@ -345,6 +345,7 @@ DrawnConfiguration redraw(const DrawnConfiguration &configuration, Chance &chanc
                              .fixed_windows = configuration.fixed_windows,
                              .zone = configuration.zone,
                              .local_percent = configuration.local_percent,
+                             .fills_lease_books = configuration.fills_lease_books,
                              .max_pending = configuration.max_pending,
                              .rules = {},
                              .has_host_without_leases = configuration.has_host_without_leases};

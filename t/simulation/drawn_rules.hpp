@@ -46,9 +46,10 @@ enum class FixedWindows : uint8_t {
 struct DrawnConfiguration {
     Theme theme = Theme::anything;
     FixedWindows fixed_windows = FixedWindows::begun_by_requests;
-    RuleWords zone;               // parameters of `redis_rate_limit_zone`
-    uint64_t local_percent = 100; // as they say it
-    size_t max_pending = 16384;   // of each worker's backend
+    RuleWords zone;                 // parameters of `redis_rate_limit_zone`
+    uint64_t local_percent = 100;   // as they say it
+    bool fills_lease_books = false; // of hosts, with more keys than they have entries
+    size_t max_pending = 16384;     // of each worker's backend
     std::vector<DrawnRule> rules;
     /// The last host has the same rules without `lease=`.
     bool has_host_without_leases = false;

@@ -81,6 +81,7 @@ void Faults::happen_harmlessly() {
 }
 
 void Faults::stop_worker(SimulatedWorker &worker) {
+    have_stopped_ = true;
     simulation_.write("a worker stands still");
     simulation_.hit(&Happened::stopped_workers);
     worker.stop_until(simulation_.timeline.now() +

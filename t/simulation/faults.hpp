@@ -30,6 +30,8 @@ class Faults {
     bool have_killed() const { return !killed_.empty(); }
     /// Whether a worker has left, or was killed, and another one has come.
     bool have_replaced() const { return have_replaced_; }
+    /// Whether a worker has stood still.
+    bool have_stopped() const { return have_stopped_; }
 
   private:
     void happen();
@@ -43,6 +45,7 @@ class Faults {
     Hosts &hosts_;
     Clients &clients_;
     bool have_replaced_ = false;
+    bool have_stopped_ = false;
     Chance harmless_; // of its own: other draws stay as they are
     std::vector<std::unique_ptr<SimulatedWorker>> killed_; // their memory is as it was
 };

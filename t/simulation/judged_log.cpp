@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <span>
 
 namespace simulation {
 
@@ -27,6 +29,14 @@ constexpr std::array<std::string_view, 12> others{"",
                                                   "no answer in time",
                                                   "an unexpected reply"};
 
+bool is_one_of(std::span<const std::string_view> texts, std::string_view text) {
+    return std::ranges::find(texts, text) != texts.end();
+}
+
+bool begins_with_code(std::string_view text) {
+    return is_one_of(codes, text.substr(0, text.find(' ')));
+}
+
 std::string_view without_place_in_script(std::string_view text) {
     constexpr std::string_view script = "user_script:";
     const size_t end = text.find(' ');
@@ -37,13 +47,27 @@ std::string_view without_place_in_script(std::string_view text) {
 
 bool can_be_said(const redis_client::Fault &fault) {
     const std::string_view said = without_place_in_script(fault.detail);
-    const std::string_view code = said.substr(0, said.find(' '));
     if (fault.what == "AUTH") { // its error may repeat the password
-        return std::ranges::find(codes, said) != codes.end();
+        return is_one_of(codes, said);
     }
     const bool is_of_clocks = fault.what.starts_with("its clock");
-    return is_of_clocks || std::ranges::find(codes, code) != codes.end() ||
-           std::ranges::find(others, said) != others.end();
+    return is_of_clocks || begins_with_code(said) || is_one_of(others, said);
+}
+
+bool can_be_said(redis_client::LiveTrouble trouble, std::string_view why) {
+    using redis_client::LiveTrouble;
+    if (trouble == LiveTrouble::none || trouble == LiveTrouble::damaged) {
+        return why.empty();
+    }
+    if (trouble == LiveTrouble::refused || begins_with_code(why)) {
+        return begins_with_code(why);
+    }
+    const size_t end = why.find(": ");
+    if (end == std::string_view::npos) { // nobody has said why that failed
+        return std::ranges::all_of(why, [](char c) { return c == ' ' || std::islower(c) != 0; });
+    }
+    const std::string_view detail = why.substr(end + 2);
+    return !detail.empty() && can_be_said({.what = why.substr(0, end), .detail = detail});
 }
 
 void JudgedLog::on_outage(std::string_view /*backend*/, std::string_view place,
@@ -73,6 +97,13 @@ void JudgedLog::on_outage_end(std::string_view /*backend*/, std::string_view pla
     if (outage.lasted.count() < 0 ||
         outage.lasted > std::chrono::ceil<std::chrono::milliseconds>(age)) {
         complain("tells that an outage lasted " + std::to_string(outage.lasted.count()) + " ms");
+    }
+}
+
+void JudgedLiveLog::on_trouble(std::string_view /*backend*/, redis_client::LiveTrouble trouble,
+                               std::string_view why) {
+    if (!can_be_said(trouble, why)) {
+        network_.complaints.push_back("a log of live limits tells: " + std::string(why));
     }
 }
 

@@ -4,10 +4,12 @@
 
 #include "limiter/live/live_log.hpp"
 #include "limiter/silent_log.hpp"
+#include "redis_client/fault.hpp"
 #include "simulation/network.hpp"
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -15,6 +17,8 @@ namespace simulation {
 
 /// Whether what is told of a fault is whole, and says no more than may be logged.
 bool can_be_said(const redis_client::Fault &fault);
+/// The same of why a host does not follow what operators set.
+bool can_be_said(redis_client::LiveTrouble trouble, std::string_view why);
 
 class JudgedLog final : public limiter::SilentLog {
   public:
@@ -51,23 +55,10 @@ class JudgedLiveLog final : public limiter::LiveLog {
     size_t lost_stores() const { return lost_stores_; }
 
   private:
-    void on_trouble(std::string_view /*backend*/, redis_client::LiveTrouble trouble,
-                    std::string_view why) override {
-        if (trouble == redis_client::LiveTrouble::refused ? !is_said(why) : !is_what_failed(why)) {
-            network_.complaints.push_back("a log of live limits tells: " + std::string(why));
-        }
-    }
+    void on_trouble(std::string_view backend, redis_client::LiveTrouble trouble,
+                    std::string_view why) override;
     void on_lost_store(std::string_view /*backend*/) override { ++lost_stores_; }
     void on_no_room(std::string_view /*zone*/) override {}
-
-    static bool is_said(std::string_view why) {
-        return !why.empty() && can_be_said({.what = "live limits", .detail = why});
-    }
-    /// It is followed by what was said of it, if somebody did.
-    static bool is_what_failed(std::string_view why) {
-        const size_t end = why.find(": ");
-        return end == std::string_view::npos || is_said(why.substr(end + 2));
-    }
 
     Network &network_;
     size_t lost_stores_ = 0;

@@ -33,16 +33,17 @@ std::string words_of(const OperatorWrite &write) {
     return line;
 }
 
-constexpr Time known_after{1'500'000}; // on all hosts, where nothing fails
+constexpr Time known_after{2'000'000}; // on all hosts
 
 } // namespace
 
 /// A record that is written.
 class Operators::Order final : public redis_client::ControlCommand {
   public:
-    Order(Simulation &simulation, SimulatedWorker &worker, OperatorWrite write,
+    Order(Operators &operators, SimulatedWorker &worker, OperatorWrite write,
           std::optional<Time> holds_for)
-        : simulation_(simulation),
+        : operators_(operators),
+          simulation_(operators.simulation_),
           store_(*worker.configuration().settings().live_store),
           backend_(worker.limiter().backends.of(worker.configuration().settings())),
           epoch_(redis_client::new_epoch(worker.limiter().world)),
@@ -54,6 +55,7 @@ class Operators::Order final : public redis_client::ControlCommand {
     void send() {
         simulation_.write("an operator " + words_of(write_));
         write_.sent_us = simulation_.timeline.now().count();
+        flushes_ = operators_.flushes_;
         if (holds_for_) {
             write_.expires_us = write_.sent_us + holds_for_->count();
         }
@@ -83,6 +85,8 @@ class Operators::Order final : public redis_client::ControlCommand {
             OperatorWrite &told = simulation_.auditor.overrides.written(number_);
             told.is_acknowledged = true;
             ++simulation_.happened.overrides;
+            const bool is_there = written->is_written && flushes_ == operators_.flushes_;
+            operators_.has_stored_ = operators_.has_stored_ || is_there;
         }
         finish();
     }
@@ -105,6 +109,7 @@ class Operators::Order final : public redis_client::ControlCommand {
         simulation_.write(told.is_acknowledged ? "it is written" : "it may be written");
     }
 
+    Operators &operators_;
     Simulation &simulation_;
     const redis_client::LiveStore &store_;
     redis_client::Backend &backend_;
@@ -112,6 +117,7 @@ class Operators::Order final : public redis_client::ControlCommand {
     OperatorWrite write_;
     std::optional<Time> holds_for_;
     size_t number_ = 0;
+    uint64_t flushes_ = 0; // of the operators, before
     bool is_finished_ = false;
 };
 
@@ -136,7 +142,6 @@ void Operators::act() {
         return;
     }
     last_act_ = simulation_.timeline.now();
-    has_written_ = true;
     const std::string &key = keys_[chance.below(keys_.size())];
     if (!forgets_nothing_ && chance.one_in(4)) {
         reset(key);
@@ -153,31 +158,28 @@ void Operators::flush() {
     simulation_.write("an operator flushes all");
     simulation_.topology->flush_all();
     const Time now = simulation_.timeline.now();
-    // All hosts have known for long what is lost.
-    if (!simulation_.has_faults && has_written_ && now > last_act_ + known_after) {
+    const bool is_known = now > last_act_ + known_after; // what is lost, on all hosts
+    if (!simulation_.has_faults && has_stored_ && is_known) {
         judge_told_loss();
     }
     last_act_ = now;
-    has_written_ = false;
+    ++flushes_;
+    has_stored_ = false;
 }
 
-/// Unless something is written at once again, each host tells of the loss.
+/// Unless operators go on, or other workers follow what they set, each host tells of the loss.
 void Operators::judge_told_loss() {
     const Time began = simulation_.timeline.now();
-    const uint64_t left =
-        simulation_.happened.reloads + simulation_.happened.changed_configurations;
     for (const auto &host : hosts_) {
-        const size_t told = host->lost_stores();
-        simulation_.timeline.add(began + known_after, [this, &host, told, began, left] {
-            const bool is_calm =
-                last_act_ == began &&
-                left == simulation_.happened.reloads + simulation_.happened.changed_configurations;
-            if (is_calm && host->lost_stores() != told + 1) {
-                simulation_.auditor.misbehave("a host tells of " +
-                                              std::to_string(host->lost_stores() - told) +
-                                              " losses of what operators had set, not of one");
+        const auto end = [this, &host, began, told = host->lost_stores(),
+                          workers = host->begun_workers()] {
+            const uint64_t now_told = host->lost_stores() - told;
+            if (last_act_ == began && host->begun_workers() == workers && now_told != 1) {
+                simulation_.auditor.misbehave("a host tells " + std::to_string(now_told) +
+                                              " times that all was lost, not once");
             }
-        });
+        };
+        simulation_.timeline.add(began + known_after, end);
     }
 }
 
@@ -221,7 +223,7 @@ void Operators::write(const std::string &key, const std::string &rule) {
             holds_for = Time{1'000'000 * chance.between(1, 4)};
         }
     }
-    orders_.push_back(std::make_unique<Order>(simulation_, worker, std::move(order), holds_for));
+    orders_.push_back(std::make_unique<Order>(*this, worker, std::move(order), holds_for));
     Order &made = *orders_.back();
     worker.later(simulation_.timeline.now(), [&made] { made.send(); });
 }

@@ -37,7 +37,8 @@ class Operators {
     const Hosts &hosts_;
     const bool forgets_nothing_; // they neither reset clients nor flush
     Time last_act_{0};
-    bool has_written_ = false; // since the last flush
+    uint64_t flushes_ = 0;
+    bool has_stored_ = false; // since the last flush
     std::vector<std::string> keys_;
     // They stay, for their workers may be killed.
     std::vector<std::unique_ptr<Order>> orders_;

@@ -37,14 +37,14 @@ void SimulatedFleet::make_hosts() {
     Chance &chance = simulation_.chance;
     DrawnConfiguration drawn = draw_configuration(chance, simulation_.fixed_windows);
     drawn.max_pending = draw_max_pending(drawn.theme);
+    drawn.fills_lease_books =
+        drawn.theme == Theme::leases && Chance(simulation_.plan.seed ^ 0xB00C).one_in(4);
     reloads_.set_configuration(std::move(drawn));
     const DrawnConfiguration &configuration = reloads_.configuration();
-    simulation_.lease_books_are_full =
-        configuration.theme == Theme::leases && Chance(simulation_.plan.seed ^ 0xB00C).one_in(4);
     clients_.draw(configuration);
     // The smallest zone has tables of a few entries.
-    const bool is_smallest = chance.one_in(3) || simulation_.lease_books_are_full;
-    const size_t zone_size = is_smallest ? size_t{32} << 10 : size_t{1} << 20;
+    are_zones_smallest_ = chance.one_in(3) || configuration.fills_lease_books;
+    const size_t zone_size = are_zones_smallest_ ? size_t{32} << 10 : size_t{1} << 20;
     // What leases do wrong most faults excuse.
     if (configuration.theme == Theme::waves && chance.one_in(2)) {
         simulation_.leave_out_faults();
@@ -182,10 +182,9 @@ void SimulatedFleet::judge_calm() {
 
 /// No request is left that could hold a permit, and none that is held falls free by now.
 void SimulatedFleet::judge_permits() {
-    const Happened &happened = simulation_.happened;
     // A copy may lack what was given back, and a worker that leaves asks only once.
-    if (faults_.have_replaced() || happened.scarce_memory > 0 ||
-        happened.switched_masters + happened.lost_masters > 0) {
+    if (simulation_.has_faults && (have_workers_left() || simulation_.happened.scarce_memory > 0 ||
+                                   simulation_.topology->has_copied_data())) {
         return;
     }
     for (const std::string &key : simulation_.topology->keys_of_permits()) {
@@ -245,17 +244,12 @@ void SimulatedFleet::judge_backend(SimulatedHost &host, Time asked) {
     if (is_asked && counts.state != rate_limit::BackendState::up) {
         simulation_.auditor.misbehave("metrics show a backend that is not up");
     }
-    // What a fault has damaged stays so.
-    const redis_client::LiveTrouble trouble = host.live_trouble();
-    const bool may_be_damaged = simulation_.has_faults;
-    if (is_asked && trouble != redis_client::LiveTrouble::none &&
-        !(may_be_damaged && trouble == redis_client::LiveTrouble::damaged)) {
-        simulation_.auditor.misbehave("a host does not follow what operators set");
+    if (is_asked) {
+        judge_live_trouble(host.live_trouble());
     }
     judge_failures(host, counts);
-    const bool nothing_fails = !simulation_.has_faults && simulation_.happened.left == 0 &&
-                               !host.is_years_off() &&
-                               simulation_.topology->only_redis() != nullptr;
+    const bool nothing_fails =
+        all_are_answered() && !host.is_years_off() && simulation_.topology->only_redis() != nullptr;
     if (nothing_fails && std::ranges::any_of(counts.errors, [](uint64_t one) { return one > 0; })) {
         simulation_.auditor.misbehave("metrics show errors though nothing is wrong");
     }
@@ -263,6 +257,15 @@ void SimulatedFleet::judge_backend(SimulatedHost &host, Time asked) {
     if (nothing_fails && !have_workers_left() &&
         counts.events[static_cast<size_t>(rate_limit::BackendEvent::reconnect)] > 0) {
         simulation_.auditor.misbehave("metrics show reconnects though nothing is wrong");
+    }
+}
+
+/// A store that a fault has damaged stays so until an operator purges it, which none does.
+void SimulatedFleet::judge_live_trouble(redis_client::LiveTrouble trouble) {
+    using redis_client::LiveTrouble;
+    const bool is_by_fault = simulation_.has_faults && trouble == LiveTrouble::damaged;
+    if (trouble != LiveTrouble::none && !is_by_fault) {
+        simulation_.auditor.misbehave("a host does not follow what operators set");
     }
 }
 
@@ -300,8 +303,7 @@ void SimulatedFleet::count_leased() {
     }
     // A worker that stands still may come too late for what is left of a lease whose place another
     // key wants.
-    const bool may_be_forgotten =
-        simulation_.lease_books_are_full && simulation_.happened.stopped_workers > 0;
+    const bool may_lack_ended = are_zones_smallest_ && faults_.have_stopped();
     for (const DrawnRule &rule : reloads_.configuration().rules) {
         const std::string &name = rule.audited.name;
         for (const auto &host : hosts_) {
@@ -311,8 +313,8 @@ void SimulatedFleet::count_leased() {
                                .used = counts.of(RuleCounter::lease_units_used),
                                .returned = counts.of(RuleCounter::lease_units_returned),
                                .expired = counts.of(RuleCounter::lease_units_expired),
-                               .is_leased_forgotten = reloads_.have_happened(),
-                               .may_be_forgotten = may_be_forgotten});
+                               .may_lack_leased = reloads_.have_happened(),
+                               .may_lack_ended = may_lack_ended});
         }
     }
 }
@@ -320,8 +322,7 @@ void SimulatedFleet::count_leased() {
 /// A rule that a reload took away, or brought, is counted somewhere else.
 void SimulatedFleet::count_outcomes() {
     // No request is gone before it is decided, and no counter is new.
-    const bool is_exact =
-        !simulation_.has_faults && simulation_.happened.left == 0 && !reloads_.have_happened();
+    const bool is_exact = all_are_answered() && !reloads_.have_happened();
     for (const DrawnRule &rule : reloads_.configuration().rules) {
         const std::string &name = rule.audited.name;
         uint64_t all = 0; // that must have been counted, by any outcome

@@ -35,10 +35,14 @@ class SimulatedFleet {
     void judge_permits();
     void judge_failures(SimulatedHost &host, const rate_limit::BackendCounts &counts);
     void judge_backend(SimulatedHost &host, Time asked);
+    void judge_live_trouble(redis_client::LiveTrouble trouble);
     void judge_log(const SimulatedHost &host, const SimulatedWorker &worker, Time asked);
     /// Tells it where no host had to make room in its memory.
     void tell_what_hosts_remember();
     void finish_requests();
+    bool all_are_answered() const {
+        return !simulation_.has_faults && simulation_.happened.left == 0;
+    }
     bool have_workers_left() const { return faults_.have_replaced() || reloads_.have_happened(); }
     void count_leased();
     void count_outcomes();
@@ -46,6 +50,7 @@ class SimulatedFleet {
     void end_workers();
 
     Simulation simulation_;
+    bool are_zones_smallest_ = false;
     Hosts hosts_;
     Clients clients_;
     Operators operators_;

@@ -5,6 +5,7 @@
 #include "simulation/simulated_worker.hpp"
 
 #include "rate_limit/metrics/rule_counters.hpp"
+#include "redis_client/link/backend_memory.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -51,10 +52,10 @@ class SimulatedHost final : limiter::ZoneMutex, rate_limit::Machine {
     /// How often its workers have told that all was lost that operators had set.
     size_t lost_stores() const;
 
+    /// How many workers it has had.
+    size_t begun_workers() const { return static_cast<size_t>(last_process_); }
     /// Whether no worker has come after those that it has begun with.
-    bool has_first_workers() const {
-        return last_process_ == static_cast<pid_t>(machinery_.workers);
-    }
+    bool has_first_workers() const { return begun_workers() == machinery_.workers; }
 
     size_t number() const { return machinery_.number; }
     /// Whether its clock shows a year that no other one has.

@@ -43,8 +43,7 @@ struct Simulation {
 
     const Plan plan;
     const FixedWindows fixed_windows;
-    const bool has_debts;              // some requests turn out to cost more than they reserved
-    bool lease_books_are_full = false; // of more keys that lease than there are entries
+    const bool has_debts; // some requests turn out to cost more than they reserved
     Chance chance;
     Journal &journal;
     Timeline timeline;

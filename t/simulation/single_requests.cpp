@@ -19,7 +19,7 @@ void SingleRequests::run(ScriptRun what, std::string_view redis_key) {
     }
     Checks &checks = checks_[std::string(redis_key)];
     ++checks.all;
-    checks.charging += what == ScriptRun::charge ? 1 : 0;
+    checks.has_charged = checks.has_charged || what == ScriptRun::check_that_leaves_key;
 }
 
 std::vector<std::string> SingleRequests::judge(bool nothing_fails) const {
@@ -40,7 +40,7 @@ std::vector<std::string> SingleRequests::judge(bool nothing_fails) const {
     for (const std::string &redis_key : left_) {
         const auto checks = checks_.find(redis_key);
         Settlements &of_client = wanted[client_of(redis_key)];
-        of_client.least += checks != checks_.end() && checks->second.charging > 0 ? 1 : 0;
+        of_client.least += checks != checks_.end() && checks->second.has_charged ? 1 : 0;
         ++of_client.most; // what has cost nothing yet leaves no key
     }
     for (const auto &[name, settlements] : wanted) {

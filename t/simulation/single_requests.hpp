@@ -34,7 +34,7 @@ class SingleRequests {
     };
     struct Checks {
         uint64_t all = 0;
-        uint64_t charging = 0;
+        bool has_charged = false;
     };
 
     std::map<std::string, Checks> checks_; // by Redis key

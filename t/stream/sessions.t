@@ -100,6 +100,7 @@ subtest 'each algorithm counts sessions' => sub {
 
 subtest 'a log line of each rejection' => sub {
     my ($line) = grep { /limiting requests/ } split /\n/, $nginx->error_log;
+    # Angie writes the client in quotes.
     like($line, qr/\[error\] .* limiting requests, rule "\w+\/3600s", key "127.0.0.1", retry after [\d.]+s .*, client: "?127/);
 };
 

@@ -249,11 +249,11 @@ void SimulatedRedis::note_run(const Words &words, std::string_view command,
     const auto keys = keys_of(words);
     const bool settles = is_of_settlements(answer.text, keys.size());
     for (const std::string_view key : keys) {
-        const bool is_there = engine_->keys().find(key) != nullptr;
-        on_run(settles    ? ScriptRun::settlement
-               : is_there ? ScriptRun::charge
-                          : ScriptRun::check,
-               key);
+        const auto check = [&] {
+            return engine_->keys().find(key) != nullptr ? ScriptRun::check_that_leaves_key
+                                                        : ScriptRun::check;
+        };
+        on_run(settles ? ScriptRun::settlement : check(), key);
     }
     if (settles) {
         checked_keys_.note_settlement(keys);

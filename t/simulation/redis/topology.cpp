@@ -1,6 +1,7 @@
 #include "simulation/redis/topology.hpp"
 
 #include "redis_client/wire/hash_slot.hpp"
+#include "simulation/lives.hpp"
 #include "simulation/redis/cluster.hpp"
 #include "simulation/redis/sentinels.hpp"
 #include "simulation/redis/standalone.hpp"
@@ -57,6 +58,7 @@ Time Topology::draw_ahead() const {
 /// A clock that is ahead of that of the other one has the effect of a step forward.
 void Topology::copy_data(const SimulatedRedis &from, Time known_up_to, SimulatedRedis &to) {
     constexpr Time takes_writes_for{3'000'000}; // the one that was copied
+    has_copied_data_ = true;
     SimulatedRedis::Copy copy = from.copy_at(known_up_to);
     Auditor &auditor = simulation_.auditor;
     const Time now = simulation_.timeline.now();

@@ -71,6 +71,8 @@ class Topology {
     void flush_all();
     /// How many keys all Redis have, but for those of live limits.
     size_t keys();
+    /// Whether a Redis has got what another one had a while before.
+    bool has_copied_data() const { return has_copied_data_; }
     /// Returns the keys that hold permits.
     std::vector<std::string> keys_of_permits();
     /// How far a clock has stepped back. Keys live longer by as much.
@@ -101,6 +103,7 @@ class Topology {
     std::vector<std::unique_ptr<SimulatedRedis>> redis_;
 
   private:
+    bool has_copied_data_ = false;
     Time way_back_{0};
     CheckedKeys::Names excused_lives_;
 };

@@ -26,5 +26,27 @@ TEST(JudgedLogTest, KnowsWhatMayBeSaidOfAFault) {
     }
 }
 
+TEST(JudgedLogTest, KnowsWhyAHostMayNotFollowOperators) {
+    using redis_client::LiveTrouble;
+    struct Case {
+        LiveTrouble trouble;
+        const char *why;
+        bool may_be_said;
+    };
+    for (const Case &one :
+         {Case{LiveTrouble::none, "", true}, Case{LiveTrouble::damaged, "", true},
+          Case{LiveTrouble::refused, "NOPERM this user has no permissions", true},
+          Case{LiveTrouble::refused, "", false}, Case{LiveTrouble::refused, "PERM this", false},
+          Case{LiveTrouble::late, "", true}, Case{LiveTrouble::late, "connecting failed", true},
+          Case{LiveTrouble::late, "LOADING Redis is loading", true},
+          Case{LiveTrouble::late, "OADING Redis is loading", false},
+          Case{LiveTrouble::late, "connecting failed: ", false},
+          Case{LiveTrouble::late, "AUTH: WRONGPASS", true},
+          Case{LiveTrouble::late, "AUTH: ERR unknown command 'AUTH', with args: 'secret'",
+               false}}) {
+        EXPECT_EQ(can_be_said(one.trouble, one.why), one.may_be_said) << one.why;
+    }
+}
+
 } // namespace
 } // namespace simulation
