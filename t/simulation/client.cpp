@@ -1,7 +1,7 @@
 #include "simulation/client.hpp"
 
-#include "redis_client/wire/hash_slot.hpp"
 #include "simulation/looks.hpp"
+#include "simulation/redis/slot_of_key.hpp"
 
 #include <algorithm>
 
@@ -303,7 +303,7 @@ bool Client::lacks_verdicts() const {
 /// has begun.
 Decision Client::decision_of(const limiter::AppliedRule &rule) {
     const Topology &topology = *simulation_.topology;
-    const uint16_t hash_slot = redis_client::hash_slot(rule.charge->redis_key);
+    const uint16_t hash_slot = slot_of_key(rule.charge->redis_key);
     const Time decided = rule.result.decided();
     if (rule.is_decided_by(limiter::RuleResult::Source::redis)) {
         worker_.note_verdict();

@@ -1,6 +1,6 @@
 #include "simulation/redis/cluster.hpp"
 
-#include "redis_client/wire/hash_slot.hpp"
+#include "simulation/redis/slot_of_key.hpp"
 #include "simulation/simulation.hpp"
 
 #include <algorithm>
@@ -111,7 +111,7 @@ uint16_t SimulatedCluster::draw_hash_slot() {
         names.insert(names.end(), of_node.begin(), of_node.end());
     }
     return names.empty() ? static_cast<uint16_t>(simulation_.chance.below(redis_client::hash_slots))
-                         : redis_client::hash_slot(names[simulation_.chance.below(names.size())]);
+                         : slot_of_key(names[simulation_.chance.below(names.size())]);
 }
 
 uint8_t SimulatedCluster::shard_of(uint16_t hash_slot) {
@@ -153,7 +153,7 @@ void SimulatedCluster::begin_move() {
 /// The node that took an override computed its end by its own clock.
 void SimulatedCluster::doubt_expiry_of_overrides(uint16_t hash_slot, const SimulatedRedis &one,
                                                  const SimulatedRedis &other) {
-    if (hash_slot == redis_client::hash_slot(live_limits) && one.ahead() != other.ahead()) {
+    if (hash_slot == slot_of_key(live_limits) && one.ahead() != other.ahead()) {
         doubt_overrides_of(one);
     }
 }
@@ -162,7 +162,7 @@ void SimulatedCluster::doubt_expiry_of_overrides(uint16_t hash_slot, const Simul
 /// host may be told to try again when it asks for changes of live limits, which it does later.
 void SimulatedCluster::move_keys(uint16_t hash_slot, uint8_t to) {
     constexpr Time longest_between_keys{10'000};
-    if (hash_slot == redis_client::hash_slot(live_limits)) {
+    if (hash_slot == slot_of_key(live_limits)) {
         simulation_.disturb(longest_between_keys);
     }
     later(longest_between_keys.count(), [this, hash_slot, to] {
@@ -172,8 +172,7 @@ void SimulatedCluster::move_keys(uint16_t hash_slot, uint8_t to) {
             return;
         }
         std::vector<std::string> names = from_node->keys().names();
-        std::erase_if(names,
-                      [&](const auto &name) { return redis_client::hash_slot(name) != hash_slot; });
+        std::erase_if(names, [&](const auto &name) { return slot_of_key(name) != hash_slot; });
         if (!names.empty()) {
             (void)to_node->keys(); // its clock is as late as that of the other one
             const std::string &name = names[simulation_.chance.below(names.size())];
@@ -315,7 +314,7 @@ const SimulatedRedis &SimulatedCluster::redis_of(uint16_t hash_slot) const {
 }
 
 bool SimulatedCluster::may_have_overrides(const Server &server) const {
-    const uint16_t slot = redis_client::hash_slot(live_limits);
+    const uint16_t slot = slot_of_key(live_limits);
     const auto move = nodes_.moves.find(slot);
     return &server == &nodes_.master_of(slot) ||
            (move != nodes_.moves.end() && &server == move->second.to);

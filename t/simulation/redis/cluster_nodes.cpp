@@ -1,6 +1,7 @@
 #include "simulation/redis/cluster_nodes.hpp"
 
 #include "simulation/redis/resp.hpp"
+#include "simulation/redis/slot_of_key.hpp"
 
 #include <algorithm>
 
@@ -40,8 +41,8 @@ std::optional<std::string> ClusterNodes::refuse(SimulatedRedis &node, Server::Pe
     if (keys.empty()) {
         return std::nullopt;
     }
-    const uint16_t slot = redis_client::hash_slot(keys.front());
-    if (std::ranges::any_of(keys, [&](auto key) { return redis_client::hash_slot(key) != slot; })) {
+    const uint16_t slot = slot_of_key(keys.front());
+    if (std::ranges::any_of(keys, [&](auto key) { return slot_of_key(key) != slot; })) {
         network_.complaints.push_back("a command has keys of several hash slots");
         return "CROSSSLOT Keys in request don't hash to the same slot";
     }

@@ -1,9 +1,9 @@
 #include "simulation/redis/topology.hpp"
 
-#include "redis_client/wire/hash_slot.hpp"
 #include "simulation/lives.hpp"
 #include "simulation/redis/cluster.hpp"
 #include "simulation/redis/sentinels.hpp"
+#include "simulation/redis/slot_of_key.hpp"
 #include "simulation/redis/standalone.hpp"
 #include "simulation/simulation.hpp"
 
@@ -27,7 +27,7 @@ SimulatedRedis &Topology::add_redis(const std::string &address, Time ahead) {
     redis.set_access(access_);
     redis.on_deleted = [this, &redis](std::string_view key) {
         const Time now = simulation_.timeline.now();
-        const uint16_t slot = redis_client::hash_slot(key);
+        const uint16_t slot = slot_of_key(key);
         redis.histories().set(slot, now, simulation_.auditor.begin_history_by_reset(now.count()));
         on_data_changed(redis, slot);
     };
@@ -103,8 +103,7 @@ redis_client::ServerAddress Topology::server_at(const std::string &address) {
 std::optional<Decision> Topology::decision(std::string_view key, Time clock, Time since) const {
     for (const auto &redis : redis_) {
         if (const auto when = redis->ran_at(key, clock, since)) {
-            return Decision{*when, clock,
-                            redis->histories().at(redis_client::hash_slot(key), *when)};
+            return Decision{*when, clock, redis->histories().at(slot_of_key(key), *when)};
         }
     }
     return std::nullopt;
@@ -146,7 +145,7 @@ void Topology::lose_key(const std::string &name) {
         if (redis->keys().find(name) != nullptr) {
             redis->keys().remove(name);
             redis->keys_were_changed();
-            const uint16_t slot = redis_client::hash_slot(name);
+            const uint16_t slot = slot_of_key(name);
             redis->histories().set(slot, now, simulation_.auditor.begin_history(now.count()));
             if (is_of_live_limits(name)) {
                 simulation_.auditor.overrides.doubt_all(now.count());
@@ -170,7 +169,7 @@ std::vector<std::string> Topology::keys_of_permits() {
     std::vector<std::string> keys;
     for (const auto &redis : redis_) {
         for (const std::string &name : redis->keys().names()) {
-            if (is_of_permits(name) && &redis_of(redis_client::hash_slot(name)) == redis.get()) {
+            if (is_of_permits(name) && &redis_of(slot_of_key(name)) == redis.get()) {
                 keys.push_back(name);
             }
         }
