@@ -273,6 +273,16 @@ class RandomSchedule {
     int permits_ = 0;
 };
 
+TEST(Replay, GlobalVariablesFailAsInRedis) {
+    Both both;
+    for (const char *script :
+         {"return nobody", "nobody = 1 return 1", "function nobody() end return 1",
+          "if KEYS[1] == nil then return nobody end return 1", "local own = 1 return own",
+          "return pcall(function() return nobody end) and 1 or 0"}) {
+        both.eval(script, {"k"}, {});
+    }
+}
+
 TEST(Replay, ScriptsDecideAsInRedis) {
     for (const rate_limit::Algorithm algorithm : rate_limit::all_algorithms) {
         for (int i = 0; i < 3 && !testing::Test::HasFailure(); ++i) {

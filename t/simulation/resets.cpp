@@ -13,9 +13,9 @@ using redis_client::Registry;
 /// A command, and what follows its reply. After an error or without a reply nothing does.
 class Reset::Step final : public redis_client::ControlCommand {
   public:
-    Step(std::function<bool(redis_client::ByteQueue &)> write,
+    Step(Simulation &simulation, std::function<bool(redis_client::ByteQueue &)> write,
          std::function<void(redis_client::ReplyView)> go_on, uint16_t slot)
-        : write_(std::move(write)), go_on_(std::move(go_on)) {
+        : simulation_(simulation), write_(std::move(write)), go_on_(std::move(go_on)) {
         hash_slot = slot;
     }
 
@@ -24,11 +24,14 @@ class Reset::Step final : public redis_client::ControlCommand {
         if (!reply.is_error()) {
             const auto go_on = go_on_; // the next step takes the place of this one
             go_on(reply);
+        } else if (!simulation_.has_faults && simulation_.topology->only_redis() != nullptr) {
+            simulation_.auditor.misbehave("Redis refuses a reset");
         }
     }
     void on_failure(bool /*was_sent*/, const redis_client::Fault & /*fault*/) override {}
 
   private:
+    Simulation &simulation_;
     std::function<bool(redis_client::ByteQueue &)> write_;
     std::function<void(redis_client::ReplyView)> go_on_;
 };
@@ -47,7 +50,7 @@ Reset::~Reset() = default;
 
 void Reset::run(std::function<bool(redis_client::ByteQueue &)> write,
                 std::function<void(redis_client::ReplyView)> go_on, uint16_t hash_slot) {
-    step_ = std::make_unique<Step>(std::move(write), std::move(go_on), hash_slot);
+    step_ = std::make_unique<Step>(simulation_, std::move(write), std::move(go_on), hash_slot);
     worker_.limiter().backends.of(settings_).run(*step_);
 }
 

@@ -79,11 +79,27 @@ void write_value(lua_State *lua, std::string &out) {
     out += "*" + std::to_string(count) + "\r\n" + elements;
 }
 
+/// Scripts may neither make global variables nor read any that is not there.
+void protect_globals(lua_State *lua) {
+    for (const char *name : {"KEYS", "ARGV"}) {
+        lua_newtable(lua);
+        lua_setglobal(lua, name);
+    }
+    (void)luaL_dostring(lua, R"(
+        setmetatable(_G, {
+            __index = function(_, name)
+                error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+            end,
+            __newindex = function() error('Attempt to modify a readonly table', 2) end,
+        }))");
+}
+
 } // namespace
 
 EmbeddedRedis::EmbeddedRedis() : lua_(luaL_newstate()) {
     luaL_openlibs(lua_);
     register_commands(lua_, keys_);
+    protect_globals(lua_);
     // The scripts call C at every few steps, which the compiler of LuaJIT cannot follow: without it
     // a check takes a tenth less.
     luaJIT_setmode(lua_, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
