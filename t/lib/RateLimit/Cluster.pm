@@ -150,7 +150,8 @@ sub move_keys ($self, $move, @keys) {
 
 sub end_move ($self, $move) {
     $_->client->cluster('setslot', $move->{slot}, 'node', $self->id_of($move->{to})) for $move->@{qw(to from)};
-    wait_until(sub { ($self->master_of_slot($move->{slot}) // 0) == $move->{to} }) // die 'the hash slot does not move';
+    my $is_moved = sub { ($self->master_of_slot($move->{slot}) // 0) == $move->{to} }; # another node hears of it from these
+    wait_until($is_moved, 30) // die 'the hash slot does not move';
 }
 
 sub slot_of ($self, $key) {
