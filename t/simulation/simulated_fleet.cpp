@@ -124,7 +124,10 @@ void SimulatedFleet::judge_lives_until(Time end) {
 
 bool SimulatedFleet::observe(SimulatedRedis::Observer &observer) {
     SimulatedRedis *redis = simulation_.topology->only_redis();
-    if (redis == nullptr || simulation_.has_faults) {
+    // What Redis makes of the error that a script raises for such a host differs by its version.
+    const bool is_year_wrong =
+        std::ranges::any_of(hosts_, [](const auto &host) { return host->is_years_off(); });
+    if (redis == nullptr || simulation_.has_faults || is_year_wrong) {
         return false;
     }
     redis->set_observer(&observer);

@@ -21,7 +21,7 @@ class SimulatedFleet {
     std::vector<std::string> run();
     uint64_t events() const { return simulation_.events(); }
     /// Tells the observer what the only Redis replies. Returns false if there are several, or if
-    /// something will go wrong.
+    /// something will go wrong, or a host's clock is.
     bool observe(SimulatedRedis::Observer &observer);
     const Happened &happened() const { return simulation_.happened; }
 
