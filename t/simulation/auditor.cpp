@@ -35,11 +35,12 @@ void Auditor::count(const std::string &what, const Counted &counted) {
 }
 
 void Auditor::count_leased(const AuditedRule &rule, const CountedUnits &units) {
-    if (!units.may_lack_ended && units.used + units.returned + units.expired < units.leased) {
+    const uint64_t ended = units.used + units.returned + units.expired;
+    if (!units.may_lack_ended && ended < units.leased) {
         complain("rule " + rule.name + ": not all of " + std::to_string(units.leased) +
                  " leased units were used, returned or expired");
     }
-    if (!units.may_lack_leased && units.used + units.returned + units.expired > units.leased) {
+    if (!units.may_lack_leased && ended > units.leased) {
         complain("rule " + rule.name + ": more than " + std::to_string(units.leased) +
                  " leased units were used, returned or expired");
     }

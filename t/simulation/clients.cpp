@@ -20,8 +20,7 @@ void Clients::draw(const DrawnConfiguration &configuration) {
     has_single_requests_ = theme == Theme::single_requests;
     if (has_single_requests_) {
         simulation_.auditor.expect_single_requests();
-        // Only here: where others have the same key, nobody knows what those were charged that
-        // left.
+        // Only here: of clients that share a key nobody knows what one was charged that left.
         leave_though_nothing_fails_ = leaving_.one_in(2);
     }
     const bool is_busy = theme == Theme::leases || theme == Theme::edges;

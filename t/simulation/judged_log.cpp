@@ -54,20 +54,26 @@ bool can_be_said(const redis_client::Fault &fault) {
     return is_of_clocks || begins_with_code(said) || is_one_of(others, said);
 }
 
+namespace {
+
+/// Nobody may have said why it did, or somebody behind a colon.
+bool is_what_failed(std::string_view text) {
+    const size_t end = text.find(": ");
+    if (end == std::string_view::npos) {
+        return std::ranges::all_of(text, [](char c) { return c == ' ' || std::islower(c) != 0; });
+    }
+    const std::string_view detail = text.substr(end + 2);
+    return !detail.empty() && can_be_said({.what = text.substr(0, end), .detail = detail});
+}
+
+} // namespace
+
 bool can_be_said(redis_client::LiveTrouble trouble, std::string_view why) {
     using redis_client::LiveTrouble;
     if (trouble == LiveTrouble::none || trouble == LiveTrouble::damaged) {
         return why.empty();
     }
-    if (trouble == LiveTrouble::refused || begins_with_code(why)) {
-        return begins_with_code(why);
-    }
-    const size_t end = why.find(": ");
-    if (end == std::string_view::npos) { // nobody has said why that failed
-        return std::ranges::all_of(why, [](char c) { return c == ' ' || std::islower(c) != 0; });
-    }
-    const std::string_view detail = why.substr(end + 2);
-    return !detail.empty() && can_be_said({.what = why.substr(0, end), .detail = detail});
+    return begins_with_code(why) || (trouble == LiveTrouble::late && is_what_failed(why));
 }
 
 void JudgedLog::on_outage(std::string_view /*backend*/, std::string_view place,

@@ -87,7 +87,7 @@ class Operators::Order final : public redis_client::ControlCommand {
             ++simulation_.happened.overrides;
             const bool is_there = written->is_written && flushes_ == operators_.flushes_;
             operators_.has_stored_ = operators_.has_stored_ || is_there;
-        } else if (!simulation_.has_faults && simulation_.topology->only_redis() != nullptr) {
+        } else if (simulation_.has_one_sound_redis()) {
             simulation_.auditor.misbehave("Redis refuses what an operator orders");
         }
         finish();

@@ -24,7 +24,7 @@ class Reset::Step final : public redis_client::ControlCommand {
         if (!reply.is_error()) {
             const auto go_on = go_on_; // the next step takes the place of this one
             go_on(reply);
-        } else if (!simulation_.has_faults && simulation_.topology->only_redis() != nullptr) {
+        } else if (simulation_.has_one_sound_redis()) {
             simulation_.auditor.misbehave("Redis refuses a reset");
         }
     }

@@ -123,14 +123,13 @@ void SimulatedFleet::judge_lives_until(Time end) {
 }
 
 bool SimulatedFleet::observe(SimulatedRedis::Observer &observer) {
-    SimulatedRedis *redis = simulation_.topology->only_redis();
     // What Redis makes of the error that a script raises for such a host differs by its version.
     const bool is_year_wrong =
         std::ranges::any_of(hosts_, [](const auto &host) { return host->is_years_off(); });
-    if (redis == nullptr || simulation_.has_faults || is_year_wrong) {
+    if (!simulation_.has_one_sound_redis() || is_year_wrong) {
         return false;
     }
-    redis->set_observer(&observer);
+    simulation_.topology->only_redis()->set_observer(&observer);
     return true;
 }
 
@@ -252,7 +251,7 @@ void SimulatedFleet::judge_backend(SimulatedHost &host, Time asked) {
     }
     judge_failures(host, counts);
     const bool nothing_fails =
-        all_are_answered() && !host.is_years_off() && simulation_.topology->only_redis() != nullptr;
+        simulation_.has_one_sound_redis() && simulation_.happened.left == 0 && !host.is_years_off();
     if (nothing_fails && std::ranges::any_of(counts.errors, [](uint64_t one) { return one > 0; })) {
         simulation_.auditor.misbehave("metrics show errors though nothing is wrong");
     }
@@ -325,7 +324,8 @@ void SimulatedFleet::count_leased() {
 /// A rule that a reload took away, or brought, is counted somewhere else.
 void SimulatedFleet::count_outcomes() {
     // No request is gone before it is decided, and no counter is new.
-    const bool is_exact = all_are_answered() && !reloads_.have_happened();
+    const bool is_exact =
+        !simulation_.has_faults && simulation_.happened.left == 0 && !reloads_.have_happened();
     for (const DrawnRule &rule : reloads_.configuration().rules) {
         const std::string &name = rule.audited.name;
         uint64_t all = 0; // that must have been counted, by any outcome

@@ -40,9 +40,6 @@ class SimulatedFleet {
     /// Tells it where no host had to make room in its memory.
     void tell_what_hosts_remember();
     void finish_requests();
-    bool all_are_answered() const {
-        return !simulation_.has_faults && simulation_.happened.left == 0;
-    }
     bool have_workers_left() const { return faults_.have_replaced() || reloads_.have_happened(); }
     void count_leased();
     void count_outcomes();

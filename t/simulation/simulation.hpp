@@ -38,6 +38,8 @@ struct Simulation {
         has_faults = false;
         network.one_fault_in = 0;
     }
+    /// Whether nothing goes wrong, and one Redis has all data from begin to end.
+    bool has_one_sound_redis() const { return !has_faults && topology->only_redis() != nullptr; }
     uint64_t events() const { return events_; }
     bool has_calendars() const { return fixed_windows == FixedWindows::of_calendars; }
 

@@ -22,6 +22,17 @@ void SingleRequests::run(ScriptRun what, std::string_view redis_key) {
     checks.has_charged = checks.has_charged || what == ScriptRun::check_that_leaves_key;
 }
 
+void SingleRequests::end_with_other_cost(const std::string &client) {
+    ++clients_[client].least_settlements;
+    ++clients_[client].most_settlements;
+}
+
+/// What has cost nothing yet leaves no key, and may be settled all the same.
+void SingleRequests::leave(std::string_view redis_key) {
+    left_.emplace(redis_key);
+    ++clients_[client_of(redis_key)].most_settlements;
+}
+
 std::vector<std::string> SingleRequests::judge(bool nothing_fails) const {
     std::vector<std::string> complaints;
     for (const auto &[redis_key, checks] : checks_) {
@@ -29,28 +40,19 @@ std::vector<std::string> SingleRequests::judge(bool nothing_fails) const {
             complaints.push_back("Redis was asked twice for one request: " + redis_key);
         }
     }
-    struct Settlements {
-        uint64_t least = 0;
-        uint64_t most = 0;
-    };
-    std::map<std::string, Settlements> wanted;
-    for (const auto &[name, client] : clients_) {
-        wanted[name] = {.least = client.other_costs, .most = client.other_costs};
-    }
+    std::map<std::string, Client> clients = clients_;
     for (const std::string &redis_key : left_) {
         const auto checks = checks_.find(redis_key);
-        Settlements &of_client = wanted[client_of(redis_key)];
-        of_client.least += checks != checks_.end() && checks->second.has_charged ? 1 : 0;
-        ++of_client.most; // what has cost nothing yet leaves no key
+        const bool is_charged = checks != checks_.end() && checks->second.has_charged;
+        clients[client_of(redis_key)].least_settlements += is_charged ? 1 : 0;
     }
-    for (const auto &[name, settlements] : wanted) {
-        const auto client = clients_.find(name);
-        const uint64_t told = client != clients_.end() ? client->second.settlements : 0;
-        if (told > settlements.most || (nothing_fails && told < settlements.least)) {
-            complaints.push_back("Redis was told " + std::to_string(told) +
+    for (const auto &[name, client] : clients) {
+        if (client.settlements > client.most_settlements ||
+            (nothing_fails && client.settlements < client.least_settlements)) {
+            complaints.push_back("Redis was told " + std::to_string(client.settlements) +
                                  " settlements of a request with at least " +
-                                 std::to_string(settlements.least) + " and at most " +
-                                 std::to_string(settlements.most) + ": " + name);
+                                 std::to_string(client.least_settlements) + " and at most " +
+                                 std::to_string(client.most_settlements) + ": " + name);
         }
     }
     return complaints;

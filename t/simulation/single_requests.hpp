@@ -19,17 +19,18 @@ class SingleRequests {
     void run(ScriptRun what, std::string_view redis_key);
     /// The client's request has ended, and has cost another number of units than a rule was
     /// charged.
-    void end_with_other_cost(const std::string &client) { ++clients_[client].other_costs; }
+    void end_with_other_cost(const std::string &client);
     /// The client has left before it knew whether this key was charged, and has cost another number
     /// of units than that.
-    void leave(std::string_view redis_key) { left_.emplace(redis_key); }
+    void leave(std::string_view redis_key);
 
     /// Returns what is wrong. Where nothing fails each settlement arrives.
     std::vector<std::string> judge(bool nothing_fails) const;
 
   private:
     struct Client {
-        uint64_t other_costs = 0;
+        uint64_t least_settlements = 0; // but for those that have left
+        uint64_t most_settlements = 0;
         uint64_t settlements = 0;
     };
     struct Checks {

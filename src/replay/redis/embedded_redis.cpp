@@ -172,7 +172,7 @@ Answer EmbeddedRedis::run(std::string_view command, int64_t now_us) {
 /// and use its table.
 void EmbeddedRedis::set_keys(std::string_view &words, size_t keys) {
     lua_getglobal(lua_, "KEYS");
-    if (!lua_istable(lua_, -1) || lua_objlen(lua_, -1) != keys) {
+    if (lua_objlen(lua_, -1) != keys) {
         lua_pop(lua_, 1);
         lua_newtable(lua_);
         lua_pushvalue(lua_, -1);

@@ -422,6 +422,24 @@ TEST(AuditorTest, RefusesSecondChecksOfOneRequest) {
     EXPECT_EQ(of_others.judge().size(), 0u) << "many requests of one client";
 }
 
+/// Returns the complaints about a client with one request, of a rule that settles, of which so many
+/// settlements reach Redis. `happen` tells the auditor what else happens.
+template <typename Happen>
+size_t complaints_of_single(bool nothing_fails, int settlements, const Happen &happen) {
+    Auditor auditor;
+    AuditedRule settling = rule("sliding_log", 2);
+    settling.settles = true;
+    auditor.add_rule(settling, long_ago);
+    auditor.set_knows_requests(nothing_fails);
+    auditor.expect_single_requests();
+    const std::string redis_key = "rl:{z:k}:sliding_log:1000";
+    happen(auditor, settling, redis_key);
+    for (int i = 0; i < settlements; ++i) {
+        auditor.run_script(ScriptRun::settlement, redis_key);
+    }
+    return auditor.judge().size();
+}
+
 TEST(AuditorTest, WantsOneSettlementOfWhatCostAnotherNumberOfUnits) {
     struct Case {
         bool nothing_fails;
@@ -437,17 +455,10 @@ TEST(AuditorTest, WantsOneSettlementOfWhatCostAnotherNumberOfUnits) {
                             {false, 1, 2, 1},
                             {false, 2, 1, 1},
                             {false, unknown, 1, 1}}) {
-        Auditor auditor;
-        AuditedRule settling = rule("sliding_log", 2);
-        settling.settles = true;
-        auditor.add_rule(settling, long_ago);
-        auditor.set_knows_requests(one.nothing_fails);
-        auditor.expect_single_requests();
-        auditor.grant(0, "k", by(settling, {.cost = 2, .final_cost = one.final_cost}));
-        for (int i = 0; i < one.settlements; ++i) {
-            auditor.run_script(ScriptRun::settlement, "rl:{z:k}:sliding_log:1000");
-        }
-        EXPECT_EQ(auditor.judge().size(), one.complaints)
+        const auto end = [&](Auditor &auditor, const AuditedRule &of, const std::string &) {
+            auditor.grant(0, "k", by(of, {.cost = 2, .final_cost = one.final_cost}));
+        };
+        EXPECT_EQ(complaints_of_single(one.nothing_fails, one.settlements, end), one.complaints)
             << one.final_cost << " " << one.settlements;
     }
 }
@@ -462,21 +473,14 @@ TEST(AuditorTest, WantsOneSettlementOfWhoLeftBeforeItWasKnownThatTheKeyWasCharge
     constexpr ScriptRun charges = ScriptRun::check_that_leaves_key;
     for (const Case &one :
          {Case{true, charges, 1, 0}, Case{true, charges, 0, 1}, Case{true, charges, 2, 1},
-          Case{false, charges, 0, 0}, Case{false, charges, 2, 1},
-          Case{true, ScriptRun::check, 0, 0}, Case{true, ScriptRun::check, 1, 0}}) {
-        Auditor auditor;
-        AuditedRule settling = rule("sliding_log", 2);
-        settling.settles = true;
-        auditor.add_rule(settling, long_ago);
-        auditor.set_knows_requests(one.nothing_fails);
-        auditor.expect_single_requests();
-        const std::string redis_key = "rl:{z:k}:sliding_log:1000";
-        auditor.leave_undecided(0, redis_key);
-        auditor.run_script(one.check, redis_key);
-        for (int i = 0; i < one.settlements; ++i) {
-            auditor.run_script(ScriptRun::settlement, redis_key);
-        }
-        EXPECT_EQ(auditor.judge().size(), one.complaints)
+          Case{false, charges, 0, 0}, Case{false, charges, 1, 0}, Case{false, charges, 2, 1},
+          Case{true, ScriptRun::check, 0, 0}, Case{true, ScriptRun::check, 1, 0},
+          Case{true, ScriptRun::check, 2, 1}}) {
+        const auto leave = [&](Auditor &auditor, const AuditedRule &, const std::string &key) {
+            auditor.leave_undecided(0, key);
+            auditor.run_script(one.check, key);
+        };
+        EXPECT_EQ(complaints_of_single(one.nothing_fails, one.settlements, leave), one.complaints)
             << one.nothing_fails << " " << one.settlements;
     }
 }
