@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <ctime>
 #include <span>
 
 namespace simulation {
@@ -43,6 +44,19 @@ std::string_view without_place_in_script(std::string_view text) {
     return text.starts_with(script) && end < text.size() ? text.substr(end + 1) : text;
 }
 
+bool is_of_clocks(const redis_client::Fault &fault) {
+    return fault.what.starts_with("its clock");
+}
+
+/// Returns `2026-11-26T09:30:00Z`.
+std::string utc(Time unix_time) {
+    const std::time_t seconds = std::chrono::floor<std::chrono::seconds>(unix_time).count();
+    std::tm of_utc{};
+    gmtime_r(&seconds, &of_utc);
+    std::array<char, 32> text;
+    return {text.data(), std::strftime(text.data(), text.size(), "%FT%TZ", &of_utc)};
+}
+
 } // namespace
 
 bool can_be_said(const redis_client::Fault &fault) {
@@ -50,8 +64,7 @@ bool can_be_said(const redis_client::Fault &fault) {
     if (fault.what == "AUTH") { // its error may repeat the password
         return is_one_of(codes, said);
     }
-    const bool is_of_clocks = fault.what.starts_with("its clock");
-    return is_of_clocks || begins_with_code(said) || is_one_of(others, said);
+    return is_of_clocks(fault) || begins_with_code(said) || is_one_of(others, said);
 }
 
 namespace {
@@ -83,11 +96,24 @@ void JudgedLog::on_outage(std::string_view /*backend*/, std::string_view place,
     if (!can_be_said(fault)) {
         complain("tells what nobody has said: " + told);
     }
+    if (is_of_clocks(fault)) {
+        judge_clocks(fault.detail);
+    }
     // A server may be out of reach, have keys of other types, and have its clocks apart, each
     // for itself; and there is what concerns a whole cluster.
     const size_t most = 3 * network_.servers.size() + 1;
     if (lasting() > most) {
         complain("tells of an outage that lasts: " + told + " at " + std::string(place));
+    }
+}
+
+/// One of the two clocks is the host's own, when it was asked, which may be a moment ago.
+void JudgedLog::judge_clocks(std::string_view told) {
+    const Time now = network_.timeline.now() + ahead_;
+    const std::string before = ", that of this host says ";
+    if (!told.ends_with(before + utc(now)) &&
+        !told.ends_with(before + utc(now - std::chrono::seconds{1}))) {
+        complain("tells a time that the host does not have: " + std::string(told));
     }
 }
 

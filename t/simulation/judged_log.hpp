@@ -22,7 +22,9 @@ bool can_be_said(redis_client::LiveTrouble trouble, std::string_view why);
 
 class JudgedLog final : public limiter::SilentLog {
   public:
-    explicit JudgedLog(Network &network) : network_(network), began_(network.timeline.now()) {}
+    /// `ahead` is what the host's clock is ahead of the timeline.
+    JudgedLog(Network &network, Time ahead)
+        : network_(network), ahead_(ahead), began_(network.timeline.now()) {}
 
     /// How many outages were told.
     size_t outages() const { return begun_; }
@@ -39,7 +41,10 @@ class JudgedLog final : public limiter::SilentLog {
   private:
     void complain(const std::string &what) { network_.complaints.push_back("a log " + what); }
 
+    void judge_clocks(std::string_view told);
+
     Network &network_;
+    Time ahead_;
     Time began_;
     size_t begun_ = 0;
     size_t ended_ = 0;

@@ -101,7 +101,7 @@ SimulatedWorker::SimulatedWorker(Network &network, const rate_limit::Machine &ma
       configuration_(configuration),
       identity_(identity),
       chance_(chance),
-      log_(network),
+      log_(network, identity.ahead),
       backends_([this](const redis_client::BackendSettings &settings) {
           return redis_client::make_backend(settings, *this, log_);
       }),
