@@ -21,7 +21,7 @@ SECONDS ?= 60
 # For commands that do all there is to do; `make` itself does as it is told by -j.
 ON_ALL_CORES = --jobs=$$(nproc)
 
-.PHONY: all replay run test test-asan test-tsan test-arm64 fuzz simulate simulate-leases test-same-runs soak mutants bench install deb release test-deb test-release test-upgrade test-rpm test-image lint format clean help FORCE
+.PHONY: all replay run test test-asan test-tsan test-arm64 fuzz simulate simulate-leases test-same-runs soak mutants bench install deb release releases test-deb test-deb-arm64 test-release test-upgrade test-rpm test-image lint format clean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(MODULE)
@@ -51,7 +51,10 @@ help:
 	@echo 'make deb        installs what is missing, builds Debian packages into build/'
 	@echo 'make release    makes what is published of a release of this commit into build/release (BUILDER= a URI of who builds,'
 	@echo '                KEY= a secret key of minisign)'
-	@echo 'make test-deb   the same, and tests them in a Debian of their own (as root)'
+	@echo 'make releases   the same for each Debian and machine that has packages, in build/releases (as root, on amd64)'
+	@echo 'make test-deb   builds the packages, and tests them in a Debian of their own (as root)'
+	@echo 'make test-deb-arm64'
+	@echo '                builds them for arm64, and runs them by qemu (as root)'
 	@echo 'make test-release'
 	@echo '                makes a release twice, in other folders, by other users, at other times, and compares'
 	@echo 'make test-upgrade'
@@ -233,9 +236,17 @@ release:
 	tools/install-packages release
 	tools/make-release '$(BUILDER)' $(KEY)
 
+releases:
+	tools/install-packages releases
+	tools/make-releases '$(BUILDER)' $(KEY)
+
 test-deb:
 	tools/install-packages test-deb
 	tools/test-deb
+
+test-deb-arm64:
+	tools/install-packages test-deb-arm64
+	tools/test-deb-arm64
 
 test-release:
 	tools/install-packages test-release
