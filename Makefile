@@ -21,7 +21,7 @@ SECONDS ?= 60
 # For commands that do all there is to do; `make` itself does as it is told by -j.
 ON_ALL_CORES = --jobs=$$(nproc)
 
-.PHONY: all replay run test test-asan test-tsan test-arm64 fuzz simulate simulate-leases test-same-runs soak mutants bench install deb release releases test-deb test-deb-arm64 test-release test-upgrade test-rpm test-image lint format clean help FORCE
+.PHONY: all replay run test test-asan test-tsan test-arm64 fuzz simulate simulate-leases test-same-runs soak mutants bench install deb release releases test-deb test-deb-arm64 test-release test-upgrade test-rpm test-image test-tracing lint format clean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(MODULE)
@@ -61,6 +61,8 @@ help:
 	@echo '                runs hosts with the module of BASE=, else of each release, beside and before those with this one'
 	@echo 'make test-rpm   checks the RPM spec and builds it, with stubs for macros that Debian lacks'
 	@echo 'make test-image builds docker/official from SOURCE=, an unpacked nginx, and tests it (as root)'
+	@echo 'make test-tracing'
+	@echo '                builds nginx-otel from NGINX_OTEL=, its unpacked sources, in a Debian 13, and has spans of it (as root)'
 	@echo 'make lint       checks layout, names and usual mistakes'
 	@echo 'make format     lays out the C++ sources'
 	@echo 'make clean      removes build/'
@@ -266,6 +268,10 @@ test-rpm:
 test-image:
 	tools/install-packages test-image
 	tools/test-image '$(SOURCE)'
+
+test-tracing:
+	tools/install-packages test-tracing
+	tools/test-tracing '$(NGINX_OTEL)'
 
 lint:
 	tools/install-packages lint

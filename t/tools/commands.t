@@ -19,7 +19,7 @@ my %run_by = (
 
 my @commands = map { /^make {2,}/ ? 'all' : /^make ([\w-]+)/ ? $1 : () } split /\n/, qx{make --no-print-directory help};
 cmp_ok(scalar @commands, '>', 15, 'make help names its commands');
-my %run_by_soak = map { $_ => 1 } split ' ', qx{SOURCE=/path/to/nginx tools/run-commands --list};
+my %run_by_soak = map { $_ => 1 } split ' ', qx{SOURCE=/path/to/nginx NGINX_OTEL=/path/to/nginx-otel tools/run-commands --list};
 for my $command (@commands) {
     next if $run_by_soak{$command};
     my ($file, $words) = ($run_by{$command} // ['Makefile', qr/(?!)/])->@*;
