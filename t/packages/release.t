@@ -1,5 +1,6 @@
 # `make release` makes the same of a commit anywhere, and what it makes can be checked. Takes as long as two
-# builds of the packages: run by `make test-release`.
+# builds of the packages: run by `make test-release`. ARCHITECTURE=arm64 in the environment is about packages
+# for arm64.
 
 use v5.36;
 use lib 't/lib';
@@ -141,7 +142,9 @@ sub linked_to ($package, $type) {
     return join ' ', sort map { $_->{relatedSpdxElement} =~ s/^SPDXRef-//r } grep { $_->{spdxElementId} eq "SPDXRef-$package" && $_->{relationshipType} eq $type } $sbom->{relationships}->@*;
 }
 chomp(my $gcc = qx{gcc -dumpversion});
-is(linked_to("libnginx-mod-$_-redis-rate-limit", 'STATIC_LINK'), "libgcc-$gcc-dev libhiredis-dev rapidjson-dev", "the module of $_ has code of libgcc, hiredis and RapidJSON") for qw(http stream);
+chomp(my $machine = qx{dpkg --print-architecture});
+my $libgcc = "libgcc-$gcc-dev" . (($ENV{ARCHITECTURE} // $machine) eq $machine ? '' : "-$ENV{ARCHITECTURE}-cross");
+is(linked_to("libnginx-mod-$_-redis-rate-limit", 'STATIC_LINK'), "$libgcc libhiredis-dev rapidjson-dev", "the module of $_ has code of libgcc, hiredis and RapidJSON") for qw(http stream);
 like(linked_to('libnginx-mod-http-redis-rate-limit', 'DYNAMIC_LINK'), qr/^(?=.*libcctz2)(?=.*libssl3)(?=.*libstdc--6)/, 'and is linked to cctz, OpenSSL and the library of C++');
 like(linked_to('redis-rate-limit-tools', 'DYNAMIC_LINK'), qr/^(?=.*luajit)(?=.*zlib1g)/, 'the replay to LuaJIT and zlib');
 # dpkg-shlibdeps has found out by itself what packages are linked to.
