@@ -35,6 +35,7 @@ struct AuditedRule {
     std::optional<int64_t> lease_us = std::nullopt; // the longest one; none: `auto`
     bool settles = false;                           // it has a final cost
     bool has_own_costs = false;                     // each request says what it costs
+    bool has_own_numbers = false;                   // and its limit and burst
     int64_t block_us = 0;                           // 0: it blocks nobody
     uint64_t shards = 1;
     bool is_precontent = false;

@@ -9,6 +9,17 @@ namespace simulation {
 
 using limiter::Step;
 
+Client::Numbers Client::draw_numbers(const Chance &chance) {
+    switch (Chance(chance).fork().below(12)) { // changes no other draw
+    case 0:
+        return Numbers::none;
+    case 1:
+        return Numbers::wrong;
+    default:
+        return Numbers::right;
+    }
+}
+
 Client::Client(Simulation &simulation, SimulatedHost &host, SimulatedWorker &worker,
                std::string key, Callbacks &callbacks)
     : simulation_(simulation),
@@ -17,10 +28,26 @@ Client::Client(Simulation &simulation, SimulatedHost &host, SimulatedWorker &wor
       callbacks_(callbacks),
       key_(std::move(key)),
       cost_(std::to_string(simulation.chance.below(5))),
-      final_cost_(std::to_string(simulation.chance.below(6))) {
+      final_cost_(std::to_string(simulation.chance.below(6))),
+      numbers_(draw_numbers(simulation.chance)) {
     if (!simulation.has_debts) {
         final_cost_ = std::min({final_cost_, cost_, std::string("1")});
     }
+}
+
+std::optional<std::string_view> Client::text(const limiter::Rule &rule, limiter::RuleText which) {
+    using limiter::RuleText;
+    if (which == RuleText::cost || which == RuleText::final_cost) {
+        return which == RuleText::cost ? cost_ : final_cost_;
+    }
+    if (numbers_ != Numbers::right) {
+        without_numbers_.push_back(&rule);
+        return numbers_ == Numbers::none ? "" : "4294967296x";
+    }
+    const AuditedRule &audited = simulation_.auditor.rule(worker_.configuration().number_of(rule));
+    std::string &text = which == RuleText::limit ? limit_ : burst_;
+    text = std::to_string(which == RuleText::limit ? audited.limit : audited.burst.value_or(0));
+    return text;
 }
 
 void Client::begin() {
@@ -168,11 +195,29 @@ void Client::note_numbers(bool passes) {
         while (applied != nullptr && applied->rule != rule) {
             applied = applied->next;
         }
-        if (applied != nullptr || passes) {
+        const bool is_banned = applied != nullptr && applied->ban; // whatever the numbers
+        if (lacks_numbers(*rule) && !is_banned) {
+            judge_numbers(*rule, applied);
+        } else if (applied != nullptr || passes) {
             note_numbers(simulation_.auditor.rule(worker_.configuration().number_of(*rule)),
                          applied, passes);
         }
     }
+}
+
+/// The request has told the rule nothing, which exempts it, or what is no number, which is counted.
+void Client::judge_numbers(const limiter::Rule &rule, const limiter::AppliedRule *applied) {
+    if (applied == nullptr && numbers_ == Numbers::none) {
+        return;
+    }
+    const AuditedRule &audited = simulation_.auditor.rule(worker_.configuration().number_of(rule));
+    const bool rejects = rule.zone->on_error == rate_limit::OnError::closed && !audited.is_dry_run;
+    const bool is_as_promised =
+        numbers_ == Numbers::wrong && (applied != nullptr ? !is_valid(*applied) : !rejects);
+    if (!is_as_promised) {
+        simulation_.auditor.misbehave("a rule is applied without numbers, or with wrong ones");
+    }
+    callbacks_.on_counted(audited.name, "invalid");
 }
 
 void Client::note_numbers(const AuditedRule &rule, const limiter::AppliedRule *applied,
@@ -288,7 +333,7 @@ bool Client::lacks_verdicts() const {
          one = one->next) {
         const bool is_local = one->is_decided_by(limiter::RuleResult::Source::local);
         is_denied = is_denied || (one->denies() && !is_local);
-        const bool lacks_this = is_local || one->verdict() == nullptr;
+        const bool lacks_this = is_local || (one->verdict() == nullptr && is_valid(*one));
         is_lacking = is_lacking || lacks_this;
         has_one = has_one || !lacks_this;
     }
@@ -323,7 +368,7 @@ Decision Client::decision_of(const limiter::AppliedRule &rule) {
 void Client::note_grants() {
     for (const limiter::AppliedRule *one = limits_->rules().first(); one != nullptr;
          one = one->next) {
-        if (one->rule->phase != phase_) {
+        if (one->rule->phase != phase_ || !is_valid(*one)) {
             continue;
         }
         if (one->verdict() == nullptr) {

@@ -5,6 +5,8 @@
 #include "simulation/simulated_host.hpp"
 #include "simulation/simulation.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -61,10 +63,8 @@ class Client final : limiter::Request {
   private:
     void leave();
     std::optional<std::string_view> key(const limiter::Zone &) override { return key_; }
-    /// No other text has a variable.
-    std::optional<std::string_view> text(const limiter::Rule &, limiter::RuleText which) override {
-        return which == limiter::RuleText::cost ? cost_ : final_cost_;
-    }
+    std::optional<std::string_view> text(const limiter::Rule &rule,
+                                         limiter::RuleText which) override;
     void on_answered() override;
     void report(const limiter::InvalidNumber &) override {}
     void report_dry_run(const limiter::AppliedRule &) override {}
@@ -82,6 +82,14 @@ class Client final : limiter::Request {
     size_t number_of(const limiter::AppliedRule &applied) const {
         return worker_.configuration().number_of(*applied.rule);
     }
+    bool lacks_numbers(const limiter::Rule &rule) const {
+        return std::ranges::find(without_numbers_, &rule) != without_numbers_.end();
+    }
+    /// Whether the rule has numbers by which it could decide.
+    static bool is_valid(const limiter::AppliedRule &rule) {
+        return rule.result.kind() != limiter::RuleResult::Kind::invalid;
+    }
+    void judge_numbers(const limiter::Rule &rule, const limiter::AppliedRule *applied);
     void note_numbers(bool passes);
     void note_numbers(const AuditedRule &rule, const limiter::AppliedRule *applied, bool passes);
     void note_outcome(const AuditedRule &rule, const limiter::AppliedRule &applied, bool passes);
@@ -107,6 +115,14 @@ class Client final : limiter::Request {
     std::string key_;
     std::string cost_;
     std::string final_cost_;
+    /// What it says of limits and bursts, where rules ask: those that the rule is to have, nothing,
+    /// or what is no number.
+    enum class Numbers : uint8_t { right, none, wrong };
+    static Numbers draw_numbers(const Chance &chance);
+    Numbers numbers_;
+    std::string limit_;
+    std::string burst_;
+    std::vector<const limiter::Rule *> without_numbers_; // rules that were not told right ones
     Time began_{0};
     uint64_t tries_again_ = 0; // how often Redis had answered TRYAGAIN then
     rate_limit::Phase phase_ = rate_limit::Phase::access;

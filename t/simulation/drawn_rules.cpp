@@ -40,7 +40,8 @@ struct Draft {
     bool holds_nobody_back = false; // a leaky bucket, which may lease then
     std::string lease = {};
     uint64_t cost = 1;
-    bool has_own_costs = false; // the request says its cost
+    bool has_own_costs = false;   // the request says its cost
+    bool has_own_numbers = false; // and its limit and burst
     bool settles = false;
     uint64_t block_s = 0;
     uint64_t shards = 1;
@@ -56,7 +57,8 @@ struct Draft {
 };
 
 RuleWords words_of(const Draft &draft) {
-    RuleWords words{"algorithm=" + draft.algorithm, "limit=" + std::to_string(draft.limit),
+    RuleWords words{"algorithm=" + draft.algorithm,
+                    "limit=" + (draft.has_own_numbers ? "$l" : std::to_string(draft.limit)),
                     draft.calendar != nullptr ? std::string(draft.calendar->window)
                                               : "window=" + std::to_string(draft.window_ms) + "ms",
                     "name=r" + std::to_string(draft.name)};
@@ -70,7 +72,7 @@ RuleWords words_of(const Draft &draft) {
         words.emplace_back("aligned");
     }
     if (draft.burst) {
-        words.push_back("burst=" + std::to_string(*draft.burst));
+        words.push_back("burst=" + (draft.has_own_numbers ? "$b" : std::to_string(*draft.burst)));
     }
     if (draft.burst && draft.holds_nobody_back) {
         words.push_back("delay=" + std::to_string(*draft.burst));
@@ -107,14 +109,23 @@ std::optional<int64_t> lease_us_of(const Draft &draft) {
     return is_said ? std::optional(std::stol(draft.lease) * 1000) : std::nullopt;
 }
 
-/// Returns nothing if no configuration may have such a rule.
+/// Returns false if no configuration may have such a rule.
+bool read(const RuleWords &words, limiter::Rule &rule) {
+    std::vector<std::string_view> all{"zone=z"};
+    all.insert(all.end(), words.begin(), words.end());
+    std::vector<std::string> warnings;
+    return !rate_limit::read_rule(all, rule, warnings);
+}
+
+/// Returns nothing if no configuration may have such a rule. Numbers that requests say are as
+/// those that it may have.
 std::optional<DrawnRule> finish(const Draft &draft) {
     DrawnRule drawn{.words = words_of(draft), .audited = {}, .leases_for_us = 0};
-    std::vector<std::string_view> all{"zone=z"};
-    all.insert(all.end(), drawn.words.begin(), drawn.words.end());
+    Draft with_numbers = draft;
+    with_numbers.has_own_numbers = false;
+    limiter::Rule of_words;
     limiter::Rule rule;
-    std::vector<std::string> warnings;
-    if (rate_limit::read_rule(all, rule, warnings)) {
+    if (!read(drawn.words, of_words) || !read(words_of(with_numbers), rule)) {
         return std::nullopt;
     }
     drawn.leases_for_us = rate_limit::lease_time(rule.rule.quota, rule.rule.lease).count();
@@ -128,6 +139,7 @@ std::optional<DrawnRule> finish(const Draft &draft) {
                      .lease_us = lease_us_of(draft),
                      .settles = draft.settles,
                      .has_own_costs = draft.has_own_costs,
+                     .has_own_numbers = draft.has_own_numbers,
                      .block_us = static_cast<int64_t>(draft.block_s) * 1'000'000,
                      .shards = draft.shards,
                      .is_precontent = draft.is_precontent,
@@ -219,6 +231,7 @@ Draft draw_rule(Chance &chance, Theme theme, size_t number) {
         draft.window_ms = 60'000;
         return draft;
     }
+    Chance of_numbers = Chance(chance).fork(); // changes no other draw
     // Nobody waits for minutes.
     const bool may_hold_back = draft.algorithm == "leaky_bucket" && theme == Theme::operators;
     if (draft.is_bucket() && is_of_leases(theme)) {
@@ -242,6 +255,7 @@ Draft draw_rule(Chance &chance, Theme theme, size_t number) {
     } else if (theme == Theme::operators && of_shards.one_in(4)) {
         draft.shards = 2 + of_shards.below(5);
     }
+    draft.has_own_numbers = draft.lease.empty() && of_numbers.one_in(5);
     return draft;
 }
 
@@ -276,6 +290,8 @@ Draft draft_of(const DrawnRule &rule) {
             draft.lease = word.substr(6);
         } else if (word.starts_with("delay=")) {
             draft.holds_nobody_back = true;
+        } else if (word == "limit=$l") {
+            draft.has_own_numbers = true;
         } else if (word == "cost=$c") {
             draft.has_own_costs = true;
         } else if (word.starts_with("cost=")) {
@@ -299,7 +315,8 @@ void change(Draft &draft, Chance &chance, Theme theme) {
         break;
     case 3:
         draft.lease = theme != Theme::single_requests && draft.lease.empty() &&
-                              !draft.is_concurrency() && draft.block_s == 0 && draft.shards == 1
+                              !draft.has_own_numbers && !draft.is_concurrency() &&
+                              draft.block_s == 0 && draft.shards == 1
                           ? draw_lease(chance, theme, draft)
                           : "";
         break;

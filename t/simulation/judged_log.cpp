@@ -107,7 +107,7 @@ void JudgedLog::on_outage(std::string_view /*backend*/, std::string_view place,
     }
 }
 
-/// One of the two clocks is the host's own, when it was asked, which may be a moment ago.
+/// One of the two times is that of the host's clock, at most a second before the outage is told.
 void JudgedLog::judge_clocks(std::string_view told) {
     const Time now = network_.timeline.now() + ahead_;
     const std::string before = ", that of this host says ";
