@@ -71,7 +71,7 @@ sub statuses ($path, $count) {
 
 # --- which machine
 
-like(qx{readelf -h $_}, qr/Machine:\s+AArch64/, s{.*/}{}r) for glob("$root/usr/lib/nginx/modules/*redis*.so"), "$root/usr/bin/redis-rate-limit-replay";
+like(qx{readelf -h $_}, qr/Machine:\s+AArch64/, s{.*/}{}r) for (map { "$root/usr/lib/nginx/modules/ngx_${_}_redis_rate_limit_module.so" } qw(http stream)), "$root/usr/bin/redis-rate-limit-replay";
 
 # --- requests and sessions
 

@@ -143,7 +143,8 @@ sub linked_to ($package, $type) {
 }
 chomp(my $gcc = qx{gcc -dumpversion});
 chomp(my $machine = qx{dpkg --print-architecture});
-my $libgcc = "libgcc-$gcc-dev" . (($ENV{ARCHITECTURE} // $machine) eq $machine ? '' : "-$ENV{ARCHITECTURE}-cross");
+my $is_cross_built = ($ENV{ARCHITECTURE} // $machine) ne $machine;
+my $libgcc         = "libgcc-$gcc-dev" . ($is_cross_built ? "-$ENV{ARCHITECTURE}-cross" : '');
 is(linked_to("libnginx-mod-$_-redis-rate-limit", 'STATIC_LINK'), "$libgcc libhiredis-dev rapidjson-dev", "the module of $_ has code of libgcc, hiredis and RapidJSON") for qw(http stream);
 like(linked_to('libnginx-mod-http-redis-rate-limit', 'DYNAMIC_LINK'), qr/^(?=.*libcctz2)(?=.*libssl3)(?=.*libstdc--6)/, 'and is linked to cctz, OpenSSL and the library of C++');
 like(linked_to('redis-rate-limit-tools', 'DYNAMIC_LINK'), qr/^(?=.*luajit)(?=.*zlib1g)/, 'the replay to LuaJIT and zlib');
@@ -184,7 +185,9 @@ is(
 my %digest_of = map { reverse split } split /\n/, slurp("$here/SHA256SUMS");
 is_deeply({ map { $_->{name} => $_->{digest}{sha256} } $provenance->{subject}->@* }, { map { $_ => $digest_of{$_} } grep { !/provenance/ } keys %digest_of }, 'of all files but itself');
 my @materials = map { $_->{uri} // () } $provenance->{predicate}{buildDefinition}{resolvedDependencies}->@*;
-ok((grep { m{/nginx-dev@} } @materials), 'it names the headers of nginx');
+my $compiler = $is_cross_built ? "gcc-$gcc-aarch64-linux-gnu" : "gcc-$gcc";
+ok((grep { index($_, "/$compiler@") >= 0 } @materials), 'it names the compiler');
+ok((grep { m{/nginx-dev@} } @materials), 'and the headers of nginx');
 
 # --- a checkout that is not the commit
 
