@@ -320,6 +320,9 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
     const AuditedRule &rule = rules_[*key.rules.begin()];
     const bool has_leases = any([](const AuditedRule &one) { return one.has_leases; });
     const bool settles = any([](const AuditedRule &one) { return one.settles; });
+    // By SPEC section 5 units stay units where the limits of a configuration are constants.
+    const bool counts_in_time = rule.is_bucket() && key.rules.size() > 1 &&
+                                any([](const AuditedRule &one) { return one.has_own_numbers; });
     // What was charged after a copy was made, and is returned later, is returned to the copy: so
     // much may be granted there beyond the quota, at most a quota again.
     const size_t other_quotas = (has_leases || settles ? copies(history) : 0) +
@@ -328,6 +331,7 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
                            .has_leases = has_leases,
                            .longest_lease_us = longest_lease_us,
                            .settles = settles,
+                           .counts_in_time = counts_in_time,
                            .is_all_known = knows_requests_,
                            .times = 1 + other_quotas,
                            .permits_return_within_us = permits_return_within_us_,
@@ -349,7 +353,8 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
             complain(of + ": " + *wrong);
         }
     }
-    if (!knows_requests_ || has_leases || rule.shards > 1 || (settles && histories_.size() > 1)) {
+    if (!knows_requests_ || has_leases || counts_in_time || rule.shards > 1 ||
+        (settles && histories_.size() > 1)) {
         return;
     }
     if (is_exact) {

@@ -37,12 +37,15 @@ Client::Client(Simulation &simulation, SimulatedHost &host, SimulatedWorker &wor
 
 std::optional<std::string_view> Client::text(const limiter::Rule &rule, limiter::RuleText which) {
     using limiter::RuleText;
-    if (which == RuleText::cost || which == RuleText::final_cost) {
-        return which == RuleText::cost ? cost_ : final_cost_;
+    if (which == RuleText::final_cost) {
+        return final_cost_;
     }
     if (numbers_ != Numbers::right) {
         without_numbers_.push_back(&rule);
         return numbers_ == Numbers::none ? "" : "4294967296x";
+    }
+    if (which == RuleText::cost) {
+        return cost_;
     }
     const AuditedRule &audited = simulation_.auditor.rule(worker_.configuration().number_of(rule));
     std::string &text = which == RuleText::limit ? limit_ : burst_;

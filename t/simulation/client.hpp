@@ -115,8 +115,8 @@ class Client final : limiter::Request {
     std::string key_;
     std::string cost_;
     std::string final_cost_;
-    /// What it says of limits and bursts, where rules ask: those that the rule is to have, nothing,
-    /// or what is no number.
+    /// What it says of limits, bursts and costs, where rules ask: those that the rule is to have,
+    /// nothing, or what is no number.
     enum class Numbers : uint8_t { right, none, wrong };
     static Numbers draw_numbers(const Chance &chance);
     Numbers numbers_;

@@ -68,9 +68,9 @@ std::vector<BucketChange> bucket_changes(const JudgedKey &key) {
 /// Never more than the capacity and what has come back meanwhile.
 std::optional<std::string> judge_bucket(const JudgedKey &key) {
     const Numbers numbers(key);
-    if (key.rule.shards > 1 && !numbers.are_always_the_same()) {
-        // Such a bucket counts in time, unless an operator has set its burst, too. And a limit less
-        // than the shards leaves some of them unused, with what was taken from them.
+    if (key.counts_in_time || (key.rule.shards > 1 && !numbers.are_always_the_same())) {
+        // One with shards counts in time, too, unless an operator has set its burst. And a limit
+        // less than the shards leaves some of them unused, with what was taken from them.
         return std::nullopt;
     }
     const int64_t unsure_us = of_two_minds_us(key);
