@@ -33,6 +33,10 @@ sub binary () { return $ENV{RATE_LIMIT_NGINX} // '/usr/sbin/nginx' }
 # What is logged before the configuration is read; nginx before 1.19.5 has one place for it.
 my @early_log = qx(@{[ binary ]} -h 2>&1) =~ /^ +-e /m ? qw(-e error.log) : ();
 
+# A test that is interrupted ends what it has started, as one that is done does.
+my $test = $$;
+$SIG{$_} = sub { $$ == $test ? exit 130 : _exit(130) } for qw(INT TERM);
+
 # A new master is started in an environment of only what `env` names.
 my $as_daemon = join ' ', 'daemon on;', map { "env $_;" } qw(LD_PRELOAD ASAN_OPTIONS LSAN_OPTIONS);
 
