@@ -94,7 +94,7 @@ std::vector<std::string> SimulatedFleet::run() {
     if (chance.one_in(3)) {
         reloads_.happen_until(end);
     }
-    judge_lives_until(end);
+    judge_now_and_then(end);
     run_until(end);
     simulation_.topology->judge_lives();
     become_quiet();
@@ -113,12 +113,25 @@ void SimulatedFleet::run_until(Time end) {
     simulation_.timeline.run(end);
 }
 
-void SimulatedFleet::judge_lives_until(Time end) {
+void SimulatedFleet::judge_now_and_then(Time end) {
     constexpr Time pause{250'000};
     simulation_.topology->judge_lives();
+    judge_states();
     const Time next = simulation_.timeline.now() + pause;
     if (next < end) {
-        simulation_.timeline.add(next, [this, end] { judge_lives_until(end); });
+        simulation_.timeline.add(next, [this, end] { judge_now_and_then(end); });
+    }
+}
+
+/// Metrics show no backend as up to which no worker of the host has a connection.
+void SimulatedFleet::judge_states() {
+    for (const auto &host : hosts_) {
+        if (host->backend_counts().state == rate_limit::BackendState::up &&
+            std::ranges::none_of(
+                host->workers(), &SimulatedWorker::has_connection,
+                [](const auto &worker) -> auto & { return *worker; })) {
+            simulation_.auditor.misbehave("metrics show a backend as up that is out of reach");
+        }
     }
 }
 
@@ -345,14 +358,18 @@ void SimulatedFleet::count_outcomes() {
             const uint64_t others = all - clients_.counted(name, what);
             const uint64_t most = std::max(clients_.begun(), others) - others;
             judge(what, is_exact ? clients_.counted(name, what) : most,
-                  [&](const rate_limit::RuleCounts &counts) { return counts.of(outcome); });
+                  [outcome = outcome](const rate_limit::RuleCounts &counts) {
+                      return counts.of(outcome);
+                  });
         }
         for (const auto &[counter, what] :
              {std::pair{rate_limit::RuleCounter::rejected_by_deny_cache, "rejected_by_deny_cache"},
               std::pair{rate_limit::RuleCounter::rejected_by_override, "rejected_by_override"},
               std::pair{rate_limit::RuleCounter::lease_requests, "lease_requests"}}) {
             judge(what, is_exact ? clients_.counted(name, what) : clients_.begun(),
-                  [&](const rate_limit::RuleCounts &counts) { return counts.of(counter); });
+                  [counter = counter](const rate_limit::RuleCounts &counts) {
+                      return counts.of(counter);
+                  });
         }
     }
 }

@@ -29,7 +29,8 @@ class SimulatedFleet {
     void make_hosts();
     size_t draw_max_pending(Theme theme) const;
     void run_until(Time end);
-    void judge_lives_until(Time end);
+    void judge_now_and_then(Time end);
+    void judge_states();
     void become_quiet();
     void judge_calm();
     void judge_permits();

@@ -115,6 +115,13 @@ SimulatedWorker::SimulatedWorker(Network &network, const rate_limit::Machine &ma
 
 SimulatedWorker::~SimulatedWorker() = default;
 
+bool SimulatedWorker::has_connection() const {
+    return !is_killed_ && std::ranges::any_of(network_.connections, [this](const auto *connection) {
+        return connection->is_of(*this) && connection->is_open() &&
+               connection->stage() == redis_client::Connection::Stage::connected;
+    });
+}
+
 void SimulatedWorker::later(Time when, std::function<void()> what) {
     timeline_.add(when, [this, what = std::move(what)]() mutable {
         if (is_killed_) {

@@ -32,6 +32,8 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
     const JudgedLiveLog &live_log() const { return live_log_; }
     /// Whether it was killed, or end() was called.
     bool has_ended() const { return is_killed_; }
+    /// Whether it knows a server that has accepted it.
+    bool has_connection() const;
     /// Whether requests may come to it.
     bool is_serving() const { return !is_killed_ && !is_leaving_; }
 
