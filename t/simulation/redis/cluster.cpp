@@ -326,7 +326,7 @@ void SimulatedCluster::on_data_changed(SimulatedRedis &redis, std::optional<uint
     for (const auto &[slot, move] : nodes_.moves) {
         const bool is_of_slot = hash_slot.value_or(slot) == slot;
         if (is_of_slot && (move.from == &redis || move.to == &redis)) {
-            move.to->histories().set(slot, now, simulation_.auditor.begin_history(now.count()));
+            move.to->histories().set(slot, now, begin_history());
         }
     }
 }

@@ -77,7 +77,7 @@ void RedisFaults::end(SimulatedRedis &redis) {
 void RedisFaults::lose_data(SimulatedRedis &redis) {
     redis.lose_data();
     const Time now = simulation_.timeline.now();
-    redis.histories().set_all(now, simulation_.auditor.begin_history(now.count()));
+    redis.histories().set_all(now, topology_.begin_history());
     topology_.note_lost_overrides(redis);
     topology_.on_data_changed(redis, std::nullopt);
 }
@@ -124,7 +124,7 @@ void RedisFaults::step_clock(SimulatedRedis &redis) {
                           std::to_string(step.count()));
         simulation_.hit(&Happened::clocks_forward);
         redis.step_clock(step);
-        redis.histories().set_all(now, simulation_.auditor.begin_history(now.count()));
+        redis.histories().set_all(now, topology_.begin_history());
     }
     topology_.doubt_overrides_of(redis);
     topology_.on_data_changed(redis, std::nullopt);

@@ -12,6 +12,12 @@
 
 namespace simulation {
 
+namespace {
+
+constexpr Time takes_writes_for{3'000'000}; // a Redis whose data was copied
+
+} // namespace
+
 Topology::Topology(Simulation &simulation) : simulation_(simulation) {
     Chance &chance = simulation.chance;
     if (chance.one_in(2)) {
@@ -55,10 +61,17 @@ Time Topology::draw_ahead() const {
     return simulation_.has_calendars() ? -std::chrono::abs(ahead) / 600 : ahead;
 }
 
+/// The one that was copied may still be asked, and leases go on that it grants.
+size_t Topology::begin_history() {
+    const Time now = simulation_.timeline.now();
+    return last_copied_ && now < *last_copied_ + takes_writes_for
+               ? simulation_.auditor.begin_history_elsewhere(now.count())
+               : simulation_.auditor.begin_history(now.count());
+}
+
 /// A clock that is ahead of that of the other one has the effect of a step forward.
 void Topology::copy_data(const SimulatedRedis &from, Time known_up_to, SimulatedRedis &to) {
-    constexpr Time takes_writes_for{3'000'000}; // the one that was copied
-    has_copied_data_ = true;
+    last_copied_ = simulation_.timeline.now();
     SimulatedRedis::Copy copy = from.copy_at(known_up_to);
     Auditor &auditor = simulation_.auditor;
     const Time now = simulation_.timeline.now();
@@ -125,7 +138,7 @@ void Topology::flush_all() {
     simulation_.hit(&Happened::flushed_by_operators);
     for (const auto &redis : redis_) {
         redis->lose_data();
-        redis->histories().set_all(now, simulation_.auditor.begin_history(now.count()));
+        redis->histories().set_all(now, begin_history());
         on_data_changed(*redis, std::nullopt);
     }
     simulation_.auditor.overrides.forget_all(now.count());
@@ -146,7 +159,7 @@ void Topology::lose_key(const std::string &name) {
             redis->keys().remove(name);
             redis->keys_were_changed();
             const uint16_t slot = slot_of_key(name);
-            redis->histories().set(slot, now, simulation_.auditor.begin_history(now.count()));
+            redis->histories().set(slot, now, begin_history());
             if (is_of_live_limits(name)) {
                 simulation_.auditor.overrides.doubt_all(now.count());
             }

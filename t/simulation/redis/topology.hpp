@@ -72,7 +72,9 @@ class Topology {
     /// How many keys all Redis have, but for those of live limits.
     size_t keys();
     /// Whether a Redis has got what another one had a while before.
-    bool has_copied_data() const { return has_copied_data_; }
+    bool has_copied_data() const { return last_copied_.has_value(); }
+    /// Data begins now, of which no quota has been granted. Returns its number for the auditor.
+    size_t begin_history();
     /// Returns the keys that hold permits.
     std::vector<std::string> keys_of_permits();
     /// How far a clock has stepped back. Keys live longer by as much.
@@ -103,7 +105,7 @@ class Topology {
     std::vector<std::unique_ptr<SimulatedRedis>> redis_;
 
   private:
-    bool has_copied_data_ = false;
+    std::optional<Time> last_copied_; // none: no data was
     Time way_back_{0};
     CheckedKeys::Names excused_lives_;
 };
