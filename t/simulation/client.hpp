@@ -45,6 +45,8 @@ class Client final : limiter::Request {
 
     void begin();
     void need(Needed needed) { needed_ = needed; }
+    /// Its worker is to ask Redis.
+    void say_right_numbers() { numbers_ = Numbers::right; }
     /// Where requests say their costs.
     void set_cost(uint64_t cost) { cost_ = std::to_string(cost); }
     /// The client goes away then.

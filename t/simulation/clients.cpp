@@ -196,6 +196,7 @@ void Clients::ask_each_worker(Client::Needed needed) {
                 const std::string key = "last" + std::to_string(++last_keys_);
                 Client &client = start_request(*host, *worker, key);
                 client.need(needed);
+                client.say_right_numbers();
                 client.set_cost(1); // all need the same of Redis: a replica can deny, not grant
             }
         }
