@@ -2,7 +2,7 @@
 
 use v5.36;
 use lib 't/lib';
-use RateLimit::Mutations qw(all_tests apply_mutation builds_of may_notice mutations_of);
+use RateLimit::Mutations qw(all_sources all_tests apply_mutation builds_of may_notice mutations_of);
 use Test::More;
 
 # A text after each of its mutations.
@@ -64,6 +64,9 @@ subtest 'who may notice a change' => sub {
         is("@notice", join(' ', $noticed{$source}->@*), $source);
     }
 };
+
+chomp(my @sources = qx{find src lua -name '*.cpp' -o -name '*.hpp' -o -name '*.lua' | LC_ALL=C sort});
+is_deeply([ all_sources() ], \@sources, 'sources are mutated in folders of any depth');
 
 # What `make help` shows, without a variable set.
 my $said = qx{make mutants MUTANTS=0 2>&1};

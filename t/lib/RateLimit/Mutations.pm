@@ -6,8 +6,9 @@ package RateLimit::Mutations;
 
 use v5.36;
 use Exporter 'import';
+use File::Find qw(find);
 
-our @EXPORT_OK = qw(all_tests apply_mutation builds_of may_notice mutations_of);
+our @EXPORT_OK = qw(all_sources all_tests apply_mutation builds_of may_notice mutations_of);
 
 my @common = (
     [ qr/ < /,    ' <= ' ], [ qr/ <= /, ' < ' ], [ qr/ > /, ' >= ' ], [ qr/ >= /, ' > ' ],
@@ -100,6 +101,13 @@ sub mutations_of ($path, $text) {
 sub apply_mutation ($text, $mutation) {
     substr $text, $mutation->{at}, length $mutation->{from}, $mutation->{to};
     return $text;
+}
+
+# The files that can be mutated, however deep their folder is.
+sub all_sources () {
+    my @files;
+    find({ no_chdir => 1, wanted => sub { push @files, $_ if /\.(?:[ch]pp|lua)$/ } }, 'src', 'lua');
+    return sort @files;
 }
 
 # The files that `make test` runs.
