@@ -379,45 +379,6 @@ END
     $nginx->stop;
 };
 
-# The lines that the filter for fail2ban takes, and the addresses that it finds in them.
-subtest 'fail2ban' => sub {
-    my $filter = RateLimit::Nginx::slurp('docker/fail2ban/redis-rate-limit.conf');
-    my ($shown) = RateLimit::Nginx::slurp($migrating) =~ /^```ini\n(.*?)^```$/ms;
-    my %shown = $shown =~ /^(\w+) += (.+)$/mg;
-    my %jail  = RateLimit::Nginx::slurp('docker/fail2ban/jail.conf') =~ /^(\w+) += (.+)$/mg;
-    is_deeply({ map { $_ => $jail{$_} } keys %shown }, \%shown, 'the jail is the one that the page shows');
-    my $found_by = sub ($rules, $log) {
-        my ($pattern) = $filter =~ /^failregex = (.+)$/m;
-        $pattern =~ s/<rules>/$rules/;
-        $pattern =~ s/<ADDR>/([0-9a-fA-F:.]+)/;
-        return join ' ', map { s{^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d}{}r =~ /$pattern/ ? $1 : () } split /\n/, $log;
-    };
-    my ($any_rules) = $filter =~ /^rules = (.+)$/m;
-    my $rule  = 'algorithm=sliding_log limit=1 window=60';
-    my $nginx = start_nginx(<<"END");
-redis_rate_limit_zone \$arg_key zone=per_key:1m;
-redis_rate_limit_zone \$arg_key zone=hashed:1m show_keys=hash;
-redis_rate_limit_zone \$arg_key zone=hidden:1m show_keys=off;
-server {
-    listen %PORT%;
-    location /shown  { redis_rate_limit zone=per_key $rule; empty_gif; }
-    location /hashed { redis_rate_limit zone=hashed $rule; empty_gif; }
-    location /hidden { redis_rate_limit zone=hidden $rule; empty_gif; }
-    location /dry    { redis_rate_limit zone=per_key $rule name=dry dry_run; empty_gif; }
-    location /never  { redis_rate_limit zone=per_key algorithm=sliding_log limit=0 window=60 name=never; empty_gif; }
-    location /held   { redis_rate_limit zone=per_key algorithm=leaky_bucket limit=20 window=1 burst=1 name=held; empty_gif; }
-}
-END
-    my $forged = '%22,%20client:%20192.0.2.66,%20server:%20';
-    statuses_of($nginx, '127.0.0.3', 2, "$_?key=k") for qw(/shown /hashed /hidden /dry /held);
-    statuses_of($nginx, '127.0.0.4', 1, '/never?key=k');
-    statuses_of($nginx, '127.0.0.5', 2, "/shown?key=$forged");
-    ok($nginx->wait_for_log(qr/192\.0\.2\.66, server: \S* request|127\.0\.0\.5/), 'all is logged');
-    is($found_by->($any_rules, $nginx->error_log), '127.0.0.3 127.0.0.3 127.0.0.3 127.0.0.4 127.0.0.5', 'rejections, however keys are shown, and nothing else');
-    is($found_by->('per_key/60s', $nginx->error_log), '127.0.0.3 127.0.0.5', 'those of one rule');
-    $nginx->stop;
-};
-
 subtest 'logins' => sub {
     my $nginx = start_nginx(
         change(example_with($recipes, '$who_logs_in'), 'http://127.0.0.1:8081', 'http://unix:%DIR%/usual.sock:') . application('usual'));
