@@ -3,6 +3,7 @@
 
 use v5.36;
 use lib 't/lib';
+use Digest::SHA qw(sha256_hex);
 use File::Temp qw(tempdir);
 use HTTP::Tiny;
 use IO::Socket::INET;
@@ -172,6 +173,36 @@ subtest 'the example of the page' => sub {
     }
 };
 
+# nginx knows no case in the names of its variables: each Ingress keeps its own exemptions.
+subtest 'names that are nearly the same' => sub {
+    my %exempt = ('pay-d-api' => '127.0.0.2', 'pay.api' => '127.0.0.3', 'pay-api' => '127.0.0.4', 'pay--d.api' => '127.0.0.5', 'pay.d-api' => '127.0.0.6');
+    my @names  = sort keys %exempt;
+    my ($printed, $said, $status) = convert(join '', map { Dump(ingress($_, 'limit-rps' => 1, 'limit-burst-multiplier' => 0, 'limit-whitelist' => $exempt{$_})) } @names);
+    is("$status $said", '0 ', 'are converted');
+    my ($http, %rules) = parts($printed);
+    my %variables = map { lc $_ => 1 } $http =~ /^geo (\S+)/mg;
+    is(scalar keys %variables, scalar @names, 'with a variable each') or diag(join ' ', sort keys %variables);
+    $redis->client->flushall;
+    my $nginx = RateLimit::Nginx->start_new("variables_hash_bucket_size 256;\n$backend$http" . server(map { $_ => $rules{$_} =~ s/window=1s/window=1h/r } @names));
+    for my $name (@names) {
+        is(statuses_of($nginx, $exempt{$name}, 3, "/$name/"), '200 200 200', "$name: its own address is exempt");
+        my ($other) = grep { $_ ne $name } @names;
+        is(statuses_of($nginx, $exempt{$other}, 2, "/$name/"), '200 503', 'and that of another Ingress is not');
+    }
+    $nginx->stop;
+
+    ($printed, $said, $status) = convert(join '', map { Dump(ingress('twice', 'limit-rps' => $_)) } 1, 2);
+    is("$status $said", "1 Ingress shop/twice is not converted: there was one of that name before\n", 'the same name twice is refused');
+    my $long = 'x' x 70;
+    my $cut  = 'x' x 46 . '-' . substr sha256_hex("shop/$long"), 0, 12; # as its zone is called
+    ($printed, $said, $status) = convert(join '', map { Dump(ingress($_, 'limit-rps' => 1)) } $long, $cut);
+    is("$status $said", "1 Ingress shop/$cut is not converted: its zone shop/$cut is that of another Ingress\n", 'and so is the zone of another one');
+    my %other = (ingress('api', 'limit-rps' => 1)->%*, metadata => { namespace => 'a', name => 's-b', annotations => { 'nginx.ingress.kubernetes.io/limit-rps' => 1, 'nginx.ingress.kubernetes.io/limit-whitelist' => '127.0.0.2' } });
+    my $namespaces = Dump(\%other) . Dump({ %other, metadata => { $other{metadata}->%*, namespace => 'a-s', name => 'b' } });
+    my %of_namespaces = map { lc $_ => 1 } (convert($namespaces))[0] =~ /^geo (\S+)/mg;
+    is(scalar keys %of_namespaces, 2, 'names and namespaces are told apart');
+};
+
 subtest 'limits hold' => sub {
     my $application = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 5) // die "listen: $!"; # it never answers
     my @ingresses = (
@@ -245,6 +276,52 @@ subtest 'networks and names' => sub {
     is_taken("variables_hash_bucket_size 256;\n" . $http . server(%rules), 'zones and variables of all of them');
 };
 
+subtest 'what is no text' => sub {
+    my $annotations = sub ($annotations) { my $ingress = ingress('odd'); $ingress->{metadata}{annotations} = $annotations; return $ingress };
+    my $limits      = { map { ("nginx.ingress.kubernetes.io/$_->[0]" => $_->[1]) } [ 'limit-rps' => 1 ], [ 'limit-whitelist' => [ '127.0.0.1' ] ] };
+    my %faults = (
+        'Ingress shop/odd is not converted: limit-whitelist is a list, expected a text'                  => $annotations->($limits),
+        'Ingress shop/odd is not converted: limit-rps is a mapping, expected a text'                     => $annotations->({ 'nginx.ingress.kubernetes.io/limit-rps' => { a => 1 } }),
+        'Ingress shop/odd is not converted: its annotations are a list, expected a mapping'              => $annotations->([ 'limit-rps' ]),
+        'Ingress shop/odd is not converted: its annotations are a text, expected a mapping'              => $annotations->('limit-rps'),
+        'Ingress without a name is not converted: its metadata is a text, expected a mapping'            => { kind => 'Ingress', metadata => 'odd' },
+        'Ingress without a name is not converted: its name is a mapping, expected a text'                => { kind => 'Ingress', metadata => { name => { a => 1 } } },
+        'Ingress without a name is not converted: it has no name'                                        => { kind => 'Ingress' },
+        'Ingress without a name is not converted: its namespace is a list, expected a text'              => { kind => 'Ingress', metadata => { name => 'odd', namespace => [] } },
+    );
+    for my $fault (sort keys %faults) {
+        my ($printed, $said, $status) = convert(Dump($faults{$fault}) . Dump(ingress('right', 'limit-rps' => 1)));
+        is("$status $said", "1 $fault\n", $fault);
+        like($printed, qr/zone=shop\/right/, 'but the other Ingress is');
+    }
+    my $odd = ingress('odd', 'limit-rps' => 1);
+    for my $spec ('text', { rules => 'text' }, { rules => [ 'text', { http => 'text' }, { http => { paths => [ 'text', { path => {} } ] } }, { host => [], http => { paths => [ {} ] } } ] }) {
+        my ($printed, $said, $status) = convert(Dump({ %$odd, spec => $spec }));
+        is("$status $said", '0 ', 'hosts and paths that are no texts do not matter');
+        unlike($printed, qr/[A-Z]+\(0x/, 'and are not printed');
+    }
+    my ($printed, $said, $status) = convert(Dump({ kind => 'List', items => 'text' }) . Dump({ kind => 'List', items => [ 'text' ] }) . Dump({ kind => [] }) . Dump($odd));
+    is("$status $said", '0 ', 'nor do objects that are none');
+};
+
+subtest 'canaries' => sub {
+    my %canary = (canary => 'true', 'canary-weight' => 20);
+    my ($printed, $said, $status) = convert(Dump(ingress('new', 'limit-rps' => 1, %canary)) . Dump(ingress('old', 'limit-rps' => 1)));
+    is("$status $said", "0 Ingress shop/new is a canary: ingress-nginx takes the limits of the Ingress beside it, so its own are left out\n", 'a canary');
+    my (undef, %rules) = parts($printed);
+    is(join(' ', keys %rules), 'old', 'has no limits of its own');
+    ($printed, $said, $status) = convert(Dump(ingress('new', 'limit-rps' => 1, canary => 'false')));
+    is("$status $said", "0 Ingress shop/new: nginx.ingress.kubernetes.io/canary is not known here, and left out\n", 'which is none by "false"');
+    like($printed, qr/zone=shop\/new/, 'and then has its limits');
+};
+
+subtest 'annotations of others' => sub {
+    my %others = ('nginx.org/limit-req-rate' => '1r/s', 'haproxy.org/rate-limit-requests' => 1, 'ingress.example/limit-rpm' => 1, 'cert-manager.io/issuer' => 'a', 'kubernetes.io/ingress.class' => 'nginx');
+    my ($printed, $said, $status) = convert(Dump(ingress('one', %others)));
+    is("$status $said", '0 ' . join('', map { "Ingress shop/one: $_ is not of nginx.ingress.kubernetes.io, and left out\n" } sort grep { /limit/ } keys %others),
+        'limits of other controllers are named, and what is no limit is not');
+};
+
 subtest 'what it cannot convert' => sub {
     my %faults = (
         'limit-rpm is "ten", expected a whole number'                            => { 'limit-rpm' => 'ten' },
@@ -265,7 +342,8 @@ subtest 'what it cannot convert' => sub {
     }
     is_deeply([ convert(Dump(ingress("a b\nc", 'limit-rps' => 1))) ], [ '', "Ingress shop/a b\nc is not converted: its name is not one of Kubernetes\n", 1 ], 'a name');
     my ($printed, $said, $status) = convert(Dump(ingress('one', 'limit-rps' => 1, 'rewrite-target' => '/', 'other.example/limit-rps' => 2)));
-    is("$status $said", "0 Ingress shop/one: nginx.ingress.kubernetes.io/rewrite-target is not known here, and left out\n", 'an annotation of another kind is named');
+    is("$status $said", "0 Ingress shop/one: nginx.ingress.kubernetes.io/rewrite-target is not known here, and left out\n" .
+        "Ingress shop/one: other.example/limit-rps is not of nginx.ingress.kubernetes.io, and left out\n", 'annotations of other kinds are named');
     is_deeply([ convert("kind: Service\n") ], [ '', "there is no Ingress\n", 1 ], 'no Ingress');
     like((convert("a: [\n"))[1], qr/^this is no YAML: /, 'no YAML');
     is((convert('', '--replicas=0'))[2], 2, 'wrong usage');
