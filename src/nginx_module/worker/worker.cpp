@@ -41,6 +41,9 @@ std::unique_ptr<WorkerProcess> start_worker(const MainConf *conf) {
     if (conf == nullptr || !serves) {
         return nullptr;
     }
+    // nginx's clock still shows when it began to read the configuration, or when another module
+    // began to start. The timers that are made now would expire too early by that.
+    ngx_time_update();
     for (const auto &zone : conf->zones) {
         // A reload may have changed this setting of memory that the old workers still use.
         zone->memory.top_keys().set_kept(zone->kept_top_keys());
