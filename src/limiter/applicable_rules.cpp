@@ -1,5 +1,6 @@
 #include "limiter/applicable_rules.hpp"
 
+#include "rate_limit/text/field_value.hpp"
 #include "rate_limit/text/key.hpp"
 #include "rate_limit/text/times_and_numbers.hpp"
 
@@ -134,6 +135,9 @@ ApplicableRules::Evaluated ApplicableRules::evaluate(AppliedRule &applied) {
         return Evaluated::no_memory;
     }
     applied.key = *text;
+    if (rule.zone->cuts_key && rate_limit::has_outer_blanks(applied.key)) {
+        applied.key = rate_limit::without_outer_blanks(applied.key, request_.address());
+    }
     if (applied.key.empty()) {
         return Evaluated::applies_not;
     }

@@ -21,6 +21,7 @@ struct Rule;
 
 struct Zone : rate_limit::ZoneParameters {
     bool key_is_binary_address = false; // it is $binary_remote_addr; logs show it as text
+    bool cuts_key = false;              // blanks and tabs at its ends are not part of it
     /// To how many bits the key cuts an IPv6 address, if it is a variable that does nothing else:
     /// $redis_rate_limit_addr or $redis_rate_limit_addr_BITS.
     std::optional<unsigned> key_network_bits;

@@ -34,6 +34,10 @@ class Request {
     virtual std::optional<std::string_view> key(const Zone &zone) = 0;
     virtual std::optional<std::string_view> text(const Rule &rule, RuleText which) = 0;
 
+    /// Returns the client's address in bytes, as `$binary_remote_addr` has it. It is empty if none
+    /// is known.
+    virtual std::string_view address() = 0;
+
     /// All answers are there that LimitedRequest::apply() waits for. This is called once, in the
     /// middle of reading replies: LimitedRequest::take_answers() must be called later.
     virtual void on_answered() = 0;

@@ -5,6 +5,8 @@
 
 #include <poll.h>
 
+#include <string_view>
+
 namespace nginx_module {
 
 enum class ClientEnd {
@@ -24,6 +26,23 @@ inline ClientEnd client_end(const ngx_connection_t &connection) {
         return ClientEnd::reset;
     }
     return (socket.revents & POLLHUP) != 0 ? ClientEnd::closed : ClientEnd::open;
+}
+
+/// Returns the client's address in bytes. A client on a unix socket has none.
+inline std::string_view address_of(const ngx_connection_t &connection) {
+    const sockaddr *address = connection.sockaddr;
+    switch (address->sa_family) {
+    case AF_INET: {
+        const in_addr &bytes = reinterpret_cast<const sockaddr_in *>(address)->sin_addr;
+        return {reinterpret_cast<const char *>(&bytes), sizeof(bytes)};
+    }
+    case AF_INET6: {
+        const in6_addr &bytes = reinterpret_cast<const sockaddr_in6 *>(address)->sin6_addr;
+        return {reinterpret_cast<const char *>(&bytes), sizeof(bytes)};
+    }
+    default:
+        return {};
+    }
 }
 
 } // namespace nginx_module

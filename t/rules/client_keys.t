@@ -104,8 +104,8 @@ for my $number (0 .. 255) {
 redis_holds('256 keys that differ in one byte, each of its own');
 
 my @hostile = (
-    '%', '%25', '%2525', '{', '}', '{}', '}:sliding_log:60000', '{a}b', 'a b', ' ', '"', "'", '\\', '*', '?', '[a]',
-    "\r\n", "a\r\nSET x 1\r\n", "a\nb", "\n", "\t", "\x7f", "\x80", "\xff\xfe", "\xc3\xa4", '$3', '*1', ':', 'a:b', '0', '-1',
+    '%', '%25', '%2525', '{', '}', '{}', '}:sliding_log:60000', '{a}b', 'a b', "\xa0", '"', "'", '\\', '*', '?', '[a]',
+    "\r\n", "a\r\nSET x 1\r\n", "a\nb", "\n", "\x7f", "\x80", "\xff\xfe", "\xc3\xa4", '$3', '*1', ':', 'a:b', '0', '-1',
 );
 for my $key (@hostile) {
     request('/uri/' . ($key =~ s/(.)/sprintf '%%%02X', ord $1/gesr), redis_key('uri', $key));

@@ -67,6 +67,7 @@ class Client final : limiter::Request {
     std::optional<std::string_view> key(const limiter::Zone &) override { return key_; }
     std::optional<std::string_view> text(const limiter::Rule &rule,
                                          limiter::RuleText which) override;
+    std::string_view address() override { return {}; }
     void on_answered() override;
     void report(const limiter::InvalidNumber &) override {}
     void report_dry_run(const limiter::AppliedRule &) override {}

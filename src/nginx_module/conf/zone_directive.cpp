@@ -19,8 +19,9 @@ namespace nginx_module {
 namespace {
 
 bool compile_key(ngx_conf_t *cf, const Context &context, ZoneConf &zone, const ngx_str_t &text) {
-    const std::string_view variable = rate_limit::variable_in(view(text));
-    zone.key_is_binary_address = variable == "binary_remote_addr";
+    const std::string variable = rate_limit::variable_in(view(text));
+    zone.key_is_binary_address = variable == rate_limit::variable_of_bytes;
+    zone.cuts_key = rate_limit::has_text_variables(view(text));
     zone.key_network_bits = rate_limit::network_bits_of(variable);
     zone.key_text = text;
     zone.key = context.compile(cf, text);

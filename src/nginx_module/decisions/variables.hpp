@@ -111,23 +111,33 @@ struct Variables {
         return is_good ? NGX_OK : NGX_ERROR;
     }
 
+    /// Returns the first variable that the configuration uses, that is defined by its prefix at
+    /// most, and whose name fits. Returns null if there is none. Called when all directives have
+    /// been read.
+    template <typename Fits>
+    static const typename Glue::Variable *find_used(ngx_conf_t *cf, Fits fits) {
+        const typename Glue::CoreConf &core = Glue::core(cf);
+        const std::span used(static_cast<const typename Glue::Variable *>(core.variables.elts),
+                             core.variables.nelts);
+        const auto found = std::ranges::find_if(used, [&](const auto &variable) {
+            const std::string_view name = view(variable.name);
+            return fits(name) && !is_defined(core.variables_keys->keys, name);
+        });
+        return found != used.end() ? &*found : nullptr;
+    }
+
     /// Refuses a `$redis_rate_limit_addr_...` with a wrong number of bits, which nginx takes for
     /// ours as it takes any `$arg_...`. Called when all directives have been read. Returns false if
     /// there is one; the log says so.
     static bool check_used(ngx_conf_t *cf) {
-        const typename Glue::CoreConf &core = Glue::core(cf);
-        const std::span used(static_cast<const typename Glue::Variable *>(core.variables.elts),
-                             core.variables.nelts);
-        const auto wrong = std::ranges::find_if(used, [&](const auto &variable) {
-            const std::string_view name = view(variable.name);
+        const auto *wrong = find_used(cf, [](std::string_view name) {
             return name.starts_with(rate_limit::network_variable_prefix) &&
-                   !rate_limit::network_bits_of(name) &&
-                   !is_defined(core.variables_keys->keys, name);
+                   !rate_limit::network_bits_of(name);
         });
-        if (wrong != used.end()) {
+        if (wrong != nullptr) {
             log_wrong_network_variable(cf, wrong->name);
         }
-        return wrong == used.end();
+        return wrong == nullptr;
     }
 };
 

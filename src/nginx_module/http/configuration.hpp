@@ -43,6 +43,7 @@ struct HttpMainConf : MainConf {
 
     std::vector<std::unique_ptr<ResponseValues>> response_values;
     std::vector<ngx_http_variable_t *> response_variables; // each name once
+    std::vector<ngx_uint_t> field_variables;               // nginx's numbers of those that are used
 };
 
 struct LocationConf : LevelConf {
@@ -72,6 +73,11 @@ std::span<const ngx_command_t, location_command_count> location_commands();
 inline HttpMainConf &main_conf(ngx_conf_t *cf) {
     return *static_cast<HttpMainConf *>(static_cast<MainConf *>(
         ngx_http_conf_get_module_main_conf(cf, ngx_http_redis_rate_limit_module)));
+}
+
+inline const HttpMainConf &main_conf(ngx_http_request_t *r) {
+    return *static_cast<const HttpMainConf *>(static_cast<const MainConf *>(
+        ngx_http_get_module_main_conf(r, ngx_http_redis_rate_limit_module)));
 }
 
 inline const LocationConf &location_conf(ngx_http_request_t *r) {

@@ -9,6 +9,7 @@
 #include "nginx_module/http/headers_filter.hpp"
 #include "nginx_module/http/http_worker.hpp"
 #include "nginx_module/http/phase_handlers.hpp"
+#include "nginx_module/http/request_fields.hpp"
 #include "nginx_module/http/response_filter.hpp"
 #include "nginx_module/http/variables.hpp"
 #include "nginx_module/pages/page_directives.hpp"
@@ -64,6 +65,10 @@ ngx_int_t postconfiguration(ngx_conf_t *cf) noexcept {
     }
     if (!add_handler(cf, NGX_HTTP_ACCESS_PHASE, access_handler) ||
         !add_handler(cf, NGX_HTTP_PRECONTENT_PHASE, precontent_handler)) {
+        return NGX_ERROR;
+    }
+    if (!main_conf(cf).field_variables.empty() &&
+        !add_handler(cf, NGX_HTTP_POST_READ_PHASE, post_read_handler)) {
         return NGX_ERROR;
     }
     const auto settles = [](const auto &rule) { return rule->has_final_cost(); };

@@ -1,5 +1,6 @@
 #include "nginx_module/http/request_state.hpp"
 
+#include "nginx_module/client.hpp"
 #include "nginx_module/conf/compiled_text.hpp"
 #include "nginx_module/decisions/log_lines.hpp"
 #include "nginx_module/http/configuration.hpp"
@@ -83,6 +84,10 @@ std::optional<std::string_view> RequestState::key(const limiter::Zone &zone) {
 std::optional<std::string_view> RequestState::text(const limiter::Rule &rule,
                                                    limiter::RuleText which) {
     return evaluate(suspension_.request(), static_cast<const RuleConf &>(rule).text(which));
+}
+
+std::string_view RequestState::address() {
+    return address_of(*suspension_.request()->connection);
 }
 
 void RequestState::report(const limiter::InvalidNumber &invalid) {

@@ -50,6 +50,7 @@ class RequestState final : public limiter::Request, Suspension::Callbacks {
     std::optional<std::string_view> key(const limiter::Zone &zone) override;
     std::optional<std::string_view> text(const limiter::Rule &rule,
                                          limiter::RuleText which) override;
+    std::string_view address() override;
     void on_answered() override { suspension_.end_soon(); }
     void report(const limiter::InvalidNumber &invalid) override;
     void report_dry_run(const limiter::AppliedRule &rule) override;

@@ -1,6 +1,7 @@
 #include "nginx_module/http/variables.hpp"
 
 #include "nginx_module/decisions/variables.hpp"
+#include "nginx_module/http/request_fields.hpp"
 #include "nginx_module/http/request_state.hpp"
 
 namespace nginx_module {
@@ -32,11 +33,11 @@ struct Glue {
 } // namespace
 
 ngx_int_t add_variables(ngx_conf_t *cf) noexcept {
-    return Variables<Glue>::define_all(cf);
+    return add_field_variables(cf) ? Variables<Glue>::define_all(cf) : NGX_ERROR;
 }
 
 bool check_variables(ngx_conf_t *cf) {
-    return Variables<Glue>::check_used(cf);
+    return Variables<Glue>::check_used(cf) && check_field_variables(cf);
 }
 
 } // namespace nginx_module

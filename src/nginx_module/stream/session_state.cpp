@@ -1,5 +1,6 @@
 #include "nginx_module/stream/session_state.hpp"
 
+#include "nginx_module/client.hpp"
 #include "nginx_module/conf/compiled_text.hpp"
 #include "nginx_module/decisions/log_lines.hpp"
 #include "nginx_module/stream/configuration.hpp"
@@ -81,6 +82,10 @@ std::optional<std::string_view> SessionState::key(const limiter::Zone &zone) {
 std::optional<std::string_view> SessionState::text(const limiter::Rule &rule,
                                                    limiter::RuleText which) {
     return evaluate(suspension_.session(), static_cast<const RuleConf &>(rule).text(which));
+}
+
+std::string_view SessionState::address() {
+    return address_of(*suspension_.session()->connection);
 }
 
 void SessionState::report(const limiter::InvalidNumber &invalid) {

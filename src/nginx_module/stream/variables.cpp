@@ -2,6 +2,7 @@
 
 #include "nginx_module/decisions/variables.hpp"
 #include "nginx_module/stream/session_state.hpp"
+#include "rate_limit/text/field_value.hpp"
 
 namespace nginx_module::stream {
 
@@ -36,6 +37,13 @@ ngx_int_t add_variables(ngx_conf_t *cf) noexcept {
 }
 
 bool check_variables(ngx_conf_t *cf) {
+    const auto *of_requests = Variables<Glue>::find_used(cf, rate_limit::is_field_variable);
+    if (of_requests != nullptr) { // nginx would say that it is unknown
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "redis_rate_limit: variable \"$%V\" is of requests, expected it in http",
+                      &of_requests->name);
+        return false;
+    }
     return Variables<Glue>::check_used(cf);
 }
 

@@ -1,6 +1,7 @@
 #include "rate_limit/settings/zone_parameters.hpp"
 
 #include "rate_limit/rule/rule.hpp"
+#include "rate_limit/text/letter_case.hpp"
 #include "rate_limit/text/times_and_numbers.hpp"
 
 namespace rate_limit {
@@ -78,11 +79,27 @@ Refusal read_zone(std::span<const std::string_view> words, ZoneParameters &zone)
     return set_parameters<ZoneParameters>(zone_parameters, words.subspan(1), zone);
 }
 
-std::string_view variable_in(std::string_view text) {
+std::string variable_in(std::string_view text) {
     if (text.starts_with("${") && text.ends_with('}')) {
-        return text.substr(2, text.size() - 3);
+        return in_lower_case(text.substr(2, text.size() - 3));
     }
-    return text.substr(text.starts_with('$') ? 1 : text.size());
+    return in_lower_case(text.substr(text.starts_with('$') ? 1 : text.size()));
+}
+
+bool has_text_variables(std::string_view text) {
+    constexpr std::string_view of_names = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                          "0123456789_";
+    bool has_variable = false;
+    for (size_t sign = text.find('$'); sign != std::string_view::npos; sign = text.find('$')) {
+        text.remove_prefix(sign + 1);
+        text.remove_prefix(text.starts_with('{') ? 1 : 0);
+        const std::string_view name = text.substr(0, text.find_first_not_of(of_names));
+        if (in_lower_case(name) == variable_of_bytes) {
+            return false;
+        }
+        has_variable = true;
+    }
+    return has_variable;
 }
 
 } // namespace rate_limit

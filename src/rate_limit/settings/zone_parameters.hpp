@@ -32,9 +32,15 @@ struct ZoneParameters {
 /// Reads the directive's words without its name: the key, which stays as it is, and the parameters.
 Refusal read_zone(std::span<const std::string_view> words, ZoneParameters &zone);
 
-/// Returns the name of the variable that the text consists of: `$name` or `${name}`. If anything
-/// stands beside it, it is a part of what is returned, and so that is no name. Returns an empty
-/// text if there is no variable.
-std::string_view variable_in(std::string_view text);
+/// The variable whose value is no text, but a client's address in bytes.
+inline constexpr std::string_view variable_of_bytes = "binary_remote_addr";
+
+/// Returns the name of the variable that the text consists of, `$name` or `${name}`, in lower case.
+/// If anything stands beside it, it is a part of what is returned, and so that is no name. Returns
+/// an empty text if there is no variable.
+std::string variable_in(std::string_view text);
+
+/// Whether the text has variables, and all of them have texts.
+bool has_text_variables(std::string_view text);
 
 } // namespace rate_limit

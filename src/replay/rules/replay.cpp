@@ -82,6 +82,10 @@ std::optional<std::string_view> Replay::ReplayedRequest::text(const limiter::Rul
                                               buffers_[static_cast<size_t>(which)]);
 }
 
+std::string_view Replay::ReplayedRequest::address() {
+    return replay_.variables_.address(*line_, address_);
+}
+
 void Replay::ReplayedRequest::report(const limiter::InvalidNumber &invalid) {
     replay_.tallies_[rule_of(invalid.rule).counted_as]->count_invalid();
 }

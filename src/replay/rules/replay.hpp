@@ -59,6 +59,7 @@ class Replay {
         std::optional<std::string_view> key(const limiter::Zone &zone) override;
         std::optional<std::string_view> text(const limiter::Rule &rule,
                                              limiter::RuleText which) override;
+        std::string_view address() override;
         void on_answered() override {}
         void report(const limiter::InvalidNumber &invalid) override;
         void report_dry_run(const limiter::AppliedRule & /*rule*/) override {}
@@ -70,6 +71,7 @@ class Replay {
         Replay &replay_;
         const replay::Request *line_ = nullptr; // null: it has gone
         std::array<std::string, 5> buffers_;
+        std::string address_;
         std::vector<std::pair<const limiter::Rule *, std::string>> final_costs_;
     };
     /// A request that has something to give back or to settle.

@@ -1,5 +1,6 @@
 #include "replay/rules/variables.hpp"
 
+#include "rate_limit/settings/zone_parameters.hpp"
 #include "rate_limit/text/client_network.hpp"
 
 #include <arpa/inet.h>
@@ -154,7 +155,7 @@ std::optional<Variables::Variable> Variables::known(std::string_view name) const
         return variable;
     }
     const auto network = rate_limit::network_bits_of(name);
-    if (network || name == "binary_remote_addr") {
+    if (network || name == rate_limit::variable_of_bytes) {
         const auto address = format_.field_of("remote_addr");
         variable.kind = network ? Kind::network : Kind::binary_address;
         variable.index = address.value_or(0);
@@ -186,6 +187,11 @@ std::optional<Variables::Variable> Variables::known(std::string_view name) const
         return variable;
     }
     return std::nullopt;
+}
+
+std::string_view Variables::address(const Request &request, std::string &buffer) const {
+    const auto found = std::ranges::find(variables_, Kind::binary_address, &Variable::kind);
+    return found != variables_.end() ? evaluate(*found, request, buffer) : std::string_view();
 }
 
 std::optional<Error> Variables::compile_map(Map &map) {

@@ -45,6 +45,10 @@ class Variables {
     /// Returns why a variable of the text cannot be evaluated.
     std::variant<CompiledText, Error> compile(std::string_view text);
 
+    /// Returns the client's address in bytes, perhaps in `buffer`. It is empty if no text takes
+    /// something from it.
+    std::string_view address(const Request &request, std::string &buffer) const;
+
     const Request::Fields &request_fields() const { return request_fields_; }
     /// Whether a text that was compiled takes something from this field of the log, or it tells
     /// whether a line holds a request.

@@ -26,13 +26,16 @@ sub frame ($self, $name, $flags, $stream, $payload) {
     $self->{client}->send(substr(pack('N', length $payload), 1) . pack('CCN', $type{$name}, $flags, $stream) . $payload);
 }
 
-# Sends a request, and returns the number of its stream. Options: method, and body, which is JSON.
+# Sends a request, and returns the number of its stream. Options: method, body, which is JSON, and
+# fields, names and values in turn.
 sub request ($self, $path, %options) {
     my $stream = $self->{last} += 2;
     my $body   = $options{body};
     my $field  = sub ($name, $value) { pack 'C C/a', $name, $value }; # of the static table, up to 14
     my $head   = $field->(2, $options{method} // 'GET') . "\x86" . $field->(1, 'a') . $field->(4, $path);
     $head .= "\x0f\x10" . pack 'C/a', 'application/json' if defined $body;
+    my @fields = ($options{fields} // [])->@*;
+    $head .= "\0" . pack 'C/a C/a', splice @fields, 0, 2 while @fields;
     $self->frame('headers', $flag{end_headers} | (defined $body ? 0 : $flag{end_stream}), $stream, $head);
     $self->frame('data', $flag{end_stream}, $stream, $body) if defined $body;
     return $stream;

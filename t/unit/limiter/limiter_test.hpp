@@ -98,6 +98,7 @@ class TestRequest final : public Request {
     std::optional<std::string_view> text(const Rule &, RuleText which) override {
         return texts[which];
     }
+    std::string_view address() override { return client_address; }
     void on_answered() override { ++answered; }
     void report(const InvalidNumber &what) override {
         invalid.push_back(std::string(what.parameter) + "=" + std::string(what.value));
@@ -106,6 +107,7 @@ class TestRequest final : public Request {
     void report(RequestEvent, int64_t) override {}
 
     std::string client_key = "203.0.113.7";
+    std::string client_address;
     std::map<RuleText, std::string> texts;
     int answered = 0;
     int dry_runs = 0;

@@ -3,6 +3,7 @@
 #include "nginx_module/decisions/key_text.hpp"
 #include "nginx_module/util.hpp"
 #include "rate_limit/text/client_network.hpp"
+#include "rate_limit/text/field_value.hpp"
 #include "rate_limit/text/key.hpp"
 #include "rate_limit/text/text_writer.hpp"
 #include "rate_limit/text/url_text.hpp"
@@ -149,7 +150,7 @@ void write_hash(JsonWriter &json, const limiter::Zone &zone, const ClientKey &ke
 } // namespace
 
 Result read_client_key(ngx_http_request_t *r, const limiter::Zone &zone,
-                       const ApiParameters &parameters) {
+                       const ApiParameters &parameters, KeyOf what) {
     if (const auto digits = parameters[ApiParameter::key_sha256]) {
         return key_of_digest(r, *digits);
     }
@@ -168,6 +169,11 @@ Result read_client_key(ngx_http_request_t *r, const limiter::Zone &zone,
         return invalid_parameter(
             r, ApiParameter::key,
             describe(r->pool, "an IPv4 or IPv6 address, or an IPv6 network /", uint64_t{bits}));
+    }
+    if (what == KeyOf::client && zone.cuts_key && rate_limit::has_outer_blanks(text)) {
+        return invalid_parameter(
+            r, ApiParameter::key,
+            "a key without blanks or tabs at its ends, which are no part of keys");
     }
     return key_of_bytes(r, text);
 }

@@ -19,9 +19,13 @@ struct ClientKey {
     std::string_view encoded;              // as in the keys of Redis
 };
 
+/// What a key is asked for. Overrides that older versions stored may have keys that no client has,
+/// and can be deleted.
+enum class KeyOf : uint8_t { client, stored_override };
+
 /// Finds the key that the parameters name.
 std::variant<ClientKey, ApiError> read_client_key(ngx_http_request_t *r, const limiter::Zone &zone,
-                                                  const ApiParameters &parameters);
+                                                  const ApiParameters &parameters, KeyOf what);
 
 /// Writes the members `key` and `key_encoded`, as far as the zone shows keys. A key of which only
 /// the digest is known is shown as that.

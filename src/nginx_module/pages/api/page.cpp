@@ -137,7 +137,8 @@ void find_zone(ApiRequest &request, std::string_view name) {
 }
 
 /// Finds what the parameters name. Returns what is wrong with them.
-std::optional<ApiError> read_parameters(ApiRequest &request, const Resource &resource) {
+std::optional<ApiError> read_parameters(ApiRequest &request, const Resource &resource,
+                                        ApiAction action) {
     ngx_http_request_t *r = request.r;
     ApiParameters parameters;
     if (auto error = parameters.read(r, resource.needed, resource.optional)) {
@@ -167,7 +168,9 @@ std::optional<ApiError> read_parameters(ApiRequest &request, const Resource &res
     if (!parameters[ApiParameter::key] && !parameters[ApiParameter::key_sha256]) {
         return std::nullopt;
     }
-    const auto client_key = read_client_key(r, *request.zone, parameters);
+    const auto client_key =
+        read_client_key(r, *request.zone, parameters,
+                        action == remove_override ? KeyOf::stored_override : KeyOf::client);
     if (const auto *error = std::get_if<ApiError>(&client_key)) {
         return *error;
     }
@@ -203,7 +206,7 @@ ngx_int_t api_handler(ngx_http_request_t *r) noexcept {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     auto &request = *new (memory) ApiRequest(r);
-    if (const auto error = read_parameters(request, *resource)) {
+    if (const auto error = read_parameters(request, *resource, action)) {
         return send_error(r, *error);
     }
     if (action == resource->put) {
