@@ -179,13 +179,33 @@ else
 end
 
 -- refund
+-- KEYS[2]     what is known of the past, see below. If it is KEYS[1] nothing is, and nothing is kept
 -- ARGV[1..2]  cost times the interval: microseconds, fraction
 -- ARGV[3]     the mark
 -- ARGV[4]     the time to which the charge led, if refunds did not move it
+-- ARGV[5]     when it was made; 0: nobody knows, or it comes back in parts
+-- ARGV[6]     the time to which it led
+-- ARGV[7]     capacity times the interval, microseconds
 --
 -- What has come back of itself since the charge is not given a second time, nor what would have come
--- back until the last lease ends. A refund of what was taken before the charge moves the charge's own
--- end, too.
+-- back until the last lease ends. What has not is what the charge led to and still lies ahead. But no
+-- more goes back than lay ahead at every moment since the charge, as the bucket had been if each charge
+-- had cost from the start what it has kept by now: so the bucket is always as if it had.
+--
+-- What lay ahead at a moment then is what lay ahead of it indeed, less what was given back since then of
+-- charges before it. Nobody keeps all of that; what is known says less, and the most of these counts:
+--
+-- * The fourth number tells what was given back since the charge, of whatever charges.
+-- * KEYS[2] keeps a few moments of refunds, and what lay ahead then, less what was given back since of
+--   charges before. From one to the next comes back of itself what time has passed, at most.
+-- * Of its own a charge has lost what time has passed, at most, since it was made, or since such a
+--   moment: what is given back of charges before it brings its own no nearer than now.
+--
+-- KEYS[2]: numbers of 8 bytes. The state's fourth one, as which it is out of date once others have moved
+-- it. The state's mark at all moments; 0 if there were several. Then four of each moment, the oldest
+-- first: the moment, what lay ahead, the same less what was given back since, and the fourth number.
+-- They are a quarter of the capacity apart, all but the last, that of the last refund. The last charge
+-- needs none of this, for what it gives back has not been there for any other one.
 --
 -- Where the limit has changed since, as many units go back as still are: what lay ahead at the charge
 -- has become longer or shorter by the same ratio. Where it is not sure that it has, by the shorter.
@@ -194,35 +214,96 @@ local state = call('GET', KEYS[1])
 if state and (#state == 40 or #state == 48) then
     local arrival, fraction, mark_of_state, moved_back = unpack_state('<dddd', state)
     local earliest = #state == 48 and math.max(now, (unpack_state('<d', state, 41))) or now
-    local still_taken = ARGV[4] - moved_back - earliest
-    if still_taken >= 1125899906842624 then
-        still_taken = still_taken - 2251799813685248 -- the fourth number began anew
+    local ahead = arrival - earliest
+    local reaches = ARGV[4] - moved_back - earliest
+    if reaches >= 1125899906842624 then
+        reaches = reaches - 2251799813685248 -- the fourth number began anew
     end
-    if still_taken > 0 and still_taken <= arrival - earliest then -- else of a key that has gone
-        local mark, ratio = ARGV[3] + 0, 1
-        local limit, limit_of_state = mark % 4294967296, mark_of_state % 4294967296
-        local back = math.min(still_taken, ARGV[1])
-        if mark_of_state > 4294967296 and limit_of_state >= 1 then
-            if mark >= 8589934592 and mark_of_state >= 8589934592 then
-                ratio = limit / limit_of_state
-            elseif mark >= 8589934592 or mark_of_state >= 8589934592 then
-                ratio = math.min(limit / limit_of_state, 1)
-            end
+    local is_of_state = ahead > 0 and reaches <= ahead -- else of a key that has gone, or too late
+    local past, is_last = {}, is_of_state and reaches == ahead and ARGV[5] ~= '0'
+    local known = is_of_state and call('GET', KEYS[2])
+    if known then
+        if KEYS[2] ~= KEYS[1] and #known <= 208 and #known % 32 == 16 then
+            past = { unpack_state('<' .. string.rep('d', #known / 8), known) }
+            past[#past] = nil -- where the numbers end
         end
+        if past[1] ~= moved_back or not (#past > 2 and past[#past - 3] <= earliest) then
+            past, is_last = {}, false -- what is not kept here has to move the fourth number
+        end
+    end
+    local newest = #past - 3
+    if is_of_state and KEYS[2] ~= KEYS[1] and not (newest > 0 and past[newest] == earliest)
+        and not (newest < 0 and is_last) then
+        if newest < 0 then
+            past[1], past[2], newest = moved_back, mark_of_state, 3
+        elseif newest == 3 or past[newest] - past[newest - 4] >= ARGV[7] / 4 then
+            newest = newest + 4
+        end
+        past[newest], past[newest + 1], past[newest + 2] = earliest, ahead, ahead
+        past[newest + 3] = moved_back
+        past[2] = past[2] == mark_of_state and mark_of_state or 0
+        if newest > 23 then
+            for _ = 1, 4 do table.remove(past, 3) end
+        end
+    end
+    local mark, ratio = ARGV[3] + 0, 1
+    local limit, limit_of_state = mark % 4294967296, mark_of_state % 4294967296
+    if mark_of_state > 4294967296 and limit_of_state >= 1 then
+        if mark >= 8589934592 and mark_of_state >= 8589934592 then
+            ratio = limit / limit_of_state
+        elseif mark >= 8589934592 or mark_of_state >= 8589934592 then
+            ratio = math.min(limit / limit_of_state, 1)
+        end
+    end
+    local still_taken = is_of_state and reaches or 0
+    local made_before = {} -- of these moments the charge was made
+    local least, later = ahead, earliest
+    for at = #past - 3, 3, -4 do
+        local moment = past[at]
+        local since = earliest - moment
+        least, later = math.min(least, past[at + 2] - (later - moment)), moment
+        local reached = reaches + (moved_back - past[at + 3]) % 2251799813685248 + since
+        if reached <= past[at + 1] then
+            made_before[#made_before + 1] = at + 2
+            if ratio == 1 and past[2] == mark and ARGV[5] ~= '0' then
+                still_taken = math.max(still_taken, math.min(ARGV[1], reached) - since)
+            end
+        elseif moment <= tonumber(ARGV[5]) then
+            if ratio == 1 then
+                still_taken = math.max(still_taken, math.min(least, ARGV[6] - earliest),
+                    ARGV[1] - (earliest - ARGV[5]))
+            end
+            break
+        end
+    end
+    still_taken = math.min(still_taken, ahead)
+    if still_taken > 0 then
+        local back = math.min(still_taken, ARGV[1])
         if ratio ~= 1 then
             local units = (ARGV[1] + ARGV[2] / limit) * ratio
             back = math.ceil(math.min(still_taken * math.max(ratio, 1), units)) - 1 -- rounded
-            back = math.min(math.max(back, 0), arrival - earliest)
+            back = math.min(math.max(back, 0), ahead)
         end
-        arrival, moved_back = arrival - back, moved_back + back
+        local moved = back
+        arrival = arrival - back
         if ARGV[2] ~= '0' and still_taken > back and limit == limit_of_state then
-            fraction, moved_back = fraction - ARGV[2], moved_back + 1 -- rounded, against the client
+            fraction, moved = fraction - ARGV[2], moved + 1 -- rounded, against the client
             if fraction < 0 then
                 arrival, fraction = arrival - 1, fraction + limit
             end
         end
-        moved_back = moved_back % 2251799813685248
+        if not is_last then
+            moved_back = (moved_back + moved) % 2251799813685248
+        end
         -- its expiry stays
         call('SETRANGE', KEYS[1], '0', pack('<dddd', arrival, fraction, mark_of_state, moved_back))
+        if past[1] then
+            past[1] = moved_back
+            for _, at in ipairs(made_before) do
+                past[at] = past[at] - moved
+            end
+            call('SET', KEYS[2], pack('<' .. string.rep('d', #past), unpack(past)), 'PX',
+                math.ceil(ARGV[7] / 1000) + 5001)
+        end
     end
 end

@@ -4,7 +4,7 @@
 -- What was taken too much is given back by the file's refund. What was taken too little is charged
 -- whether the rule grants it or not: by the file's check, and its debt, or else its charge.
 --
--- KEYS  one of each settlement
+-- KEYS  those of the first settlement, of the second, and so on: mostly one of each
 -- ARGV  those of the first one, of the second, and so on
 --
 -- Returns a digit for each: 1 if it was done, 0 if it failed. What Redis said of the last one that
@@ -13,16 +13,17 @@
 local call, pack, unpack_state = redis.call, struct.pack, struct.unpack
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local keys, arguments, begun = KEYS, ARGV, 0
+local keys, arguments, key_count, begun = KEYS, ARGV, KEY_COUNT, 0
+local count = #keys / key_count
 local function settle_the_rest() -- a pcall for each would cost a tenth more
-    for i = begun + 1, #keys do
+    for i = begun + 1, count do
         begun = i
-        local at, key_1 = (i - 1) * ARGUMENT_COUNT, keys[i]
+        local key_at, at = (i - 1) * key_count, (i - 1) * ARGUMENT_COUNT
         local PARAMETERS = ARGUMENTS
 -- rules
     end
 end
-local results, failure = string.rep('1', #keys), ''
+local results, failure = string.rep('1', count), ''
 repeat
     local is_done, problem = pcall(settle_the_rest)
     if not is_done then

@@ -125,9 +125,16 @@ struct AppliedRule : ApplicableRule {
     std::string_view encoded_key() const {
         return rule->key_format->encoded_key_of(charge->redis_key);
     }
-    /// Returns a charge of some units of the rule's counter, to give them back or to charge them
-    /// later. It refers to the Redis key of the rule's charge.
-    redis_client::Charge charge_of(const rate_limit::Quota &units, int64_t receipt) const {
+    /// Returns a charge of some units that the rule's charge took, to give them back, or of more
+    /// units, to charge them later. It refers to the Redis key of the rule's charge.
+    redis_client::Charge charge_of(const rate_limit::Quota &units) const {
+        redis_client::Charge some = charge_of_lease(units, charge->receipt);
+        some.decided = charge->decided;
+        some.verdict = charge->verdict;
+        return some;
+    }
+    /// The same of units that were leased with the rule's charge.
+    redis_client::Charge charge_of_lease(const rate_limit::Quota &units, int64_t receipt) const {
         redis_client::Charge some;
         some.quota = units;
         some.redis_key = charge->redis_key;

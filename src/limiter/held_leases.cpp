@@ -54,7 +54,7 @@ void HeldLeases::return_units(const AppliedRule &applied, const UnusedUnits &res
     }
     log_.report(LeaseEvent::returned, rest.units);
     // The units count as returned when Redis says that it has them back, or else as expired.
-    const redis_client::Charge charge = applied.charge_of(
+    const redis_client::Charge charge = applied.charge_of_lease(
         rate_limit::quota_of_units(applied.charge->quota, rest.units), rest.receipt);
     backends_.settle(*applied.rule->zone->backend, {.kind = redis_client::SettlementKind::refund,
                                                     .charge = charge,

@@ -89,7 +89,7 @@ class Settling {
     /// The request is counted with the first settlement.
     void tell_redis(const AppliedRule &applied, SettlementKind kind,
                     const rate_limit::Quota &units) {
-        const redis_client::Charge charge = applied.charge_of(units, applied.charge->receipt);
+        const redis_client::Charge charge = applied.charge_of(units);
         worker_.backends.settle(
             *applied.rule->zone->backend,
             {.kind = kind,

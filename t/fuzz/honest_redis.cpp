@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <numeric>
-#include <set>
 #include <utility>
 
 namespace fuzz {
@@ -88,16 +88,19 @@ const KnownScript *script_of(const WireCommand &command) {
     return found != scripts.end() ? &*found : nullptr;
 }
 
-bool is_refund(const WireCommand &command) {
-    static const std::set<std::string> scripts = [] {
-        std::set<std::string> all;
+/// How many refunds a command has; 0: it has none.
+size_t refunds_in(const WireCommand &command) {
+    static const std::map<std::string, size_t> keys_of_one = [] {
+        std::map<std::string, size_t> all;
         for (const Algorithm algorithm : rate_limit::all_algorithms) {
             const auto script = settlement_script(algorithm, redis_client::SettlementKind::refund);
-            all.insert({script.source, script.sha1});
+            const size_t keys = rate_limit::traits_of(algorithm).family.keeps_past ? 2 : 1;
+            all.insert({{script.source, keys}, {script.sha1, keys}});
         }
         return all;
     }();
-    return scripts.contains(command[1]);
+    const auto found = keys_of_one.find(command[1]);
+    return found == keys_of_one.end() ? 0 : std::stoul(command[2]) / found->second;
 }
 
 /// That so many units are left, or that none are.
@@ -223,8 +226,8 @@ std::string HonestRedis::answer(Input &input) {
         return "+OK\r\n";
     }
     const KnownScript *known = script_of(command);
-    if (is_refund(command)) {
-        return redis_client::bulk_string(std::string(std::stoul(command[2]), '1'));
+    if (const size_t refunds = refunds_in(command); refunds > 0) {
+        return redis_client::bulk_string(std::string(refunds, '1'));
     }
     if (known == nullptr) {
         return "$-1\r\n";

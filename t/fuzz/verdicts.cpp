@@ -97,7 +97,7 @@ void check_answered(const Charge &charge) {
         const Verdict after = rate_limit::verdict_after_refund(charge.quota, charge.verdict);
         require_in_range(charge.quota, after);
         require(after.remaining >= charge.verdict.remaining, "a refund takes nothing");
-        (void)redis_client::refund_arguments(charge.quota, charge.receipt);
+        (void)redis_client::refund_arguments(charge.quota, charge.to_return());
     }
 }
 

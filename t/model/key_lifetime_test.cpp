@@ -75,6 +75,7 @@ class LivesTest : public ChargingTest {
         if (charge.leased.units > 0) {
             charge.quota.cost = charge.leased.units;
             charge.receipt = charge.leased.receipt;
+            charge.decided = {};
             charged_.push_back(charge);
             ++leases_;
         }

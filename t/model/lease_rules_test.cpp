@@ -96,6 +96,7 @@ class LeaseRulesTest : public testing::TestWithParam<Numbers> {
         ASSERT_EQ(leased.usable_for * tick_us, charge.leased.usable_for.count());
         expect_receipt(charge.leased.receipt, leased.receipt);
         charge.receipt = charge.leased.receipt;
+        charge.decided = {};
         charge.is_charged = true;
         charged_.push_back({charge, leased.units, leased.receipt});
         ++leases_;
@@ -104,6 +105,7 @@ class LeaseRulesTest : public testing::TestWithParam<Numbers> {
     void give_back(size_t index) {
         Charged charged = charged_[index];
         charged_.erase(charged_.begin() + static_cast<int64_t>(index));
+        charged.charge.decided = {}; // the plain rule knows nothing of the past
         charged.charge.quota.cost = static_cast<uint64_t>(charged.units);
         ASSERT_EQ(redis_.refund(charged.charge), "");
         rule_->give_back(kept_, charged.units, charged.receipt);

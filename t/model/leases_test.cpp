@@ -37,6 +37,7 @@ class LeasesTest : public ChargingTest {
     void give_back(Charge charge, uint64_t units) {
         charge.quota.cost = units;
         charge.receipt = charge.leased.receipt;
+        charge.decided = {};
         EXPECT_EQ(redis_.refund(charge), "");
     }
 };

@@ -162,8 +162,11 @@ std::optional<rate_limit::Verdict> Redis::peek(const rate_limit::Quota &quota, b
 
 std::string Redis::refund(const Charge &charge) {
     redis_client::Settlement refund;
+    refund.kind = redis_client::SettlementKind::refund;
+    refund.algorithm = charge.quota.algorithm;
+    refund.is_on_one_key = !keeps_past_;
     refund.redis_key = charge.redis_key;
-    refund.arguments = redis_client::refund_arguments(charge.quota, charge.receipt);
+    refund.arguments = redis_client::refund_arguments(charge.quota, charge.to_return());
     redis_client::SettlementList list;
     list.push_back(refund);
     const redis_client::Script &script =
@@ -183,12 +186,15 @@ std::string Redis::settle(redis_client::SettlementKind kind,
         rate_limit::Quota quota = settlements[i].charge->quota;
         quota.cost = settlements[i].units;
         quota.reserves_nothing = false;
+        all[i].kind = kind;
+        all[i].algorithm = quota.algorithm;
+        all[i].is_on_one_key = !keeps_past_;
         all[i].calendar = quota.calendar;
         all[i].redis_key = settlements[i].charge->redis_key;
         all[i].arguments =
             kind == redis_client::SettlementKind::debt
                 ? redis_client::debt_arguments(quota, aligned)
-                : redis_client::refund_arguments(quota, settlements[i].charge->receipt);
+                : redis_client::refund_arguments(quota, settlements[i].charge->to_return());
         list.push_back(all[i]);
     }
     ByteQueue queue;

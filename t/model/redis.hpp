@@ -104,6 +104,9 @@ class Redis {
     std::string refund(const redis_client::Charge &charge);
     std::string release(const redis_client::Permit &permit);
 
+    /// From now on refunds keep nothing of a bucket's past, as where its hash slot moves.
+    void keep_no_past() { keeps_past_ = false; }
+
     /// What a request turned out to cost, beside the charge's quota and receipt.
     struct Settlement {
         const redis_client::Charge *charge;
@@ -136,6 +139,7 @@ class Redis {
     redisContext *context_;
     redis_client::ScriptLibrary scripts_;
     bool has_own_scripts_ = true;
+    bool keeps_past_ = true;
     std::set<std::string> known_; // scripts that Redis knows by name
 };
 

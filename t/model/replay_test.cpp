@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -235,10 +236,17 @@ class RandomSchedule {
                 send(debt.source, words_of(redis_client::debt_arguments(quota_, false)),
                      " of a debt");
             }
-            if (quota_.algorithm != rate_limit::Algorithm::concurrency && traffic_.one_in(4)) {
-                const int64_t receipt = both_.clock.now() + traffic_.between(-100, 1'000'000);
-                send(redis_client::refund_script(quota_.algorithm).source,
-                     words_of(redis_client::refund_arguments(quota_, receipt)), " of a refund");
+            if (quota_.algorithm != rate_limit::Algorithm::concurrency && traffic_.one_in(4) &&
+                quota_.cost > 0) {
+                const int64_t now = both_.clock.now();
+                const redis_client::ChargeToReturn charge{
+                    .receipt = now + moved_back() + traffic_.between(-100, 1'000'000),
+                    .made = microseconds(now - traffic_.between(0, 1'000'000)),
+                    .led_to = microseconds(now + traffic_.between(0, 1'000'000))};
+                send(redis_client::settlement_script(quota_.algorithm,
+                                                     redis_client::SettlementKind::refund)
+                         .source,
+                     words_of(redis_client::refund_arguments(quota_, charge)), " of a refund");
             }
         }
     }
@@ -262,10 +270,23 @@ class RandomSchedule {
             arguments.push_back(std::to_string(++permits_) + " " + std::to_string(quota_.cost));
         }
         SCOPED_TRACE(std::string(to_string(quota_.algorithm)) + what);
-        both_.eval(script, {"k"}, arguments);
-        both_.look("k");
+        const bool keeps_past = rate_limit::is_bucket(quota_.algorithm) && what == " of a refund";
+        both_.eval(script, keeps_past ? keys_ : std::vector{keys_.front()}, arguments);
+        both_.look(keys_[0]);
+        both_.look(keys_[1]);
     }
 
+    /// The fourth number of a bucket's state.
+    int64_t moved_back() {
+        const Redis::Answer state = both_.redis.command({"GET", keys_.front()});
+        double number = 0;
+        if (rate_limit::is_bucket(quota_.algorithm) && state.text.size() >= 32) {
+            std::memcpy(&number, state.text.data() + 24, sizeof(number));
+        }
+        return static_cast<int64_t>(number);
+    }
+
+    const std::vector<std::string> keys_ = {"k", "k#past"};
     Traffic traffic_;
     rate_limit::Quota quota_;
     rate_limit::Verdict last_;

@@ -40,6 +40,7 @@ class ResetsTest : public ChargingTest {
             if (charge.leased.units > 0) {
                 charge.quota.cost = charge.leased.units;
                 charge.receipt = charge.leased.receipt;
+                charge.decided = {};
                 charged.push_back(charge);
             }
         }

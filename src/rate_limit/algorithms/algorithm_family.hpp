@@ -52,8 +52,11 @@ struct AlgorithmFamily {
     /// The ARGV of the script's lease that follow the longest time of a lease.
     ScriptArguments (*lease_arguments)(const Quota &quota);
 
-    /// The ARGV of the script's refund, without the receipt, which is its last one.
+    /// The ARGV of the script's refund that stand before the receipt.
     ScriptArguments (*refund_arguments)(const Quota &quota);
+
+    /// Whether the refund has a second key, which keeps the past, and the ARGV that it needs.
+    bool keeps_past = false;
 
     /// How long the state in a key may count.
     std::chrono::microseconds (*longest_state)(const Quota &quota);

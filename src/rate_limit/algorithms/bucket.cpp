@@ -279,6 +279,7 @@ constinit const AlgorithmFamily family = {
         return {interval.us, interval.fraction};
     },
     .refund_arguments = refund_arguments,
+    .keeps_past = true,
     .longest_state = [](const Quota &quota) { return quota.refill(); },
     .verdict_of_reply = verdict_of,
     // the time to which the charge leads if refunds do not move it

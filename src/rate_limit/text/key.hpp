@@ -15,6 +15,10 @@
 //
 //     <key of the counter>#block
 //
+// and so is what refunds keep of a bucket's past, under
+//
+//     <key of the counter>#past
+//
 // No counter has such a key: no name has a `#`.
 #pragma once
 
@@ -32,6 +36,9 @@ inline constexpr size_t longest_prefix = 64;
 
 /// Follows the Redis key of a counter in that of the client's block.
 inline constexpr std::string_view block_suffix = "#block";
+
+/// Follows the Redis key of a bucket in that of its past, which refunds keep: lua/bucket.lua.
+inline constexpr std::string_view past_suffix = "#past";
 
 /// Returns what stands behind the braces: `<algorithm>:<window>[:<name>]`.
 std::string counter_name(const Rule &rule);

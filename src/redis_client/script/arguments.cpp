@@ -86,10 +86,16 @@ WireWords leasing_arguments(const Quota &quota, bool aligned, microseconds longe
     return words;
 }
 
-WireWords refund_arguments(const Quota &quota, int64_t receipt) {
+WireWords refund_arguments(const Quota &quota, const ChargeToReturn &charge) {
+    const rate_limit::AlgorithmFamily &family = rate_limit::traits_of(quota.algorithm).family;
     WireWords words;
-    add(words, rate_limit::traits_of(quota.algorithm).family.refund_arguments(quota));
-    words.add(static_cast<uint64_t>(receipt));
+    add(words, family.refund_arguments(quota));
+    words.add(static_cast<uint64_t>(charge.receipt));
+    if (family.keeps_past) {
+        words.add(static_cast<uint64_t>(charge.made.count()));
+        words.add(static_cast<uint64_t>(charge.led_to.count()));
+        words.add(static_cast<uint64_t>(family.longest_state(quota).count()));
+    }
     return words;
 }
 

@@ -25,9 +25,17 @@ WireWords leasing_arguments(const rate_limit::Quota &quota, bool aligned,
 /// Returns the arguments of a settlement that charges the quota's cost, above the limit, too.
 WireWords debt_arguments(const rate_limit::Quota &quota, bool aligned);
 
-/// Returns the arguments for a refund of what a charge by this quota took. `receipt` is
-/// receipt_of_reply().
-WireWords refund_arguments(const rate_limit::Quota &quota, int64_t receipt);
+/// What a refund says of the charge whose units it gives back.
+struct ChargeToReturn {
+    int64_t receipt; // of receipt_of_reply()
+    // By Redis's clock, when it was made, and when all that was taken by then would be back. They
+    // are 0 if nobody knows, and where the units of one receipt may come back in parts.
+    std::chrono::microseconds made{0};
+    std::chrono::microseconds led_to{0};
+};
+
+/// Returns the arguments for a refund of what a charge by this quota took.
+WireWords refund_arguments(const rate_limit::Quota &quota, const ChargeToReturn &charge);
 
 /// The word that a check's arguments leave a place for if a calendar says the windows: the four
 /// Calendar::Boundaries at an instant, as lua/fixed_window.lua reads them.

@@ -168,10 +168,10 @@ bool write_settlements(ByteQueue &out, const Script &script, Sending sending,
     size_t words = 0;
     size_t bytes = 0;
     for (const Settlement *one = settlements.front(); one != nullptr; one = one->hook.next) {
-        ++keys;
+        keys += one->keeps_past() ? 2 : 1;
         words += one->arguments.count();
-        bytes += one->redis_key.size() + one->arguments.bytes().size() +
-                 size_of_late_word(one->arguments);
+        bytes += 2 * one->redis_key.size() + rate_limit::past_suffix.size() +
+                 one->arguments.bytes().size() + size_of_late_word(one->arguments);
     }
     ScriptCommand command(out, script, sending, keys, keys + words, bytes);
     if (!command.ok()) {
@@ -179,6 +179,10 @@ bool write_settlements(ByteQueue &out, const Script &script, Sending sending,
     }
     for (const Settlement *one = settlements.front(); one != nullptr; one = one->hook.next) {
         command.word(one->redis_key);
+        if (one->keeps_past()) {
+            command.word(one->redis_key,
+                         one->is_on_one_key ? std::string_view() : rate_limit::past_suffix);
+        }
     }
     for (const Settlement *one = settlements.front(); one != nullptr; one = one->hook.next) {
         write_words(command, one->arguments, one->calendar, clock);

@@ -294,10 +294,14 @@ Script settlement_script(Algorithm algorithm, SettlementKind kind) {
     }
     std::string text =
         without_comments(lua_settlements().head) + body + without_comments(lua_settlements().tail);
+    const size_t keys = renumbering.keys();
     const size_t arguments = renumbering.arguments();
+    replace(text, "KEY_COUNT", std::to_string(keys));
     replace(text, "ARGUMENT_COUNT", std::to_string(arguments));
-    replace(text, "PARAMETERS", list("argument_", 1, arguments));
-    replace(text, "ARGUMENTS", list("arguments[at + ", 1, arguments, "]"));
+    replace(text, "PARAMETERS", list("key_", 1, keys) + ", " + list("argument_", 1, arguments));
+    replace(text, "ARGUMENTS",
+            list("keys[key_at + ", 1, keys, "]") + ", " +
+                list("arguments[at + ", 1, arguments, "]"));
     return Script(text);
 }
 

@@ -7,6 +7,7 @@
 #include "rate_limit/rule/verdict.hpp"
 #include "redis_client/intrusive_list.hpp"
 #include "redis_client/object_pool.hpp"
+#include "redis_client/script/arguments.hpp"
 #include "redis_client/session/permits.hpp"
 #include "redis_client/session/settlement.hpp"
 #include "redis_client/wire/resp.hpp"
@@ -53,6 +54,11 @@ struct Charge {
     rate_limit::Verdict of_counter;
 
     bool blocks() const { return block.count() > 0; }
+
+    /// Names it in a refund.
+    ChargeToReturn to_return() const {
+        return {.receipt = receipt, .made = decided, .led_to = decided + verdict.reset};
+    }
 
     /// Returns the verdict that tells what Redis has left in the end.
     const rate_limit::Verdict &last_verdict() const {
@@ -120,10 +126,12 @@ struct Command : Pooled<Command> {
     }
 
     /// Whether it can come apart: it is a batch of several checks, or of several settlements, or
-    /// renews permits of several keys.
+    /// has a settlement that can do without its second key, or renews permits of several keys.
     bool has_company() const {
         const Settlement *settlement = settlements.front();
-        return next_in_batch != nullptr || settlement != settlements.back() || renews_several_keys;
+        return next_in_batch != nullptr || settlement != settlements.back() ||
+               (settlement != nullptr && settlement->keeps_past() && !settlement->is_on_one_key) ||
+               renews_several_keys;
     }
 
     ListHook<Command> waiting_hook;   // in the list of those with callbacks, oldest first

@@ -110,12 +110,12 @@ void Session::refund(std::span<Charge> charges, Time now) {
             continue;
         }
         charge.is_charged = false;
-        charge.verdict = rate_limit::verdict_after_refund(charge.quota, charge.verdict);
         if (charge.permit != nullptr) {
             release(*std::exchange(charge.permit, nullptr), now);
         } else if (charge.quota.charges()) {
             settlements_.give_back(charge);
         }
+        charge.verdict = rate_limit::verdict_after_refund(charge.quota, charge.verdict);
     }
 }
 

@@ -90,10 +90,10 @@ Settlements::~Settlements() {
 
 void Settlements::add(const SettlementOrder &order) {
     const Charge &charge = order.charge;
-    Settlement *settlement =
-        make(order.kind, charge,
-             order.kind == SettlementKind::debt ? debt_arguments(charge.quota, order.aligned)
-                                                : refund_arguments(charge.quota, charge.receipt));
+    Settlement *settlement = make(order.kind, charge,
+                                  order.kind == SettlementKind::debt
+                                      ? debt_arguments(charge.quota, order.aligned)
+                                      : refund_arguments(charge.quota, charge.to_return()));
     if (settlement == nullptr) {
         count_lost(order);
         return;
@@ -103,7 +103,7 @@ void Settlements::add(const SettlementOrder &order) {
 }
 
 void Settlements::give_back(const Charge &charge) {
-    (void)make(SettlementKind::refund, charge, refund_arguments(charge.quota, charge.receipt));
+    (void)make(SettlementKind::refund, charge, refund_arguments(charge.quota, charge.to_return()));
 }
 
 /// Returns a settlement that waits, or null if there are too many or memory ran out.
@@ -115,6 +115,7 @@ Settlement *Settlements::make(SettlementKind kind, const Charge &charge,
         return nullptr;
     }
     settlement->kind = kind;
+    settlement->is_on_one_key = false;
     settlement->algorithm = charge.quota.algorithm;
     settlement->hash_slot = charge.hash_slot;
     settlement->arguments = arguments;
@@ -193,6 +194,9 @@ void Settlements::lose(Command &command) {
 }
 
 void Settlements::send_apart(Command &command, Time now) {
+    for (Settlement *one = command.settlements.front(); one != nullptr; one = one->hook.next) {
+        one->is_on_one_key = true;
+    }
     SettlementList others = std::exchange(waiting_, SettlementList());
     wait_again(command);
     send(false, now);

@@ -58,7 +58,8 @@ class Settlements {
     void finish(Command &command, std::string_view answer);
     /// Nobody will say what became of the command, or Redis did not run it.
     void lose(Command &command);
-    /// Redis ran none of the command's settlements: they are to be sent one by one.
+    /// Redis ran none of the command's settlements: they are to be sent one by one, each with the
+    /// key of its counter alone.
     void send_apart(Command &command, Time now);
     /// Redis ran none of them. They wait here from now on; the command is gone.
     void wait_again(Command &command);

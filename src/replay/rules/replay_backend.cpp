@@ -73,11 +73,13 @@ void ReplayBackend::release(redis_client::Permit &permit) {
 void ReplayBackend::settle(const redis_client::SettlementOrder &order) {
     const Charge &charge = order.charge;
     redis_client::Settlement settlement;
+    settlement.kind = order.kind;
+    settlement.algorithm = charge.quota.algorithm;
     settlement.redis_key = charge.redis_key;
     settlement.calendar = charge.quota.calendar;
     settlement.arguments = order.kind == redis_client::SettlementKind::debt
                                ? redis_client::debt_arguments(charge.quota, order.aligned)
-                               : redis_client::refund_arguments(charge.quota, charge.receipt);
+                               : redis_client::refund_arguments(charge.quota, charge.to_return());
     redis_client::SettlementList list;
     list.push_back(settlement);
     const redis_client::Script &script =

@@ -23,7 +23,7 @@ WireCommand check(const Quota &quota) {
 }
 
 WireCommand refund(const Quota &quota) {
-    return words_of(refund_arguments(quota, 1'700'000'000'000'000));
+    return words_of(refund_arguments(quota, {.receipt = 1'700'000'000'000'000}));
 }
 
 TEST(CheckArguments, OfAWindowAreLimitCostWindowAndTimeToLive) {
@@ -49,7 +49,7 @@ TEST(CheckArguments, OfACalendarLeaveAPlaceForWhereItsWindowsAre) {
     const WireWords words = leasing_arguments(quota, false, 10ms);
     EXPECT_TRUE(words.has_late_word());
     EXPECT_EQ(words.count(), 6u);
-    EXPECT_FALSE(refund_arguments(quota, 1).has_late_word());
+    EXPECT_FALSE(refund_arguments(quota, {.receipt = 1}).has_late_word());
 
     const CalendarWord word = calendar_word(*month, rate_limit::midnight_of({2026, 3, 15}));
     ByteQueue out;
@@ -186,8 +186,14 @@ TEST(RefundArguments, OfABucketAreThoseOfItsCheck) {
         const Quota quota{
             .algorithm = algorithm, .window = 1s, .limit = 700'000, .burst = 3, .cost = 3};
         const WireCommand of_check = check(quota);
-        EXPECT_EQ(refund(quota),
-                  (WireCommand{of_check[0], of_check[1], of_check[4], "1700000000000000"}));
+        // the time in which the capacity of 3 or 4 units comes back, 10/7 us each
+        const std::string refill = algorithm == Algorithm::token_bucket ? "5" : "6";
+        EXPECT_EQ(refund(quota), (WireCommand{of_check[0], of_check[1], of_check[4],
+                                              "1700000000000000", "0", "0", refill}));
+        EXPECT_EQ(words_of(refund_arguments(
+                      quota, {.receipt = 7, .made = 1'700'000'000s, .led_to = 1'700'000'001s})),
+                  (WireCommand{of_check[0], of_check[1], of_check[4], "7", "1700000000000000",
+                               "1700000001000000", refill}));
     }
 }
 

@@ -236,13 +236,16 @@ const std::vector<Refunded> of_all_algorithms = {
      {"3", "60000000", "1700000000000000"}},
     {quota_of(Algorithm::token_bucket, 3),
      {1'800'000, 0, 0},
-     {"1800000", "0", "4294967396", "1700000001800000"}},
+     {"1800000", "0", "4294967396", "1700000001800000", "1700000000000000", "1700000001800000",
+      "60000000"}},
     {{.algorithm = Algorithm::gcra, .window = 1s, .limit = 3, .burst = 2, .cost = 2},
      {666'666, 2, 0},
-     {"666666", "2", "4294967299", "1700000000666666"}},
+     {"666666", "2", "4294967299", "1700000000666666", "1700000000000000", "1700000000666667",
+      "1000000"}},
     {{.algorithm = Algorithm::leaky_bucket, .window = 1s, .limit = 3, .burst = 2, .cost = 2},
      {666'666, 2, 0},
-     {"666666", "2", "4294967299", "1700000000666666"}},
+     {"666666", "2", "4294967299", "1700000000666666", "1700000000000000", "1700000000666667",
+      "1000000"}},
 };
 
 TEST_F(SessionChargesTest, AreRefundedByTheScriptOfTheirAlgorithm) {
@@ -258,6 +261,10 @@ TEST_F(SessionChargesTest, AreRefundedByTheScriptOfTheirAlgorithm) {
 
         WireCommand expected = {
             "EVAL", settlement_script(quota.algorithm, SettlementKind::refund).source, "1", "key"};
+        if (rate_limit::is_bucket(quota.algorithm)) {
+            expected[2] = "2";
+            expected.emplace_back("key#past");
+        }
         expected.insert(expected.end(), arguments.begin(), arguments.end());
         EXPECT_EQ(sent(), Commands{expected});
         EXPECT_TRUE(session_->has_background_commands());
