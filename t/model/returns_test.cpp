@@ -5,6 +5,9 @@
 #include "embedded_bucket.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -283,6 +286,49 @@ TEST(Returns, LeaveItSoOverLongTimes) {
     }
     EXPECT_GT(returned, 1'000 * second);
     EXPECT_GT(leased, 100);
+}
+
+/// How much of the limit requests use, in percent, where more come than it grants: each reserves a
+/// 300th of a capacity of a minute, is in flight for 10 s on average, and uses a fifth.
+double used_of_the_limit(Refund by) {
+    const Quota quota = {.algorithm = Algorithm::token_bucket,
+                         .window = milliseconds(60'000),
+                         .limit = 3'000,
+                         .burst = 3'000}; // a unit is 20 ms
+    constexpr uint64_t reserves = 10;
+    constexpr uint64_t uses = 2;
+    constexpr int64_t lasts_us = 10 * minute;
+    Traffic traffic;
+    EmbeddedBucket bucket;
+    std::multimap<int64_t, Charge> in_flight; // by their ends
+    uint64_t used = 0;
+    const int64_t begin_us = bucket.now_us;
+    for (int64_t next_us = begin_us; next_us < begin_us + lasts_us; next_us += 20'000) {
+        while (!in_flight.empty() && in_flight.begin()->first <= next_us) {
+            bucket.now_us = in_flight.begin()->first;
+            bucket.give_back(in_flight.begin()->second, reserves - uses, by);
+            in_flight.erase(in_flight.begin());
+        }
+        bucket.now_us = next_us;
+        const Charge charge = bucket.ask(quota, reserves);
+        if (charge.is_charged) {
+            // exponentially distributed
+            const double random = static_cast<double>(traffic.between(1, 1'000'000)) / 1e6;
+            in_flight.emplace(next_us - static_cast<int64_t>(std::log(random) * 10e6), charge);
+            used += next_us >= begin_us + lasts_us / 5 ? uses : 0;
+        }
+    }
+    const double granted = static_cast<double>(lasts_us - lasts_us / 5) / 20'000;
+    return 100 * static_cast<double>(used) / granted;
+}
+
+// docs/token-budgets.md has these numbers.
+TEST(Returns, LetRequestsThatReserveMuchUseTheLimit) {
+    const double before = used_of_the_limit(Refund::of_1_0_0);
+    const double now = used_of_the_limit(Refund::whole);
+    std::printf("used of the limit: %.1f %% by 1.0.0, %.1f %% now\n", before, now);
+    EXPECT_LT(before, 70);
+    EXPECT_GT(now, 95);
 }
 
 /// Where the clock steps back, what is taken waits longer: never less than if it had not.

@@ -247,7 +247,10 @@ class TakenOfBucket final : public TakenUnits {
             most_ += numbers_.are_always_the_same() ? 0 : rounded(grant, time_us);
         } else if (const auto level = levels_.find(grant.time_us); level != levels_.end()) {
             const Wide its_end = level->second.before + Wide{grant.cost} * window_us_;
-            most_ -= refund(grant, its_end - passed(grant, time_us) - refunded_since(grant));
+            const Wide by_end = its_end - passed(grant, time_us) - refunded_since(grant);
+            // At least what it would have by itself, whatever others have given back.
+            const Wide of_its_own = Wide{grant.returned()} * window_us_ - passed(grant, time_us);
+            most_ -= refund(grant, std::max(by_end, of_its_own));
             most_ += rounded(grant, time_us);
         }
     }

@@ -107,12 +107,13 @@ bool has_live_limits(std::span<const std::string_view> keys) {
     return keys.empty() || keys.front().find("{live}") != std::string_view::npos;
 }
 
-/// A digit answers each settlement, and the words of an error may follow. The answer to a check
-/// begins with a time of 8 bytes, the last of which is 0.
-bool is_of_settlements(std::string_view answer, size_t keys) {
-    return answer.size() >= keys &&
-           answer.substr(0, keys).find_first_not_of("01") == std::string_view::npos &&
-           answer.find('\0') == std::string_view::npos;
+/// How many keys each settlement has whose script gave that answer; 0: it was no settlement. A
+/// digit answers each, and the words of an error may follow. The answer to a check begins with a
+/// time of 8 bytes, the last of which is 0.
+size_t keys_of_settlement(std::string_view answer, size_t keys) {
+    const size_t digits = std::min(answer.find_first_not_of("01"), answer.size());
+    const bool settles = digits > 0 && answer.find('\0') == std::string_view::npos;
+    return settles && keys % digits == 0 ? keys / digits : 0;
 }
 
 } // namespace
@@ -247,8 +248,10 @@ std::string SimulatedRedis::run(Peer &peer, const Words &words, std::string_view
 void SimulatedRedis::note_run(const Words &words, std::string_view command,
                               const replay::Answer &answer) {
     const auto keys = keys_of(words);
-    const bool settles = is_of_settlements(answer.text, keys.size());
-    for (const std::string_view key : keys) {
+    const size_t of_settlement = keys_of_settlement(answer.text, keys.size());
+    const bool settles = of_settlement > 0;
+    for (size_t i = 0; i < keys.size(); i += std::max<size_t>(of_settlement, 1)) {
+        const std::string_view key = keys[i]; // the counter's; that of its past follows
         const auto check = [&] {
             return engine_->keys().find(key) != nullptr ? ScriptRun::check_that_leaves_key
                                                         : ScriptRun::check;
