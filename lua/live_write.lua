@@ -5,7 +5,8 @@
 --          the last version, and the version up to which records may have been purged
 -- KEYS[2]  sorted set: the log, names of records by their versions
 -- KEYS[3]  hash: the records, `<version> <expires at> <action> <limit> <burst> <updated at> <by> <note>`,
---          in which `-` stands for none
+--          in which `-` stands for none. One that was written back has a ninth word: the version as
+--          which it was written first, see live_restore.lua
 -- KEYS[4]  sorted set: names of records by the time at which they may be purged
 -- ARGV[1]  the record's name: see src/redis_client/control/live_store.hpp
 -- ARGV[2]  its action: numbers, ban or exempt of an override, deleted of what was an override, reset
@@ -14,12 +15,18 @@
 -- ARGV[4]  how long it holds; 0: for ever, or as long as hosts need to hear of it
 -- ARGV[5]  who writes it, and a note, with a space between them
 -- ARGV[6]  the epoch of a store that this makes: 16 random hex digits
+-- ARGV[7]  `<epoch> <version>`, the last that the writer's host knows of a store. What is written is
+--          newer than that, also in a store that has lost it and whose clock is behind
 --
 -- Times are microseconds. Returns the time; the record's version, 0 if there was no override to be
--- deleted; and when it expires, or 0.
+-- deleted; and when it expires, or 0. An override that is not there is deleted as well: a host may
+-- know it and would write it back.
 
 local most_purged = 100
 local hour = 3600000000
+-- Longer than it expires an override is named, so that hosts that come back from another Redis can
+-- tell what was purged here from what was lost.
+local minute = 60000000
 local head, log, data, expiry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local name, action = ARGV[1], ARGV[2]
 local call = redis.call
@@ -30,23 +37,24 @@ local function whole(number)
     return string.format('%.0f', number)
 end
 
+local epoch, version, floor = string.match(call('GET', head) or '', '^0*(%x+) (%d+) (%d+)$')
 local was_there = true
 if action == 'deleted' then
     local record = call('HGET', data, name)
     local expires_at, was = string.match(record or '', '^%d+ (%S+) (%a+)')
-    -- What is left of one that was lost in part, or that nobody of ours wrote, is replaced by a tombstone.
-    local is_left = not was and (record or call('ZSCORE', log, name))
-    if not is_left and (not was or was == action) then
+    if not epoch and not record and not call('ZSCORE', log, name) then
         return {now, 0, 0}
     end
     -- It may have expired, by a clock that may step back.
-    was_there = was and (tonumber(expires_at) or now + 1) > now
+    was_there = was and was ~= action and (tonumber(expires_at) or now + 1) > now
 end
 
-local epoch, version, floor = string.match(call('GET', head) or '', '^(%x+) (%d+) (%d+)$')
+local known_epoch, known = string.match(ARGV[7], '^0*(%x+) (%d+)$')
 if not epoch then
     epoch, floor = ARGV[6], 0
     version = call('ZRANGE', log, 0, 0, 'REV', 'WITHSCORES')[2] or 0
+elseif epoch == known_epoch then
+    version = math.max(version, known)
 end
 for _, old in ipairs(call('ZRANGEBYSCORE', expiry, '-inf', whole(now), 'LIMIT', 0, most_purged)) do
     floor = math.max(floor, call('ZSCORE', log, old) or 0)
@@ -64,7 +72,7 @@ call('HSET', data, name, table.concat({whole(version), expires_at > 0 and whole(
 if not is_override then
     call('ZADD', expiry, whole(now + hour), name)
 elseif expires_at > 0 then
-    call('ZADD', expiry, whole(expires_at), name)
+    call('ZADD', expiry, whole(expires_at + minute), name)
 else
     call('ZREM', expiry, name)
 end

@@ -1,12 +1,10 @@
 // A host that follows a store of live limits, whatever happens to the store meanwhile.
 
+#include "live_host.hpp"
 #include "model_test.hpp"
-
-#include "redis_client/control/live_follower.hpp"
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <tuple>
 
 namespace model {
@@ -23,35 +21,6 @@ using redis_client::LiveName;
 using redis_client::LiveStore;
 using redis_client::ReplyView;
 
-/// What a host has learned: overrides by the numbers of their names, and the generation of each.
-class Host final : public LiveFollower::Callbacks {
-  public:
-    void on_begin() override { ++generation; }
-    void on_end() override {
-        std::erase_if(overrides, [&](const auto &one) { return one.second.second != generation; });
-    }
-    void on_change(const LiveChange &change) override {
-        ++changes;
-        const std::string key(change.name.encoded_key);
-        if (change.name.is_reset) {
-            resets.insert(change.version);
-        } else if (change.is_tombstone) {
-            overrides.erase(key);
-        } else {
-            overrides[key] = {change.override.what, generation};
-        }
-    }
-    void on_missed_resets() override { ++missed; }
-    void on_lost_store() override { ++lost; }
-
-    int generation = 0;
-    std::map<std::string, std::pair<Override, int>> overrides;
-    std::set<uint64_t> resets;
-    int changes = 0;
-    int missed = 0;
-    int lost = 0;
-};
-
 class LiveFollowerTest : public testing::Test {
   protected:
     void ask(const ByteQueue &queue) {
@@ -63,7 +32,7 @@ class LiveFollowerTest : public testing::Test {
         ByteQueue queue;
         ASSERT_TRUE(store_.write_put(
             queue, of_key(key), {.what = what, .expires_in = expires_in, .by = "test", .note = {}},
-            ++epoch_));
+            ++epoch_, host_.known));
         ask(queue);
         overrides_[key] = what;
         if (expires_in) {
@@ -72,15 +41,17 @@ class LiveFollowerTest : public testing::Test {
     }
     void remove(const std::string &key) {
         ByteQueue queue;
-        ASSERT_TRUE(store_.write_delete(queue, of_key(key), "test", ++epoch_));
+        ASSERT_TRUE(store_.write_delete(queue, of_key(key), "test", ++epoch_, host_.known));
         ask(queue);
         overrides_.erase(key);
     }
-    void reset(const std::string &key) {
+    void reset(const std::string &key) { reset(key, host_.known); }
+    /// By a host that knows so much.
+    void reset(const std::string &key, const LiveKnown &by) {
         LiveName name = of_key(key);
         name.is_reset = true;
         ByteQueue queue;
-        ASSERT_TRUE(store_.write_reset(queue, name, "test", ++epoch_));
+        ASSERT_TRUE(store_.write_reset(queue, name, "test", ++epoch_, by));
         ask(queue);
     }
     void flush() {
@@ -88,42 +59,17 @@ class LiveFollowerTest : public testing::Test {
         overrides_.clear();
     }
 
-    /// Takes the head, or the next page if there is one to come.
-    void step() {
-        ByteQueue queue;
-        if (since_) {
-            ASSERT_TRUE(store_.write_changes_query(queue, *since_));
-            redis_.ask(queue, [&](ReplyView reply) {
-                const auto page = redis_client::read_changes(reply);
-                ASSERT_TRUE(page) << reply.text().value_or("");
-                since_ = follower_.take_page(*page);
-            });
-        } else {
-            const auto names = redis_.command({"ZCARD", "rl:{live}:log"}).number;
-            const auto records = redis_.command({"HLEN", "rl:{live}:data"}).number;
-            ASSERT_TRUE(store_.write_head_query(queue));
-            redis_.ask(queue, [&](ReplyView reply) {
-                const auto head = redis_client::read_head(reply);
-                since_ = follower_.take_head(head, names == records && (names > 0) == !!head);
-            });
-        }
-    }
-    void poll() {
-        do {
-            step();
-        } while (since_);
-    }
-    void begin_anew(LiveKnown known) {
-        since_.reset();
-        follower_.begin_anew(known);
-    }
+    void step() { host_.step(); }
+    void poll() { host_.poll(); }
+    void begin_anew(LiveKnown known) { host_.begin_anew(known); }
+    const LiveFollower &follower() const { return *host_.follower; }
 
     /// What holds now, as the test knows and as the host does.
     std::map<std::string, Override> expected() { return without_expired(overrides_); }
     std::map<std::string, Override> learned() {
         std::map<std::string, Override> all;
         for (const auto &[key, what] : host_.overrides) {
-            all[key] = what.first;
+            all[key] = what.what;
         }
         return without_expired(all);
     }
@@ -136,18 +82,12 @@ class LiveFollowerTest : public testing::Test {
         return all;
     }
 
-    static LiveName of_key(std::string_view key) {
-        return {.zone = "z", .encoded_key = key, .rule = {}};
-    }
-
     Redis redis_;
     Clock clock_;
     Traffic traffic_;
     LiveStore store_{"rl:"};
     uint64_t epoch_ = 0;
-    Host host_;
-    LiveFollower follower_{host_};
-    std::optional<uint64_t> since_;
+    LiveHost host_{redis_};
     std::map<std::string, Override> overrides_;
     int writes_ = 0;
     int64_t latest_ = 0; // what has expired may be purged, and the clock may step back then
@@ -155,7 +95,7 @@ class LiveFollowerTest : public testing::Test {
 
 TEST_F(LiveFollowerTest, AsksForNothingButChanges) {
     poll();
-    EXPECT_EQ(follower_.known(), LiveKnown{});
+    EXPECT_EQ(follower().known(), LiveKnown{});
     for (int i = 0; i < 20; ++i) {
         put("k" + std::to_string(i));
     }
@@ -177,15 +117,12 @@ TEST_F(LiveFollowerTest, ReadsAllAnewAfterAnotherConnection) {
     put("a");
     put("b");
     poll();
-    overrides_.erase("b"); // as if a failover had lost it
-    redis_.command({"ZREM", "rl:{live}:log", "K z b"});
-    redis_.command({"HDEL", "rl:{live}:data", "K z b"});
+    const int changes = host_.changes;
+    begin_anew(follower().known());
     poll();
-    EXPECT_NE(learned(), expected());
-    begin_anew(follower_.known());
-    poll();
+    EXPECT_EQ(host_.changes, changes + 2);
     EXPECT_EQ(learned(), expected());
-    EXPECT_EQ(std::tuple(host_.missed, host_.lost), std::tuple(0, 0));
+    EXPECT_EQ(std::tuple(host_.missed, host_.lost, host_.written_back), std::tuple(0, 0, 0));
 }
 
 TEST_F(LiveFollowerTest, DropsAllWhenTheStoreIsGone) {
@@ -210,14 +147,14 @@ TEST_F(LiveFollowerTest, KnowsThatItHasMissedResets) {
     put("a");
     poll();
     reset("b");
-    const LiveKnown known = follower_.known();
+    const LiveKnown known = follower().known();
     clock_.move(3'600'000'001);
     put("c"); // purges the reset
     begin_anew(known);
     poll();
     EXPECT_EQ(host_.missed, 1);
     EXPECT_EQ(learned(), expected());
-    begin_anew(follower_.known());
+    begin_anew(follower().known());
     poll();
     EXPECT_EQ(host_.missed, 1);
 }
@@ -230,14 +167,12 @@ TEST_F(LiveFollowerTest, AnOlderStoreMayHaveHadResets) {
     clock_.move(10'000'000);
     reset("b");
     poll();
-    const LiveKnown known = follower_.known();
     redis_.command({"SET", "rl:{live}:head", head});
     redis_.command({"ZREM", "rl:{live}:log", "X z b"});
     redis_.command({"HDEL", "rl:{live}:data", "X z b"});
     clock_.move(-5'000'000);
-    reset("b");
+    reset("b", {});
     poll();
-    EXPECT_LT(follower_.known().version, known.version);
     EXPECT_EQ(host_.missed, 1);
     EXPECT_EQ(host_.resets.size(), 2u) << "and the host hears of this one";
     EXPECT_EQ(learned(), expected());
@@ -259,7 +194,7 @@ TEST_F(LiveFollowerTest, ReadsAllAgainIfSomethingWasPurgedMeanwhile) {
     step();
     step(); // the first page has k0
     put("k0", 1s);
-    clock_.move(1'000'000);
+    clock_.move(61'000'000);
     put("other"); // purges k0
     poll();
     EXPECT_NE(learned(), expected());
@@ -279,13 +214,13 @@ TEST_F(LiveFollowerTest, KeepsWhatItKnowsWhenAPartOfTheStoreIsLost) {
         }
         poll();
         poll();
-        EXPECT_TRUE(follower_.is_whole());
+        EXPECT_TRUE(follower().is_whole());
         const int missed = host_.missed;
         redis_.command({"DEL", part});
-        begin_anew(follower_.known());
+        begin_anew(follower().known());
         poll();
         poll();
-        EXPECT_FALSE(follower_.is_whole()) << part;
+        EXPECT_FALSE(follower().is_whole()) << part;
         EXPECT_EQ(learned(), expected()) << part;
         EXPECT_GT(host_.missed, missed) << part;
         put("d");
@@ -296,7 +231,7 @@ TEST_F(LiveFollowerTest, KeepsWhatItKnowsWhenAPartOfTheStoreIsLost) {
         put("c");
         poll();
         poll();
-        EXPECT_TRUE(follower_.is_whole()) << part;
+        EXPECT_TRUE(follower().is_whole()) << part;
         EXPECT_EQ(learned(), expected()) << part;
     }
 }
@@ -305,18 +240,18 @@ TEST_F(LiveFollowerTest, KeepsWhatItKnowsWhenAPartOfTheStoreIsLost) {
 TEST_F(LiveFollowerTest, SeesALossWithoutAChange) {
     put("a");
     poll();
-    EXPECT_TRUE(follower_.is_whole());
+    EXPECT_TRUE(follower().is_whole());
     const int changes = host_.changes;
     redis_.command({"DEL", "rl:{live}:log"});
     poll();
-    EXPECT_FALSE(follower_.is_whole());
+    EXPECT_FALSE(follower().is_whole());
     EXPECT_EQ(learned(), expected());
     poll();
-    EXPECT_FALSE(since_);
+    EXPECT_FALSE(host_.is_reading());
     EXPECT_EQ(host_.changes, changes);
     put("a");
     poll();
-    EXPECT_TRUE(follower_.is_whole());
+    EXPECT_TRUE(follower().is_whole());
     EXPECT_EQ(learned(), expected());
 }
 
@@ -324,12 +259,12 @@ TEST_F(LiveFollowerTest, SeesALossWithoutAChange) {
 TEST_F(LiveFollowerTest, MakesSureThatSomethingIsLost) {
     put("a");
     poll();
-    const LiveKnown known = follower_.known();
-    since_ = follower_.take_head(
+    const LiveKnown known = follower().known();
+    host_.next = host_.follower->take_head(
         LiveHead{.epoch = known.epoch, .version = known.version, .floor = 0}, false);
-    EXPECT_TRUE(since_);
+    EXPECT_TRUE(host_.is_reading());
     poll();
-    EXPECT_TRUE(follower_.is_whole());
+    EXPECT_TRUE(follower().is_whole());
 }
 
 // The rest of a store that was lost in part is gone as one that was whole.
@@ -339,10 +274,10 @@ TEST_F(LiveFollowerTest, SeesThatADamagedStoreIsGone) {
     redis_.command({"DEL", "rl:{live}:head", "rl:{live}:log"});
     poll();
     EXPECT_EQ(learned(), expected());
-    EXPECT_FALSE(follower_.is_whole());
+    EXPECT_FALSE(follower().is_whole());
     flush();
     poll();
-    EXPECT_TRUE(follower_.is_whole());
+    EXPECT_TRUE(follower().is_whole());
     EXPECT_TRUE(host_.overrides.empty());
     EXPECT_EQ(host_.lost, 1);
 }
@@ -354,17 +289,17 @@ TEST_F(LiveFollowerTest, KeepsWhatItKnowsOfARecordThatNobodyOfOursWrote) {
         poll();
         redis_.command({"HSET", "rl:{live}:data", "K z b", foreign});
         put("c");
-        begin_anew(follower_.known());
+        begin_anew(follower().known());
         poll();
-        EXPECT_FALSE(follower_.is_whole());
+        EXPECT_FALSE(follower().is_whole());
         EXPECT_EQ(learned(), expected());
         put("d");
         poll();
-        EXPECT_FALSE(follower_.is_whole());
+        EXPECT_FALSE(follower().is_whole());
         EXPECT_EQ(learned(), expected());
         remove("b");
         poll();
-        EXPECT_TRUE(follower_.is_whole());
+        EXPECT_TRUE(follower().is_whole());
         EXPECT_EQ(learned(), expected());
     }
 }
@@ -377,7 +312,7 @@ TEST_F(LiveFollowerTest, PassesOverForeignNames) {
     redis_.command({"HSET", "rl:{live}:data", name, "1"});
     put("b");
     poll();
-    EXPECT_TRUE(follower_.is_whole());
+    EXPECT_TRUE(follower().is_whole());
     EXPECT_EQ(learned(), expected());
 }
 
@@ -411,7 +346,7 @@ TEST_F(LiveFollowerTest, KnowsAllInTheEndWhateverHappens) {
             break;
         case 7:
             if (traffic_.one_in(10)) {
-                begin_anew(traffic_.one_in(2) ? follower_.known() : LiveKnown{});
+                begin_anew(traffic_.one_in(2) ? follower().known() : LiveKnown{});
             }
             break;
         default:

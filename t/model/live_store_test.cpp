@@ -25,7 +25,8 @@ using redis_client::Registry;
 using redis_client::ReplyView;
 using std::chrono::microseconds;
 
-constexpr int64_t hour = 3'600'000'000;
+constexpr int64_t second = 1'000'000;
+constexpr int64_t hour = 3600 * second;
 
 class LiveStoreTest : public testing::Test {
   protected:
@@ -42,7 +43,7 @@ class LiveStoreTest : public testing::Test {
 
     LiveWritten put(const LiveName &name, const LiveOrder &order) {
         ByteQueue queue;
-        EXPECT_TRUE(store_.write_put(queue, name, order, ++epoch_));
+        EXPECT_TRUE(store_.write_put(queue, name, order, ++epoch_, {}));
         return written(queue);
     }
     LiveWritten put_limit(const LiveName &name, uint64_t limit) {
@@ -50,14 +51,14 @@ class LiveStoreTest : public testing::Test {
     }
     LiveWritten remove(const LiveName &name) {
         ByteQueue queue;
-        EXPECT_TRUE(store_.write_delete(queue, name, "me", ++epoch_));
+        EXPECT_TRUE(store_.write_delete(queue, name, "me", ++epoch_, {}));
         return written(queue);
     }
     LiveWritten reset(std::string_view key) {
         ByteQueue queue;
         EXPECT_TRUE(store_.write_reset(
-            queue, {.zone = "z", .encoded_key = key, .rule = {}, .is_reset = true}, "me",
-            ++epoch_));
+            queue, {.zone = "z", .encoded_key = key, .rule = {}, .is_reset = true}, "me", ++epoch_,
+            {}));
         return written(queue);
     }
 
@@ -234,11 +235,34 @@ TEST_F(LiveStoreTest, DeletesOnce) {
     put_limit(of_key("k"), 1);
     EXPECT_TRUE(remove(of_key("k")).is_written);
     EXPECT_EQ(look_up(of_key("k")), std::nullopt);
-    const auto before = head();
     EXPECT_FALSE(remove(of_key("k")).is_written);
-    EXPECT_EQ(head(), before);
     put_limit(of_key("k"), 2);
     EXPECT_EQ(look_up(of_key("k"))->what.limit, 2u);
+}
+
+// A host may know an override that the store has lost, and would write it back.
+TEST_F(LiveStoreTest, ADeletionIsWrittenThoughThereIsNothing) {
+    put_limit(of_key("other"), 1);
+    EXPECT_FALSE(remove(of_key("k")).is_written);
+    EXPECT_EQ(changed(0), "other -k ");
+    const auto before = head();
+    EXPECT_FALSE(remove(of_key("k")).is_written);
+    EXPECT_GT(head()->version, before->version);
+}
+
+TEST_F(LiveStoreTest, ARecordIsNewerThanWhatItsWriterKnows) {
+    put_limit(of_key("a"), 1);
+    const auto before = head();
+    const uint64_t known = before->version + 5'000'000;
+    for (const uint64_t epoch : {before->epoch, before->epoch + 1}) {
+        ByteQueue queue;
+        ASSERT_TRUE(store_.write_put(queue, of_key("b"),
+                                     {.what = {.limit = 1}, .expires_in = {}, .by = {}, .note = {}},
+                                     ++epoch_, {.epoch = epoch, .version = known}));
+        EXPECT_TRUE(written(queue).is_written);
+        EXPECT_EQ(head()->version, known + (epoch == before->epoch ? 1 : 2))
+            << "by this epoch only";
+    }
 }
 
 TEST_F(LiveStoreTest, ChangesComeInTheirOrder) {
@@ -291,18 +315,22 @@ TEST_F(LiveStoreTest, WhatHasExpiredIsPurgedAndRaisesTheFloor) {
     const uint64_t of_tombstone = head()->version;
     EXPECT_EQ(head()->floor, 0u);
 
-    clock_.move(1'000'000);
+    clock_.move(61 * second - 1);
+    put_limit(of_key("none"), 1);
+    EXPECT_EQ(head()->floor, 0u) << "it is named for a minute more";
+    EXPECT_EQ(changed(0), "short long !reset -gone none ");
+    clock_.move(1);
     put_limit(of_key("one"), 1);
     EXPECT_EQ(head()->floor, of_short);
-    EXPECT_EQ(changed(0), "long !reset -gone one ");
-    clock_.move(hour - 1'000'001);
+    EXPECT_EQ(changed(0), "long !reset -gone none one ");
+    clock_.move(hour - 61 * second - 1);
     put_limit(of_key("two"), 1);
-    EXPECT_EQ(changed(0), "long !reset -gone one two ");
-    clock_.move(1'000'001);
+    EXPECT_EQ(changed(0), "long !reset -gone none one two ");
+    clock_.move(1);
     put_limit(of_key("three"), 1);
     EXPECT_EQ(head()->floor, of_tombstone);
-    EXPECT_EQ(changed(0), "long one two three ");
-    EXPECT_EQ(redis_.command({"HLEN", "rl:{live}:data"}).number, 4);
+    EXPECT_EQ(changed(0), "long none one two three ");
+    EXPECT_EQ(redis_.command({"HLEN", "rl:{live}:data"}).number, 5);
     EXPECT_FALSE(redis_.has("rl:{live}:expiry"));
 }
 
@@ -311,7 +339,7 @@ TEST_F(LiveStoreTest, AWritePurgesAHundredAtMost) {
         put(of_key("k" + std::to_string(i)),
             {.what = {.limit = 1}, .expires_in = 1s, .by = {}, .note = {}});
     }
-    clock_.move(2'000'000);
+    clock_.move(62 * second);
     for (const int64_t left : {151, 52, 3, 4}) {
         put_limit(of_key("new" + std::to_string(left)), 1);
         EXPECT_EQ(redis_.command({"HLEN", "rl:{live}:data"}).number, left);
@@ -383,7 +411,7 @@ TEST_F(LiveStoreTest, WritesNothingIfRedisRefusesAnyOfIt) {
     ByteQueue queue;
     ASSERT_TRUE(store_.write_put(queue, of_key("k"),
                                  {.what = {.limit = 1}, .expires_in = {}, .by = {}, .note = {}},
-                                 ++epoch_));
+                                 ++epoch_, {}));
     redis_.ask(queue, [](ReplyView reply) { EXPECT_TRUE(reply.is_error()); });
     EXPECT_EQ(head(), std::nullopt);
 }

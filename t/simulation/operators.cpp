@@ -46,6 +46,7 @@ class Operators::Order final : public redis_client::ControlCommand {
           simulation_(operators.simulation_),
           store_(*worker.configuration().settings().live_store),
           backend_(worker.limiter().backends.of(worker.configuration().settings())),
+          memory_(worker.configuration().settings().memory),
           epoch_(redis_client::new_epoch(worker.limiter().world)),
           write_(std::move(write)),
           holds_for_(holds_for) {
@@ -72,12 +73,12 @@ class Operators::Order final : public redis_client::ControlCommand {
                                               : rate_limit::encode_client_key(write_.key, buffer),
             .rule = write_.rule};
         if (write_.what.action == Setting::Action::none) {
-            return store_.write_delete(out, name, "operator", epoch_);
+            return store_.write_delete(out, name, "operator", epoch_, memory_.known());
         }
         return store_.write_put(
             out, name,
             {.what = override_of(write_.what), .expires_in = holds_for_, .by = {}, .note = {}},
-            epoch_);
+            epoch_, memory_.known());
     }
     void on_reply(redis_client::ReplyView reply) override {
         const auto written = redis_client::read_written(reply);
@@ -115,6 +116,7 @@ class Operators::Order final : public redis_client::ControlCommand {
     Simulation &simulation_;
     const redis_client::LiveStore &store_;
     redis_client::Backend &backend_;
+    const redis_client::BackendMemory memory_;
     uint64_t epoch_;
     OperatorWrite write_;
     std::optional<Time> holds_for_;

@@ -109,7 +109,7 @@ void Reset::tell() {
         [this](redis_client::ByteQueue &out) {
             return settings_.live_store->write_reset(
                 out, {.zone = "z", .encoded_key = encoded_key_, .rule = {}, .is_reset = true},
-                "operator", redis_client::new_epoch(worker_));
+                "operator", redis_client::new_epoch(worker_), settings_.memory.known());
         },
         [this](redis_client::ReplyView reply) {
             if (redis_client::read_written(reply)) {

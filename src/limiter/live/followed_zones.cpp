@@ -24,10 +24,12 @@ FollowedZones::FollowedZones(const redis_client::BackendSettings &settings,
     std::ranges::sort(zones_, {}, &Followed::name);
 }
 
-void FollowedZones::on_begin() {
+void FollowedZones::on_begin(redis_client::LiveReading reading) {
+    using Newer = rate_limit::LiveLimitsWriter::Newer;
+    const bool is_older = reading == redis_client::LiveReading::of_older_store;
     look_for_room_from_ = world_.now() + between_looks_for_room;
     for (Followed &zone : zones_) {
-        zone.writer.begin_generation();
+        zone.writer.begin_generation(is_older ? Newer::kept : Newer::replaced);
     }
 }
 
@@ -45,7 +47,8 @@ void FollowedZones::on_change(const LiveChange &change) {
     if (change.name.is_reset) {
         zone->writer.reset(change.name.encoded_key, change.version, world_.precise_now());
     } else if (change.is_tombstone) {
-        zone->writer.remove({.encoded_key = change.name.encoded_key, .rule = change.name.rule});
+        zone->writer.remove({.encoded_key = change.name.encoded_key, .rule = change.name.rule},
+                            change.version);
     } else {
         set(*zone, change);
     }
@@ -55,7 +58,7 @@ void FollowedZones::set(Followed &followed, const LiveChange &change) {
     const bool was_short = followed.zone->memory.live_limits().is_short_of_room();
     const bool has_room =
         followed.writer.set({.encoded_key = change.name.encoded_key, .rule = change.name.rule},
-                            change.override.what, redis_now());
+                            change.override.what, redis_now(), change.version);
     if (!has_room && !was_short) {
         log_.on_no_room(followed.name());
     }

@@ -21,7 +21,7 @@ class FollowedZones final : public redis_client::LiveFollower::Callbacks {
     FollowedZones(const FollowedZones &) = delete;
     FollowedZones &operator=(const FollowedZones &) = delete;
 
-    void on_begin() override;
+    void on_begin(redis_client::LiveReading reading) override;
     void on_end() override;
     void on_change(const redis_client::LiveChange &change) override;
     void on_missed_resets() override;

@@ -32,6 +32,10 @@ constexpr milliseconds late_after{10'000};
 constexpr microseconds late{100'000};
 constexpr milliseconds wait_for_better_time{10'000};
 
+/// Another host may write back what Redis has lost: it may need so many polls, as it connects
+/// later.
+constexpr int polls_of_others{3};
+
 /// After a refusal, as where the user may not do this.
 constexpr milliseconds wait_after_refusal{10'000};
 
@@ -122,6 +126,7 @@ LiveSync::LiveSync(const redis_client::BackendSettings &settings, redis_client::
       record_count_query_(*this, &LiveSync::write_record_count, &LiveSync::take_record_count),
       head_(*this, &LiveSync::write_head, &LiveSync::take_head),
       page_(*this, &LiveSync::write_page, &LiveSync::take_page),
+      writing_back_(*this, &LiveSync::write_back, &LiveSync::take_written_back),
       timer_(world.make_timer([this] { on_tick(); })) {
     timer_->start(milliseconds{0});
 }
@@ -167,16 +172,17 @@ bool LiveSync::keep_claim() {
 void LiveSync::lose_claim() {
     has_claim_ = false;
     for (Question *question : {&time_, &registration_, &purge_, &name_count_query_,
-                               &record_count_query_, &head_, &page_}) {
+                               &record_count_query_, &head_, &page_, &writing_back_}) {
         question->cancel();
     }
+    follower_.forget();
     settings_.memory.release_sync_claim(world_);
 }
 
 bool LiveSync::is_asking() const {
     return time_.is_asked() || registration_.is_asked() || purge_.is_asked() ||
            name_count_query_.is_asked() || record_count_query_.is_asked() || head_.is_asked() ||
-           page_.is_asked();
+           page_.is_asked() || writing_back_.is_asked();
 }
 
 void LiveSync::poll() {
@@ -293,23 +299,44 @@ void LiveSync::take_page(ReplyView reply) {
     go_on(follower_.take_page(*page));
 }
 
-/// Asks for the next page, if there is one.
-void LiveSync::go_on(std::optional<uint64_t> since) {
-    if (since) {
-        since_ = *since;
+bool LiveSync::write_back(ByteQueue &out) const {
+    return settings_.live_store->write_back(out, follower_.epoch(), follower_.lost());
+}
+
+void LiveSync::take_written_back(ReplyView reply) {
+    if (keep_claim()) {
+        go_on(follower_.take_written_back(redis_client::read_written_back(reply)));
+    }
+}
+
+void LiveSync::go_on(redis_client::LiveStep step) {
+    switch (step.what) {
+    case redis_client::LiveStep::What::read:
+        since_ = step.since;
         page_.ask();
         return;
+    case redis_client::LiveStep::What::write_back:
+        writing_back_.ask();
+        return;
+    case redis_client::LiveStep::What::wait:
+        break;
     }
     settings_.memory.set_known(follower_.known());
     zones_.remove_expired();
+    follower_.drop_ended(settings_.memory.redis_now(world_.precise_now()));
     on_caught_up();
 }
 
 /// What this host knows is all that the store has.
 void LiveSync::on_caught_up() {
     late_from_ = world_.now() + late_after;
+    polls_of_older_ = follower_.has_lost_newest() ? polls_of_older_ + 1 : 0;
     if (!follower_.is_whole()) {
         set_trouble(LiveTrouble::damaged, {});
+    } else if (follower_.has_lost_newest()) {
+        if (polls_of_older_ > polls_of_others) {
+            set_trouble(LiveTrouble::older, {});
+        }
     } else if (has_clock_ && is_registered_) {
         set_trouble(LiveTrouble::none, {});
     }

@@ -64,6 +64,7 @@ class LiveSync {
     bool write_record_count(redis_client::ByteQueue &out) const;
     bool write_head(redis_client::ByteQueue &out) const;
     bool write_page(redis_client::ByteQueue &out) const;
+    bool write_back(redis_client::ByteQueue &out) const;
     void take_time(redis_client::ReplyView reply);
     void take_registration(redis_client::ReplyView reply);
     void take_purge(redis_client::ReplyView reply);
@@ -71,6 +72,7 @@ class LiveSync {
     void take_record_count(redis_client::ReplyView reply);
     void take_head(redis_client::ReplyView reply);
     void take_page(redis_client::ReplyView reply);
+    void take_written_back(redis_client::ReplyView reply);
 
     void on_tick();
     void on_refusal(const Question &question, std::string_view error);
@@ -80,7 +82,7 @@ class LiveSync {
     void lose_claim();
     void poll();
     bool is_asking() const;
-    void go_on(std::optional<uint64_t> since);
+    void go_on(redis_client::LiveStep step);
     const std::vector<const rate_limit::Rule *> &rules_of(redis_client::Registry registry) const {
         return rules_[static_cast<size_t>(registry)];
     }
@@ -105,6 +107,7 @@ class LiveSync {
     uint64_t connection_ = 0;                // the one that answered last
     std::optional<long long> name_count_;    // of the store, at the last poll
     std::optional<long long> record_count_;
+    int polls_of_older_ = 0;               // that found the newest to be lost, in a row
     uint64_t since_ = 0;                   // what the page is asked for
     redis_client::Registry registering_{}; // where rules are registered now
     redis_client::Registry purged_{};      // where the next purge goes on,
@@ -117,6 +120,7 @@ class LiveSync {
     Question record_count_query_;
     Question head_;
     Question page_;
+    Question writing_back_;
     std::unique_ptr<redis_client::Timer> timer_;
 };
 

@@ -29,6 +29,13 @@ void NginxLiveLog::on_trouble(std::string_view backend, LiveTrouble trouble, std
                       "what this host knows of it holds on",
                       &name);
         break;
+    case LiveTrouble::older:
+        ngx_log_error(NGX_LOG_WARN, log_, 0,
+                      "redis_rate_limit: backend \"%V\" has lost the newest of what operators had "
+                      "set, and no host knows it any more, what this host obeys of it holds until "
+                      "they write again",
+                      &name);
+        break;
     case LiveTrouble::late:
         ngx_log_error(NGX_LOG_WARN, log_, 0,
                       "redis_rate_limit: backend \"%V\" does not tell what operators set: %V, "

@@ -11,6 +11,7 @@ using std::chrono::microseconds;
 /// Where the values of an override's record are.
 struct OverrideRecord {
     enum Value : size_t { action, limit, burst, expires_at };
+    static constexpr int action_bits = 8; // the version stands above them, less than 2^53
 };
 
 /// Stands for a number that an override does not have. No limit or burst is so large.
@@ -71,17 +72,23 @@ std::array<Hash, 3> LiveLimits::identities_of(std::string_view encoded_key,
     return {of_key ^ of_rule, of_key, of_rule};
 }
 
-Record LiveLimits::to_record(const Override &what, uint64_t generation) {
+Record LiveLimits::to_record(const Override &what, uint64_t generation, uint64_t version) {
     Record record{.time = to_time(generation), .holds_for = microseconds{1}, .values = {}};
-    record.values[OverrideRecord::action] = static_cast<uint64_t>(what.action);
+    record.values[OverrideRecord::action] =
+        version << OverrideRecord::action_bits | static_cast<uint64_t>(what.action);
     record.values[OverrideRecord::limit] = what.limit.value_or(none);
     record.values[OverrideRecord::burst] = what.burst.value_or(none);
     record.values[OverrideRecord::expires_at] = static_cast<uint64_t>(what.expires_at.count());
     return record;
 }
 
+uint64_t LiveLimits::version_of(const Record &record) {
+    return record.values[OverrideRecord::action] >> OverrideRecord::action_bits;
+}
+
 Override LiveLimits::to_override(const Record &record) {
-    return {.action = static_cast<Override::Action>(record.values[OverrideRecord::action]),
+    return {.action = static_cast<Override::Action>(
+                static_cast<uint8_t>(record.values[OverrideRecord::action])),
             .limit = to_number(record.values[OverrideRecord::limit]),
             .burst = to_number(record.values[OverrideRecord::burst]),
             .expires_at = to_time(record.values[OverrideRecord::expires_at])};

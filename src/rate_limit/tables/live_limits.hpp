@@ -126,7 +126,8 @@ class LiveLimits {
     std::array<Hash, 3> identities_of(std::string_view encoded_key, std::string_view rule) const;
     std::optional<Override> find(const Hash &identity) const;
 
-    static Record to_record(const Override &what, uint64_t generation);
+    static Record to_record(const Override &what, uint64_t generation, uint64_t version);
+    static uint64_t version_of(const Record &record);
     static Override to_override(const Record &record);
     static std::chrono::microseconds to_time(uint64_t number) {
         return std::chrono::microseconds(static_cast<int64_t>(number));

@@ -14,7 +14,8 @@ void raise_time(std::atomic<uint64_t> &latest, microseconds time) {
 
 } // namespace
 
-void LiveLimitsWriter::begin_generation() {
+void LiveLimitsWriter::begin_generation(Newer newer) {
+    newer_ = newer;
     const bool looks_for_room = may_have_room_for_dropped() && !needs_generation();
     to_keep_ = looks_for_room ? count_ : 0;
     generation_ = header().last_generation.fetch_add(1, acquire_release) + 1;
@@ -43,24 +44,25 @@ bool LiveLimitsWriter::may_have_room_for_dropped() const {
 }
 
 bool LiveLimitsWriter::set(const OverrideTarget &target, const Override &what,
-                           microseconds redis_now) {
-    if (is_superseded()) {
+                           microseconds redis_now, uint64_t version) {
+    const Hash identity = limits_.identity_of(target);
+    if (is_superseded() || has_newer(identity, version)) {
         return true;
     }
-    const Hash identity = limits_.identity_of(target);
     bool has_room = true;
     if (what.has_expired(redis_now)) {
         erase(identity);
     } else {
-        has_room = store(identity, what);
+        has_room = store(identity, what, version);
     }
     look_for_damage();
     return has_room;
 }
 
-void LiveLimitsWriter::remove(const OverrideTarget &target) {
-    if (!is_superseded()) {
-        erase(limits_.identity_of(target));
+void LiveLimitsWriter::remove(const OverrideTarget &target, uint64_t version) {
+    const Hash identity = limits_.identity_of(target);
+    if (!is_superseded() && !has_newer(identity, version)) {
+        erase(identity);
         look_for_damage();
     }
 }
@@ -125,14 +127,23 @@ bool LiveLimitsWriter::is_superseded() const {
     return header().last_generation.load(relaxed) != generation_;
 }
 
+bool LiveLimitsWriter::has_newer(const Hash &identity, uint64_t version) const {
+    if (newer_ == Newer::replaced) {
+        return false;
+    }
+    const microseconds valid = LiveLimits::to_time(header().valid_generation.load(relaxed));
+    const auto known = limits_.overrides_.find(identity, valid);
+    return known && LiveLimits::version_of(*known) > version;
+}
+
 /// Returns false if there was no room. Overrides of an older generation make room: each of them is
 /// either set again by this one or gone from Redis. But one that was dropped takes no place of one
 /// that holds, and may come later.
-bool LiveLimitsWriter::store(const Hash &identity, const Override &what) {
+bool LiveLimitsWriter::store(const Hash &identity, const Override &what, uint64_t version) {
     SharedTable &overrides = limits_.overrides_;
     const microseconds own = LiveLimits::to_time(generation_);
     const microseconds valid = LiveLimits::to_time(header().valid_generation.load(relaxed));
-    const Record record = LiveLimits::to_record(what, generation_);
+    const Record record = LiveLimits::to_record(what, generation_, version);
     const bool is_new = !overrides.find(identity, own);
     to_keep_ -= to_keep_ > 0 && is_new && overrides.find(identity, valid) ? 1 : 0;
     // This comes first: may_override() must not say no while there is something to find.

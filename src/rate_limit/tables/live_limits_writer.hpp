@@ -23,10 +23,16 @@ namespace rate_limit {
 
 class LiveLimitsWriter {
   public:
+    /// What becomes of an override that holds and is newer than the one to be set.
+    enum class Newer : uint8_t {
+        replaced,
+        kept, // Redis has lost it: it holds until a generation ends that does not have it
+    };
+
     /// Writes nothing before begin_generation().
     explicit LiveLimitsWriter(const LiveLimits &limits) : limits_(limits) {}
 
-    void begin_generation();
+    void begin_generation(Newer newer = Newer::replaced);
     void end_generation();
     /// Whether all has to be synchronised anew, because a process that was stopped has written
     /// since.
@@ -36,10 +42,11 @@ class LiveLimitsWriter {
     bool may_have_room_for_dropped() const;
 
     /// Sets an override, or removes it if it has expired. Returns false if there is no room: then
-    /// it is dropped, which is counted, and does not hold on this host.
+    /// it is dropped, which is counted, and does not hold on this host. `version` says which of two
+    /// is newer.
     bool set(const OverrideTarget &target, const Override &what,
-             std::chrono::microseconds redis_now);
-    void remove(const OverrideTarget &target);
+             std::chrono::microseconds redis_now, uint64_t version = 0);
+    void remove(const OverrideTarget &target, uint64_t version = 0);
     /// The client was reset. `version` names the reset, so that it counts once. One that is lower
     /// than the last is of a Redis that had not heard of that one. `now` is the time of
     /// precise_now().
@@ -53,13 +60,15 @@ class LiveLimitsWriter {
   private:
     LiveLimits::Header &header() const { return *limits_.header_; }
     bool is_superseded() const;
-    bool store(const Hash &identity, const Override &what);
+    bool has_newer(const Hash &identity, uint64_t version) const;
+    bool store(const Hash &identity, const Override &what, uint64_t version);
     void erase(const Hash &identity);
     bool is_valid() const { return header().valid_generation.load(relaxed) == generation_; }
     void publish_count();
     void look_for_damage() const;
 
     LiveLimits limits_;
+    Newer newer_ = Newer::replaced;
     uint64_t generation_ = 0;    // this one's last; 0: it has begun none
     uint64_t count_ = 0;         // overrides of that generation
     bool has_dropped_ = false;   // an override of that generation

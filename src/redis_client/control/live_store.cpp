@@ -117,6 +117,7 @@ std::optional<microseconds> time_of(ReplyView reply) {
 bool parse_record(std::string_view record, LiveChange &change) {
     Override &what = change.override.what;
     const auto version = rate_limit::parse_whole_number(next_word(record), largest_number);
+    const std::string_view words = record;
     std::optional<uint64_t> expires_at;
     std::optional<uint64_t> updated_at;
     const bool has_expiry = parse_number(next_word(record), expires_at);
@@ -126,10 +127,12 @@ bool parse_record(std::string_view record, LiveChange &change) {
     if (!version || !has_expiry || !has_numbers || !parse_number(next_word(record), updated_at)) {
         return false;
     }
-    change.version = *version;
     change.override.updated_at = microseconds(updated_at.value_or(0));
     change.override.by = decode_text(next_word(record));
     change.override.note = decode_text(next_word(record));
+    const auto first = rate_limit::parse_whole_number(record, largest_number);
+    change.version = first.value_or(*version);
+    change.record.words = first ? words.substr(0, words.rfind(' ')) : words;
     what.expires_at = microseconds(expires_at.value_or(0));
     change.is_tombstone = action == deleted;
     if (change.name.is_reset || change.is_tombstone) {
@@ -187,7 +190,7 @@ bool write_call(ByteQueue &out, std::string_view script,
 } // namespace
 
 bool LiveStore::write_record(ByteQueue &out, const LiveName &name, std::string_view action,
-                             const LiveOrder &order, uint64_t epoch) const {
+                             const LiveOrder &order, uint64_t epoch, const LiveKnown &known) const {
     const std::string arguments[] = {
         name_in_redis(name),
         std::string(action),
@@ -195,28 +198,40 @@ bool LiveStore::write_record(ByteQueue &out, const LiveName &name, std::string_v
         std::to_string(order.expires_in.value_or(microseconds{0}).count()),
         encode_text(order.by) + " " + encode_text(order.note),
         hex(epoch),
+        hex(known.epoch) + " " + std::to_string(known.version),
     };
     return write_call(out, lua_live_write(), {head_, log_, data_, expiry_}, arguments);
 }
 
 bool LiveStore::write_put(ByteQueue &out, const LiveName &name, const LiveOrder &order,
-                          uint64_t epoch) const {
+                          uint64_t epoch, const LiveKnown &known) const {
     return write_record(out, name, action_names[static_cast<size_t>(order.what.action)], order,
-                        epoch);
+                        epoch, known);
 }
 
 bool LiveStore::write_delete(ByteQueue &out, const LiveName &name, std::string_view by,
-                             uint64_t epoch) const {
+                             uint64_t epoch, const LiveKnown &known) const {
     LiveOrder order{};
     order.by = by;
-    return write_record(out, name, deleted, order, epoch);
+    return write_record(out, name, deleted, order, epoch, known);
 }
 
 bool LiveStore::write_reset(ByteQueue &out, const LiveName &name, std::string_view by,
-                            uint64_t epoch) const {
+                            uint64_t epoch, const LiveKnown &known) const {
     LiveOrder order{};
     order.by = by;
-    return write_record(out, name, reset, order, epoch);
+    return write_record(out, name, reset, order, epoch, known);
+}
+
+bool LiveStore::write_back(ByteQueue &out, uint64_t epoch, std::span<const LiveLost> lost) const {
+    std::vector<std::string> arguments{hex(epoch)};
+    arguments.reserve(1 + 3 * lost.size());
+    for (const auto &[record, version] : lost) {
+        arguments.emplace_back(record.name);
+        arguments.push_back(std::to_string(version));
+        arguments.emplace_back(record.words);
+    }
+    return write_call(out, lua_live_restore(), {head_, log_, data_, expiry_}, arguments);
 }
 
 bool LiveStore::write_lookup(ByteQueue &out, std::span<const LiveName> names) const {
@@ -311,6 +326,10 @@ std::optional<LiveWritten> read_written(ReplyView reply) {
     return LiveWritten{.time = *time, .is_written = *version != 0, .expires_at = *expires_at};
 }
 
+bool read_written_back(ReplyView reply) {
+    return reply.number().has_value();
+}
+
 std::optional<LiveLookup> read_lookup(ReplyView reply) {
     const auto time = reply.size() > 0 ? time_of(reply[0]) : std::nullopt;
     if (!time) {
@@ -360,12 +379,14 @@ std::optional<LivePage> read_changes(ReplyView reply) {
     }
     page.changes.reserve((size - before_changes) / 2);
     for (size_t i = before_changes; i < size; i += 2) {
-        const auto name = parse_name(reply[i].text().value_or(std::string_view()));
+        const std::string_view text = reply[i].text().value_or(std::string_view());
+        const auto name = parse_name(text);
         if (!name) {
             continue;
         }
         LiveChange change;
         change.name = *name;
+        change.record.name = text;
         const auto record = reply[i + 1].text();
         if (record && parse_record(*record, change)) {
             page.changes.push_back(std::move(change));

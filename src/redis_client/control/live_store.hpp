@@ -79,12 +79,34 @@ struct LiveHead {
     bool operator==(const LiveHead &) const = default;
 };
 
+/// How much of a store a host knows. An epoch of 0 is no store.
+struct LiveKnown {
+    uint64_t epoch = 0;
+    uint64_t version = 0;
+
+    bool operator==(const LiveKnown &) const = default;
+};
+
+/// A record as Redis has it, so that it can be written back.
+struct LiveRecord {
+    std::string_view name;
+    std::string_view words; // but for the version
+};
+
 /// A record that has changed.
 struct LiveChange {
-    LiveName name; // refers to the reply
+    LiveName name;     // refers to the reply
+    LiveRecord record; // the same
+    /// As which it was written. It has a later one in the store if it was written back.
     uint64_t version = 0;
     bool is_tombstone = false; // the override was deleted
     LiveOverride override;     // of an override
+};
+
+/// A record that a store has lost.
+struct LiveLost {
+    LiveRecord record;
+    uint64_t version; // as which it was written
 };
 
 /// The changes since some version.
@@ -131,16 +153,19 @@ class LiveStore {
     uint16_t hash_slot() const { return hash_slot_; }
 
     // Each function writes one command, and returns false if memory ran out; then nothing was
-    // written. Those that write a record are given a new_epoch(), for the store that this may make.
+    // written. Those that write a record are given a new_epoch(), for the store that this may make,
+    // and what the host knows: the record is newer than that.
 
     /// Sets an override. It replaces the one of the same name.
-    bool write_put(ByteQueue &out, const LiveName &name, const LiveOrder &order,
-                   uint64_t epoch) const;
-    bool write_delete(ByteQueue &out, const LiveName &name, std::string_view by,
-                      uint64_t epoch) const;
+    bool write_put(ByteQueue &out, const LiveName &name, const LiveOrder &order, uint64_t epoch,
+                   const LiveKnown &known) const;
+    bool write_delete(ByteQueue &out, const LiveName &name, std::string_view by, uint64_t epoch,
+                      const LiveKnown &known) const;
     /// Says that a client was reset.
-    bool write_reset(ByteQueue &out, const LiveName &name, std::string_view by,
-                     uint64_t epoch) const;
+    bool write_reset(ByteQueue &out, const LiveName &name, std::string_view by, uint64_t epoch,
+                     const LiveKnown &known) const;
+    /// Writes records back that the store of this epoch has lost, unless it has newer ones.
+    bool write_back(ByteQueue &out, uint64_t epoch, std::span<const LiveLost> lost) const;
     /// Asks for the records of some names.
     bool write_lookup(ByteQueue &out, std::span<const LiveName> names) const;
     bool write_head_query(ByteQueue &out) const;
@@ -162,7 +187,7 @@ class LiveStore {
 
   private:
     bool write_record(ByteQueue &out, const LiveName &name, std::string_view action,
-                      const LiveOrder &order, uint64_t epoch) const;
+                      const LiveOrder &order, uint64_t epoch, const LiveKnown &known) const;
 
     std::string head_;
     std::string log_;
@@ -182,6 +207,8 @@ bool write_time_query(ByteQueue &out);
 std::optional<std::chrono::microseconds> read_time(ReplyView reply);
 /// Reads the reply to a put, a delete or a reset.
 std::optional<LiveWritten> read_written(ReplyView reply);
+/// Reads the reply to write_back(). Returns false if the store is another one.
+bool read_written_back(ReplyView reply);
 std::optional<LiveLookup> read_lookup(ReplyView reply);
 /// Reads a head. There is none if the reply is nil, or if somebody else has written it.
 std::optional<LiveHead> read_head(ReplyView reply);

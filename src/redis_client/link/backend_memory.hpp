@@ -20,6 +20,7 @@ enum class LiveTrouble : uint8_t {
     none,
     refused, // Redis refuses a command
     damaged, // a part of what they set is lost in Redis, or cannot be read
+    older,   // Redis has lost the newest of what they set, and no host has it: a new write ends it
     late,    // for a while nobody of this host has learned all of it
 };
 
@@ -55,13 +56,18 @@ class BackendMemory {
         layout_->sync_claim.release(world.process());
     }
 
-    /// How much of Redis's live limits the zones of this host have. Only the worker that has the
-    /// claim sets it.
+    /// How much of Redis's live limits the zones of this host have, or have had before Redis lost
+    /// it. Only the worker that has the claim sets it.
     LiveKnown known() const;
     void set_known(const LiveKnown &known) const;
 
     /// Whether this host follows the live limits.
     LiveTrouble live_trouble() const { return layout_->live_trouble.load(rate_limit::relaxed); }
+    /// Whether what operators set from now on reaches this host.
+    bool follows_writes() const {
+        const LiveTrouble trouble = live_trouble();
+        return trouble == LiveTrouble::none || trouble == LiveTrouble::older;
+    }
     /// Returns false if it was the same before. Only the worker that has the claim sets it.
     bool set_live_trouble(LiveTrouble trouble) const {
         return layout_->live_trouble.exchange(trouble, rate_limit::relaxed) != trouble;

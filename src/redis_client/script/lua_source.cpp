@@ -13,6 +13,7 @@ EMBED(redis_rate_limit_lua_block, "lua/block.lua");
 EMBED(redis_rate_limit_lua_live_write, "lua/live_write.lua");
 EMBED(redis_rate_limit_lua_live_changes, "lua/live_changes.lua");
 EMBED(redis_rate_limit_lua_live_records, "lua/live_records.lua");
+EMBED(redis_rate_limit_lua_live_restore, "lua/live_restore.lua");
 EMBED(redis_rate_limit_lua_live_rules, "lua/live_rules.lua");
 
 namespace redis_client {
@@ -89,6 +90,10 @@ std::string_view lua_live_changes() {
 
 std::string_view lua_live_records() {
     return embedded(redis_rate_limit_lua_live_records, redis_rate_limit_lua_live_records_end);
+}
+
+std::string_view lua_live_restore() {
+    return embedded(redis_rate_limit_lua_live_restore, redis_rate_limit_lua_live_restore_end);
 }
 
 std::string_view lua_live_rules() {

@@ -37,6 +37,7 @@ LuaFrame lua_settlements();     // lua/settlements.lua
 std::string_view lua_live_write();
 std::string_view lua_live_changes();
 std::string_view lua_live_records();
+std::string_view lua_live_restore();
 std::string_view lua_live_rules();
 
 /// Returns the text without the lines that are comments, which Redis need not have.

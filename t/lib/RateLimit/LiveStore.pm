@@ -24,7 +24,7 @@ sub name (%target) {
 sub words (%override) {
     my $action = $override{ban} ? 'ban' : $override{exempt} ? 'exempt' : 'numbers';
     my $numbers = join ' ', map { $_ // '-' } @override{qw(limit burst)};
-    return (name(%override), $action, $numbers, int(1e6 * ($override{expires_in} // 0)), 'test -', '00000000deadbeef');
+    return (name(%override), $action, $numbers, int(1e6 * ($override{expires_in} // 0)), 'test -', '00000000deadbeef', '0 0');
 }
 
 # Runs lua/live_<name>.lua.
@@ -35,10 +35,10 @@ sub write_record ($self, @words) { return $self->run('write', 4, $self->{keys}->
 # ->put(zone => 'z', key => 'k', limit => 5), or ban => 1, exempt => 1, expires_in => 1.5
 sub put ($self, %override) { return $self->write_record(words(%override)) }
 
-sub remove ($self, %target) { return $self->write_record(name(%target), 'deleted', '- -', 0, 'test -', '00000000deadbeef') }
+sub remove ($self, %target) { return $self->write_record(name(%target), 'deleted', '- -', 0, 'test -', '00000000deadbeef', '0 0') }
 
 sub reset_key ($self, $zone, $key) {
-    return $self->write_record("X $zone $key", 'reset', '- -', 0, 'test -', '00000000deadbeef');
+    return $self->write_record("X $zone $key", 'reset', '- -', 0, 'test -', '00000000deadbeef', '0 0');
 }
 
 # Many at once: a list of such hashes.

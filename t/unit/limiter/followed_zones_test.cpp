@@ -14,7 +14,7 @@ using redis_client::LiveChange;
 class FollowedZonesTest : public LimiterTest {
   protected:
     void begin() {
-        followed_.on_begin();
+        followed_.on_begin(redis_client::LiveReading::of_store);
         EXPECT_FALSE(followed_.need_all_anew());
     }
     /// Learns all that Redis has: of so many clients.
@@ -112,7 +112,7 @@ TEST_F(FollowedZonesTest, LogsEachShortageOnce) {
     learn_all(too_many);
     {
         FollowedZones of_another_worker(settings, zones_, world, live_log_);
-        of_another_worker.on_begin();
+        of_another_worker.on_begin(redis_client::LiveReading::of_store);
     }
     learn_all(too_many);
     EXPECT_EQ(logged(), 1U) << "it is the same one";

@@ -62,10 +62,17 @@ class LiveSyncTest : public LimiterTest {
             ++registrations_;
             return ":1\r\n";
         }
-        if (command[0] == "EVAL") { // which forgets what nobody registers any more
-            return "*1\r\n" + bulk_string("0");
+        if (command[0] == "GET") {
+            return head_.empty() ? "$-1\r\n" : bulk_string(head_);
         }
-        return command[0] == "GET" ? "$-1\r\n" : ":0\r\n";
+        if (command[0] != "EVAL") {
+            return head_.empty() ? ":0\r\n" : ":1\r\n";
+        }
+        if (command[1].find("ZRANGEBYSCORE") != std::string::npos) { // asks for changes
+            return "*6\r\n:1\r\n" + bulk_string(head_) + "$-1\r\n:1\r\n" + bulk_string("K z k") +
+                   bulk_string("1 - ban - - 1 - -");
+        }
+        return "*1\r\n" + bulk_string("0"); // of what forgets what nobody registers any more
     }
 
     microseconds redis_time() const { return world.precise_now() + ahead_; }
@@ -80,9 +87,10 @@ class LiveSyncTest : public LimiterTest {
     milliseconds round_trip_{2};
     microseconds ahead_ = 5h; // of Redis's clock
     int registrations_ = 0;
+    std::string head_; // of the store; empty: there is none
+    TestLiveLog live_log_;
 
   private:
-    TestLiveLog live_log_;
     std::vector<const Zone *> zones_{&zone};
     RuleList rules_of_zone_;
     std::unique_ptr<redis_client::Backend> redis_;
@@ -136,6 +144,37 @@ TEST_F(LiveSyncTest, TakesNoTimeThatCameLateIfItHasABetterOne) {
     round_trip_ = 2ms;
     serve(2s);
     EXPECT_LE(error(), near);
+}
+
+// Other hosts have some seconds to write back what Redis has lost.
+TEST_F(LiveSyncTest, SaysThatTheNewestIsLostOnceAndUntilTheNextWrite) {
+    using redis_client::LiveTrouble;
+    head_ = "7 100 0";
+    settings.memory.set_known({.epoch = 7, .version = 200});
+    serve(2s);
+    EXPECT_EQ(settings.memory.live_trouble(), LiveTrouble::none);
+    EXPECT_EQ(settings.memory.known().version, 200U);
+    serve(5s);
+    EXPECT_EQ(settings.memory.live_trouble(), LiveTrouble::older);
+    EXPECT_TRUE(settings.memory.follows_writes());
+    serve(30s);
+    world.connections().front()->lose();
+    serve(5s);
+    EXPECT_EQ(live_log_.troubles, std::vector{LiveTrouble::older});
+    head_ = "7 101 0";
+    serve(3s);
+    EXPECT_EQ(live_log_.troubles, (std::vector{LiveTrouble::older, LiveTrouble::none}));
+    EXPECT_EQ(settings.memory.known().version, 101U);
+}
+
+TEST_F(LiveSyncTest, SaysNothingOfWhatAnotherHostWritesBackSoon) {
+    head_ = "7 100 0";
+    settings.memory.set_known({.epoch = 7, .version = 200});
+    serve(2s);
+    head_ = "7 200 0";
+    serve(10s);
+    EXPECT_TRUE(live_log_.troubles.empty());
+    EXPECT_EQ(settings.memory.known().version, 200U);
 }
 
 } // namespace

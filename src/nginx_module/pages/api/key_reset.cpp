@@ -135,7 +135,8 @@ class ResetKey final : public ApiOperation {
                                               .rule = {},
                                               .is_reset = true},
                                              owner.author_,
-                                             redis_client::new_epoch(of.limits.worker->world));
+                                             redis_client::new_epoch(of.limits.worker->world),
+                                             of.backend().memory.known());
         }
         bool read(redis_client::ReplyView reply) override {
             return redis_client::read_written(reply).has_value();

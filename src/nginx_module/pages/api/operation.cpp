@@ -75,7 +75,7 @@ void ApiOperation::run(ApiCommand &command) {
 }
 
 std::optional<ApiError> ApiOperation::error_if_not_followed(std::string_view done) const {
-    if (request_.backend().memory.live_trouble() == redis_client::LiveTrouble::none) {
+    if (request_.backend().memory.follows_writes()) {
         return std::nullopt;
     }
     return ApiError{NGX_HTTP_BAD_GATEWAY, "not_followed",

@@ -181,7 +181,8 @@ class PutOverride final : public WriteOverride {
                                   .expires_in = draft_.expires_in,
                                   .by = author(),
                                   .note = draft_.note},
-                                 redis_client::new_epoch(request_.limits.worker->world));
+                                 redis_client::new_epoch(request_.limits.worker->world),
+                                 request_.backend().memory.known());
     }
     void write_answer(JsonWriter &json) const override {
         Override what = draft_.what;
@@ -204,7 +205,8 @@ class RemoveOverride final : public WriteOverride {
   private:
     bool write_command(redis_client::ByteQueue &out) const override {
         return store().write_delete(out, name_of(request_), author(),
-                                    redis_client::new_epoch(request_.limits.worker->world));
+                                    redis_client::new_epoch(request_.limits.worker->world),
+                                    request_.backend().memory.known());
     }
     void write_answer(JsonWriter &json) const override {
         json.begin_object();

@@ -105,6 +105,39 @@ TEST_F(LiveLimitsTest, RemovesAnOverrideThatIsSetExpired) {
     EXPECT_FALSE(limits().may_override());
 }
 
+// Redis has lost the newest of what was set, and nobody has written it back.
+TEST_F(LiveLimitsTest, KeepsWhatIsNewerWhereItIsToldTo) {
+    using Newer = LiveLimitsWriter::Newer;
+    constexpr uint64_t largest_version = uint64_t{1} << 53;
+    for (const Newer newer : {Newer::kept, Newer::replaced}) {
+        LiveLimitsWriter writer = empty_writer();
+        for (const auto &[name, what] :
+             {std::pair("set", with_limit(1)),
+              std::pair("removed", Override{.action = Action::ban}),
+              std::pair("expired", Override{.action = Action::exempt})}) {
+            writer.set(of_key(name), what, start, largest_version);
+        }
+        writer.set(of_key("same"), with_limit(1), start, 5);
+        writer.end_generation();
+
+        writer.begin_generation(newer);
+        writer.set(of_key("set"), with_limit(2), start, largest_version - 1);
+        writer.remove(of_key("removed"), largest_version - 1);
+        writer.set(of_key("expired"), {.limit = 2, .expires_at = start}, start, 1);
+        writer.set(of_key("same"), with_limit(2), start, 5);
+        writer.set(of_key("new"), with_limit(2), start, 1);
+        const bool is_kept = newer == Newer::kept;
+        EXPECT_EQ(find("set"), with_limit(is_kept ? 1 : 2));
+        EXPECT_EQ(find("removed").has_value(), is_kept);
+        EXPECT_EQ(find("expired").has_value(), is_kept);
+        EXPECT_EQ(find("same"), with_limit(2));
+        EXPECT_EQ(find("new"), with_limit(2));
+        writer.end_generation();
+        EXPECT_EQ(find("set").has_value(), !is_kept);
+        EXPECT_EQ(find("same"), with_limit(2));
+    }
+}
+
 TEST_F(LiveLimitsTest, KeepsNothingOfAnOlderGeneration) {
     LiveLimitsWriter writer = empty_writer();
     for (uint64_t number = 0; number < 6; ++number) {
