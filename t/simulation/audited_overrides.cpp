@@ -59,6 +59,18 @@ bool AuditedOverrides::Register::is_over(int64_t done_us, int64_t time_us) const
     });
 }
 
+/// Whether what was set is in doubt then: all of it, or what the hosts did not all obey by then.
+bool AuditedOverrides::Register::is_doubted_by(const Doubt &doubt) const {
+    return doubt.of == Doubt::Of::all ||
+           std::ranges::any_of(writes, [&](const OperatorWrite &write) {
+               const bool is_new =
+                   write.obeyed_us > doubt.from_us && write.sent_us < doubt.until_us;
+               const bool expires = doubt.of == Doubt::Of::newest_and_expiring &&
+                                    write.expires_us != INT64_MAX && write.sent_us < doubt.until_us;
+               return is_new || expires;
+           });
+}
+
 /// Returns all that may hold under the key and the rule alone at that time.
 std::vector<Setting> AuditedOverrides::possible(const std::string &key, const std::string &rule,
                                                 int64_t time_us) {
@@ -76,7 +88,9 @@ std::vector<Setting> AuditedOverrides::possible(const std::string &key, const st
     const auto may_hold_since = [&](int64_t when) {
         return when <= time_us && !of.is_over(when, time_us);
     };
-    const bool is_doubted = std::ranges::any_of(doubted_, may_hold_since);
+    const bool is_doubted = std::ranges::any_of(doubted_, [&](const Doubt &doubt) {
+        return may_hold_since(doubt.from_us) && of.is_doubted_by(doubt);
+    });
     const bool is_forgotten = std::ranges::any_of(forgotten_, [&](int64_t when) {
         return when <= time_us && !of.is_over(when + 1, time_us);
     });
@@ -151,9 +165,11 @@ void AuditedOverrides::sort_writes() {
     for (OperatorWrite write : writes_) {
         Register &of = registers_[{write.key, write.rule}];
         if (write.is_acknowledged) {
-            of.replacements.push_back({write.sent_us, obeyed_by(write.done_us)});
+            write.obeyed_us = obeyed_by(write.done_us);
+            of.replacements.push_back({write.sent_us, write.obeyed_us});
         } else if (write.done_us != INT64_MAX) {
             write.done_us += still_on_its_way_us;
+            write.obeyed_us = obeyed_by(write.done_us);
         }
         of.writes.push_back(std::move(write));
     }
@@ -164,8 +180,21 @@ void AuditedOverrides::sort_writes() {
     }
 }
 
+/// Where the worker of a host that knows what was set has gone meanwhile, nobody may know it.
+void AuditedOverrides::settle_doubts() {
+    for (Doubt &doubt : doubted_) {
+        doubt.until_us = obeyed_by(doubt.from_us);
+        if (std::ranges::any_of(lost_workers_, [&](int64_t when) {
+                return when < doubt.until_us && obeyed_by(when) > doubt.from_us;
+            })) {
+            doubt.of = Doubt::Of::all;
+        }
+    }
+}
+
 std::vector<std::string> AuditedOverrides::judge() {
     sort_writes();
+    settle_doubts();
     std::vector<std::string> complaints;
     for (const Obeyed &obeyed : obeyed_) {
         if (!may_be(obeyed)) {

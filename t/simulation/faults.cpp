@@ -82,6 +82,7 @@ void Faults::happen_harmlessly() {
 
 void Faults::stop_worker(SimulatedWorker &worker) {
     have_stopped_ = true;
+    simulation_.auditor.overrides.lose_worker(simulation_.timeline.now().count());
     simulation_.write("a worker stands still");
     simulation_.hit(&Happened::stopped_workers);
     worker.stop_until(simulation_.timeline.now() +
@@ -91,6 +92,7 @@ void Faults::stop_worker(SimulatedWorker &worker) {
 
 void Faults::replace_worker(SimulatedHost &host, size_t i, bool is_killed) {
     have_replaced_ = true;
+    simulation_.auditor.overrides.lose_worker(simulation_.timeline.now().count());
     SimulatedWorker &worker = *host.workers()[i];
     host.add_worker();
     if (!is_killed) {

@@ -83,7 +83,7 @@ bool is_what_failed(std::string_view text) {
 
 bool can_be_said(redis_client::LiveTrouble trouble, std::string_view why) {
     using redis_client::LiveTrouble;
-    if (trouble == LiveTrouble::none || trouble == LiveTrouble::damaged) {
+    if (trouble != LiveTrouble::refused && trouble != LiveTrouble::late) {
         return why.empty();
     }
     return begins_with_code(why) || (trouble == LiveTrouble::late && is_what_failed(why));

@@ -47,6 +47,7 @@ void Reloads::happen() {
         const Time when = simulation_.timeline.now() + Time{chance.between(0, longest.count())};
         simulation_.timeline.add(when, [this, &host] {
             simulation_.write("a host is reloaded");
+            simulation_.auditor.overrides.lose_worker(simulation_.timeline.now().count());
             host->reload(make_configuration(&host == &hosts_.back()));
         });
     }

@@ -275,10 +275,13 @@ void SimulatedFleet::judge_backend(SimulatedHost &host, Time asked) {
     }
 }
 
-/// A store that a fault has damaged stays so until an operator purges it, which none does.
+/// A store that a fault has damaged stays so until an operator purges it, which none does, and what
+/// no worker knows any more is lost until the next write.
 void SimulatedFleet::judge_live_trouble(redis_client::LiveTrouble trouble) {
     using redis_client::LiveTrouble;
-    const bool is_by_fault = simulation_.has_faults && trouble == LiveTrouble::damaged;
+    const bool is_lost =
+        trouble == LiveTrouble::older && simulation_.auditor.overrides.has_lost_workers();
+    const bool is_by_fault = simulation_.has_faults && (trouble == LiveTrouble::damaged || is_lost);
     if (trouble != LiveTrouble::none && !is_by_fault) {
         simulation_.auditor.misbehave("a host does not follow what operators set");
     }

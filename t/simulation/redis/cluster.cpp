@@ -239,7 +239,7 @@ void SimulatedCluster::lose_master() {
     simulation_.hit(&Happened::lost_masters);
     old.is_down = true;
     simulation_.network.cut(old);
-    const Time known = simulation_.timeline.now() - Time{simulation_.chance.between(0, 200'000)};
+    const Time known = draw_known_up_to();
     later(1'500'000, [this, shard = *shard, &old, known] {
         promote_replica(shard, known);
         later(500'000, [this, &old] {

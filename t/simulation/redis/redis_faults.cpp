@@ -61,12 +61,18 @@ void RedisFaults::happen(SimulatedRedis &redis) {
 void RedisFaults::end(SimulatedRedis &redis) {
     write(redis, "is down");
     const bool loses_data = simulation_.chance.one_in(2);
+    const Time snapshot = topology_.draw_known_up_to();
+    const bool has_snapshot =
+        loses_data && redis.remembers_writes() && simulation_.chance.one_in(2);
     simulation_.hit(loses_data ? &Happened::lost_data : &Happened::outages);
     redis.is_down = true;
     simulation_.network.cut(redis);
-    simulation_.timeline.add(soon(500'000), [this, &redis, loses_data] {
+    simulation_.timeline.add(soon(500'000), [this, &redis, loses_data, has_snapshot, snapshot] {
         redis.is_down = false;
-        if (loses_data) {
+        if (has_snapshot) {
+            write(redis, "is there again with an older snapshot");
+            topology_.bring_back(redis, snapshot);
+        } else if (loses_data) {
             write(redis, "is there again without its data");
             lose_data(redis);
         }

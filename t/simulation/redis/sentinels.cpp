@@ -79,7 +79,7 @@ void Sentinels::later(int64_t at_most_us, std::function<void()> what) {
 void Sentinels::switch_master() {
     simulation_.hit(&Happened::switched_masters);
     SimulatedRedis &old = *master_;
-    promote_another(simulation_.timeline.now() - Time{simulation_.chance.between(0, 200'000)});
+    promote_another(draw_known_up_to());
     later(300'000, [this, &old] { demote(old); });
 }
 
@@ -91,7 +91,7 @@ void Sentinels::lose_master() {
     SimulatedRedis &old = *master_;
     old.is_down = true;
     simulation_.network.cut(old);
-    const Time known = simulation_.timeline.now() - Time{simulation_.chance.between(0, 200'000)};
+    const Time known = draw_known_up_to();
     later(1'500'000, [this, &old, known] {
         if (&old != master_) {
             old.is_down = false; // another fault has ended its time before

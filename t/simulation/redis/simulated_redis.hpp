@@ -132,6 +132,7 @@ class SimulatedRedis final : public Server {
 
     /// From now on it remembers what was written, so that copies of it may lag.
     void remember_writes();
+    bool remembers_writes() const { return written_on_.has_value(); }
     /// Keys have changed, not by commands: copies begin with what they are now.
     void keys_were_changed() {
         if (written_on_) {

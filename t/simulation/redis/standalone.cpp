@@ -13,7 +13,7 @@ constexpr const char *name = "redis.example";
 Standalone::Standalone(Simulation &simulation)
     : Topology(simulation), faults_(simulation, *this), has_name_(simulation.chance.one_in(3)) {
     simulation.network.hosts[name] = "10.0.0.1";
-    add_redis("10.0.0.1:6379", draw_ahead());
+    add_redis("10.0.0.1:6379", draw_ahead()).remember_writes();
 }
 
 void Standalone::configure(redis_client::BackendSettings &settings) const {

@@ -69,6 +69,12 @@ size_t Topology::begin_history() {
                : simulation_.auditor.begin_history(now.count());
 }
 
+Time Topology::draw_known_up_to() {
+    Chance &chance = simulation_.chance;
+    const int64_t longest_us = chance.one_in(3) ? 8'000'000 : 200'000;
+    return simulation_.timeline.now() - Time{chance.between(0, longest_us)};
+}
+
 /// A clock that is ahead of that of the other one has the effect of a step forward.
 void Topology::copy_data(const SimulatedRedis &from, Time known_up_to, SimulatedRedis &to) {
     last_copied_ = simulation_.timeline.now();
@@ -76,8 +82,8 @@ void Topology::copy_data(const SimulatedRedis &from, Time known_up_to, Simulated
     Auditor &auditor = simulation_.auditor;
     const Time now = simulation_.timeline.now();
     if (may_have_overrides(from)) {
-        auditor.overrides.doubt_all(now.count());
-        auditor.overrides.doubt_all((now + takes_writes_for).count());
+        auditor.overrides.lose_newest(now.count(), from.ahead() != to.ahead());
+        auditor.overrides.lose_newest((now + takes_writes_for).count(), from.ahead() != to.ahead());
     }
     note_step_back(from.ahead() - to.ahead());
     const bool is_step_forward = to.ahead() > from.ahead();

@@ -83,6 +83,14 @@ class Topology {
     /// much.
     void note_step_back(Time by);
 
+    /// Draws up to when a copy of a Redis knows what was written: mostly it lags a little, and now
+    /// and then it has not heard of it for seconds.
+    Time draw_known_up_to();
+    /// A Redis that remembers writes is started again with what it had then.
+    void bring_back(SimulatedRedis &redis, Time known_up_to) {
+        copy_data(redis, known_up_to, redis);
+    }
+
   protected:
     static bool is_of_live_limits(std::string_view key) {
         return key.find("{live}") != std::string_view::npos;

@@ -130,6 +130,49 @@ TEST_F(AuditedOverridesTest, InDoubtAllMayHoldUntilItIsSetAnew) {
     EXPECT_EQ(complaints(), 1u);
 }
 
+TEST_F(AuditedOverridesTest, WhatAllHostsObeyedOutlivesAnOlderStore) {
+    write("k", "", limit_of(6), began - 9 * second_us);
+    write("k", "", limit_of(7), began);
+    overrides_.lose_newest(began + 5 * second_us, false);
+    decide(began + 5 * second_us, 7);
+    decide(began + 9 * second_us, 7);
+    EXPECT_EQ(complaints(), 0u);
+    decide(began + 9 * second_us, 6);
+    EXPECT_EQ(complaints(), 1u);
+}
+
+TEST_F(AuditedOverridesTest, WhatOneOfThemMayNotHaveHeardMayBeLost) {
+    write("k", "", limit_of(6), began - 9 * second_us);
+    write("k", "", limit_of(7), began);
+    overrides_.lose_newest(began + second_us, false);
+    decide(began + 9 * second_us, 7);
+    decide(began + 9 * second_us, 6);
+    EXPECT_EQ(complaints(), 0u);
+    write("k", "", limit_of(8), began + 10 * second_us);
+    decide(began + 13 * second_us, 7);
+    EXPECT_EQ(complaints(), 1u);
+}
+
+TEST_F(AuditedOverridesTest, WhatAWorkerKnewThatHasGoneMayBeLost) {
+    write("k", "", limit_of(7), began);
+    overrides_.lose_newest(began + 5 * second_us, false);
+    overrides_.lose_worker(began + 6 * second_us);
+    decide(began + 9 * second_us, 5);
+    EXPECT_EQ(complaints(), 0u);
+}
+
+TEST_F(AuditedOverridesTest, AnotherClockMayLetItExpireEarlier) {
+    write("k", "", limit_of(7), began, true, began + 50 * second_us);
+    overrides_.lose_newest(began + 5 * second_us, false);
+    decide(began + 9 * second_us, 7);
+    EXPECT_EQ(complaints(), 0u);
+    overrides_.lose_newest(began + 10 * second_us, true);
+    decide(began + 14 * second_us, 5);
+    EXPECT_EQ(complaints(), 0u);
+    decide(began + 9 * second_us, 5);
+    EXPECT_EQ(complaints(), 1u);
+}
+
 TEST_F(AuditedOverridesTest, AClientAtARuleGoesFirstAndARuleLast) {
     write("", "r", limit_of(6), began);
     write("k", "", limit_of(7), began);
