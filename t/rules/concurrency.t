@@ -341,6 +341,29 @@ subtest 'requests longer than the window' => sub {
     $_->stop for $staying, $leaving;
 };
 
+# What the docs say of windows.
+subtest 'a worker that is held up' => sub {
+    my ($held_up, $other) = map { start_nginx() } 1 .. 2;
+    my ($worker) = $held_up->workers;
+    $upstream->hold;
+    my $first = start_request($held_up, '/1s?key=held-up');
+    kill STOP => $worker;
+    my $in_time = wait_until(sub { !$client->exists('rl:{z:held-up}:concurrency:1000') });
+    my $second  = $in_time && start_request($other, '/1s?key=held-up');
+    kill CONT => $worker;
+    ok($second, 'its permit falls free');
+    my $ends = sub { join ' ', $client->zrange('rl:{z:held-up}:concurrency:1000', 0, -1, 'withscores') };
+    for (1 .. 2) {
+        my $before = $ends->();
+        ok(wait_until(sub { $ends->() ne $before }), 'permits are renewed');
+    }
+    holds(1, 'held-up', 'the permit that was lost is not counted again', 1000);
+    $upstream->answer;
+    is(join(' ', map { $_->response->{status} } $first, $second), '200 200', 'both requests end well');
+    holds(0, 'held-up', 'after that', 1000);
+    $_->stop for $held_up, $other;
+};
+
 subtest 'a graceful stop' => sub {
     my $nginx = start_nginx(workers => 2);
     $upstream->hold;
