@@ -1,6 +1,6 @@
 package RateLimit::Sentinels;
 
-# A master called `limits`, its replica, and three Sentinels that watch them, all of the test's own.
+# A master called `limits`, its replicas, and three Sentinels that watch them, all of the test's own.
 
 use v5.36;
 use File::Temp qw(tempdir);
@@ -11,12 +11,13 @@ use RateLimit::Redis;
 use RateLimit::Wait qw(wait_until);
 use Redis;
 
-# Options: password, that of Redis, sentinel_password, and tls, a RateLimit::Certificates with one
+# Options: replicas, how many (1), password, that of Redis, sentinel_password, and tls, a RateLimit::Certificates with one
 # that is called `redis`: then all talk to each other by TLS, and to the test not.
 sub start_new ($class, %options) {
     my $self = bless { dir => tempdir('sentinels-XXXXXXXX', TMPDIR => 1, CLEANUP => 1), sentinels => [], options => \%options }, $class;
     my $master = $self->start_redis;
-    $self->{redis} = [$master, $self->start_redis(replicaof => '127.0.0.1 ' . $self->port_of($master))];
+    my @replicas = map { $self->start_redis(replicaof => '127.0.0.1 ' . $self->port_of($master)) } 1 .. $options{replicas} // 1;
+    $self->{redis} = [$master, @replicas];
     $self->start_sentinel($_) for 1 .. 3;
     wait_until(sub { $self->is_settled }, 20) or die "the Sentinels do not find each other:\n", map { RateLimit::Nginx::slurp($_) } glob "$self->{dir}/*/output";
     return $self;
