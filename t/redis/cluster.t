@@ -209,7 +209,7 @@ subtest 'servers that are of no use' => sub {
 
     my $mean = RateLimit::Liar->start_new("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n\$6\r\nred\nis\r\n:6379\r\n");
     my $dns  = RateLimit::Dns->start_new;
-    $nginx = start_nginx($mean->server, http => $dns->resolver);
+    $nginx = start_nginx($mean->server . 'connect_timeout 10s; timeout 10s;', http => $dns->resolver); # or the log tells of a busy name server
     is($nginx->get('/closed?key=mean')->{status}, 503, 'a name that is none leads nowhere');
     ok($nginx->wait_for_log(qr/backend "default" at red\\x0ais fails: its name cannot be resolved/), 'and stays on its line of the log');
     $nginx->stop;

@@ -107,6 +107,10 @@ sub nginx_clients ($self) { return $self->clients_that(qr/evalsha|script/) }
 # The connections over which hosts ask for what operators have changed.
 sub followers ($self) { return $self->clients_that(qr/(?:get|time|hset)\b/) }
 
+# All connections, without the one over which the test asks. Redis takes a while to forget one that is
+# closed.
+sub clients_of_others ($self) { return $self->_redis->info('clients')->{connected_clients} - 1 }
+
 # How often scripts were called so far, by command: { eval => 1, evalsha => 2 }. The script with which a
 # host registers its rules, now and then, does not count: each of its calls scans a hash once.
 sub script_calls ($self) {
