@@ -9,10 +9,10 @@ namespace limiter {
 
 class SilentLog : public redis_client::BackendLog, public WorkerLog {
   public:
-    void on_outage(std::string_view /*backend*/, std::string_view /*place*/,
+    void on_outage(std::string_view /*backend*/, std::string_view /*place*/, Cause /*cause*/,
                    const redis_client::Fault & /*fault*/, std::string_view /*checked*/) override {}
-    void on_outage_end(std::string_view /*backend*/, std::string_view /*place*/, End /*how*/,
-                       const redis_client::Outage::Summary & /*outage*/) override {}
+    void on_outage_end(std::string_view /*backend*/, std::string_view /*place*/, Cause /*cause*/,
+                       End /*how*/, const redis_client::Outage::Summary & /*outage*/) override {}
     void on_connecting(std::string_view /*place*/) override {}
     void on_ready() override {}
     void on_lost(size_t /*pending_checks*/) override {}

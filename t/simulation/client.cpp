@@ -448,6 +448,9 @@ void Client::note_grant(const limiter::AppliedRule &rule) {
     if (by == GrantedBy::redis) {
         callbacks_.on_decision(worker_, number_of(rule), key_, rule);
         grant.told = told_of(rule.charge->verdict);
+        if (grant.cost > 0) {
+            worker_.note_write();
+        }
     }
     // Shards have windows of their own, and what costs nothing begins none.
     if (audited.algorithm == "fixed_window" && audited.shards == 1 && by == GrantedBy::redis &&

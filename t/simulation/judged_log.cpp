@@ -89,9 +89,12 @@ bool can_be_said(redis_client::LiveTrouble trouble, std::string_view why) {
     return begins_with_code(why) || (trouble == LiveTrouble::late && is_what_failed(why));
 }
 
-void JudgedLog::on_outage(std::string_view /*backend*/, std::string_view place,
-                          const redis_client::Fault &fault, std::string_view /*checked*/) {
+void JudgedLog::on_outage(std::string_view /*backend*/, std::string_view place, Cause cause,
+                          const redis_client::Fault &fault, std::string_view checked) {
     ++begun_;
+    ++lasting_[static_cast<size_t>(cause)];
+    told_[{std::string(place), cause}] = {network_.timeline.now(), std::string(fault.detail),
+                                          std::string(checked)};
     const std::string told = std::string(fault.what) + ": " + std::string(fault.detail);
     if (!can_be_said(fault)) {
         complain("tells what nobody has said: " + told);
@@ -117,19 +120,59 @@ void JudgedLog::judge_clocks(std::string_view told) {
     }
 }
 
-void JudgedLog::on_outage_end(std::string_view /*backend*/, std::string_view place, End /*how*/,
-                              const redis_client::Outage::Summary &outage) {
-    if (lasting() == 0) {
+void JudgedLog::on_outage_end(std::string_view /*backend*/, std::string_view place, Cause cause,
+                              End how, const redis_client::Outage::Summary &outage) {
+    if (lasting(cause) == 0) {
         complain("tells the end of no outage at " + std::string(place));
         return;
     }
     ++ended_;
+    --lasting_[static_cast<size_t>(cause)];
+    if (how == End::works_again) {
+        judge_success(std::string(place), cause);
+    }
     failed_checks_ += outage.failed_checks;
     const Time age = network_.timeline.now() - began_;
     if (outage.lasted.count() < 0 ||
         outage.lasted > std::chrono::ceil<std::chrono::milliseconds>(age)) {
         complain("tells that an outage lasted " + std::to_string(outage.lasted.count()) + " ms");
     }
+}
+
+/// What was told to fail does so no more. A Redis that has refused writes since then refuses them
+/// still, a key that has held another type ever since still holds it, and a year between two clocks
+/// is longer than any window that a host knows and has no verdict for.
+void JudgedLog::judge_success(const std::string &place, Cause cause) {
+    if (cause == Cause::clocks && ahead_ > std::chrono::days{300}) {
+        complain("tells that clocks work again, which are a year apart");
+    }
+    const auto told = told_.find({place, cause});
+    const auto server = network_.servers.find(place);
+    if (told == told_.end() || server == network_.servers.end()) {
+        return;
+    }
+    const auto &[when, fault, checked] = told->second;
+    if (cause == Cause::redis) {
+        const std::string_view refusal = server->second->refusal_of_writes(when);
+        if (!refusal.empty() && fault.find(refusal) != std::string::npos) {
+            complain("tells that a Redis works again which has said ever since: " + fault);
+        }
+    }
+    for (std::string_view rest = checked; !rest.empty();) {
+        const std::string_view key = redis_client::next_word(rest);
+        if (cause == Cause::keys && server->second->has_spoilt(key, when)) {
+            complain("tells that a key works again which is of another type: " + std::string(key));
+        }
+    }
+}
+
+std::string_view JudgedLog::describe(std::span<const limiter::AppliedRule> rules,
+                                     std::span<char> out) const {
+    std::string keys;
+    for (const limiter::AppliedRule &rule : rules) {
+        keys += std::string(rule.charge->redis_key) + ' ';
+    }
+    return {out.data(), keys.copy(out.data(), out.size())};
 }
 
 void JudgedLiveLog::on_trouble(std::string_view /*backend*/, redis_client::LiveTrouble trouble,

@@ -208,13 +208,22 @@ void SimulatedFleet::judge_permits() {
 }
 
 /// A worker that serves and has had a verdict of a Redis that is alone knows that the outage is
-/// over. A host that is years off knows no window of that Redis's clock, and says so.
+/// over, where its check has written or Redis has refused nobody to write. A key of another type
+/// may never be asked for again. A host that is years off knows no window of that Redis's clock,
+/// and says so.
 void SimulatedFleet::judge_log(const SimulatedHost &host, const SimulatedWorker &worker,
                                Time asked) {
     if (simulation_.topology->only_redis() == nullptr || host.is_years_off()) {
         return;
     }
-    if (worker.is_serving() && worker.last_verdict() >= asked && worker.log().lasting() > 0) {
+    using Cause = JudgedLog::Cause;
+    const FaultCounts &faults = simulation_.network.counts;
+    const bool needs_write =
+        faults.misconf + faults.no_replicas + faults.out_of_memory + faults.not_permitted > 0;
+    const bool is_over = (needs_write ? worker.last_write() : worker.last_verdict()) >= asked;
+    const bool is_lasting = (is_over && worker.log().lasting(Cause::redis) > 0) ||
+                            worker.log().lasting(Cause::clocks) > 0;
+    if (worker.is_serving() && is_lasting) {
         simulation_.auditor.misbehave("a log does not tell the end of an outage");
     }
     if (!simulation_.has_faults && worker.log().outages() > 0) {

@@ -175,6 +175,10 @@ void SimulatedWorker::end() {
     limiter_.leases.return_all();
     live_ = nullptr;
     backends_.stop();
+    if (!is_killed_ && log_.lasting() > 0) {
+        network_.complaints.emplace_back(
+            "a worker ends, and its log does not tell that an outage does");
+    }
     is_killed_ = true; // nothing is told to it any more
 }
 

@@ -52,6 +52,9 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
     /// A Redis has decided for a request.
     void note_verdict() { last_verdict_ = timeline_.now(); }
     Time last_verdict() const { return last_verdict_; }
+    /// A Redis has charged a request.
+    void note_write() { last_write_ = timeline_.now(); }
+    Time last_write() const { return last_write_; }
     void end_request();
 
     std::chrono::milliseconds now() override;
@@ -88,6 +91,7 @@ class SimulatedWorker final : public redis_client::World, SimulatedConnection::P
     bool is_leaving_ = false;
     size_t requests_ = 0;
     Time last_verdict_{0};
+    Time last_write_{0};
     Time stopped_until_{0};
     std::vector<SimulatedTimer *> timers_;
     JudgedLog log_;

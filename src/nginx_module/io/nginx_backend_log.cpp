@@ -9,10 +9,34 @@ namespace nginx_module {
 namespace {
 
 using Place = LogText<redis_client::longest_host>;
+using Cause = redis_client::BackendLog::Cause;
+using End = redis_client::BackendLog::End;
+
+const char *words_of(Cause cause, End how) {
+    switch (how) {
+    case End::works_again:
+        break;
+    case End::fails_no_more:
+        return "has failed no more for 10 minutes";
+    case End::no_longer_asked:
+        return "is no longer asked by this worker";
+    }
+    switch (cause) {
+    case Cause::redis:
+        break;
+    case Cause::keys:
+        return "works again for the keys that failed";
+    case Cause::clocks:
+        return "works again for the calendars that failed";
+    }
+    return "works again";
+}
+
+static_assert(redis_client::Outage::stale == std::chrono::minutes{10});
 
 } // namespace
 
-void NginxBackendLog::on_outage(std::string_view backend, std::string_view place,
+void NginxBackendLog::on_outage(std::string_view backend, std::string_view place, Cause /*cause*/,
                                 const redis_client::Fault &fault, std::string_view checked) {
     ngx_str_t name = to_ngx(backend);
     Place where(place);
@@ -26,15 +50,14 @@ void NginxBackendLog::on_outage(std::string_view backend, std::string_view place
                   &which);
 }
 
-void NginxBackendLog::on_outage_end(std::string_view backend, std::string_view place, End how,
-                                    const redis_client::Outage::Summary &outage) {
+void NginxBackendLog::on_outage_end(std::string_view backend, std::string_view place, Cause cause,
+                                    End how, const redis_client::Outage::Summary &outage) {
     ngx_str_t name = to_ngx(backend);
     Place where(place);
     ngx_log_error(NGX_LOG_ERR, log_, 0,
                   "redis_rate_limit: backend \"%V\" at %V %s, it failed for %M ms, "
                   "%uL checks got no verdict",
-                  &name, where.shown(),
-                  how == End::works_again ? "works again" : "is no longer asked",
+                  &name, where.shown(), words_of(cause, how),
                   static_cast<ngx_msec_t>(outage.lasted.count()), outage.failed_checks);
 }
 

@@ -11,9 +11,9 @@ class NginxBackendLog final : public redis_client::BackendLog {
   public:
     explicit NginxBackendLog(ngx_log_t &log) : log_(&log) {}
 
-    void on_outage(std::string_view backend, std::string_view place,
+    void on_outage(std::string_view backend, std::string_view place, Cause cause,
                    const redis_client::Fault &fault, std::string_view checked) override;
-    void on_outage_end(std::string_view backend, std::string_view place, End how,
+    void on_outage_end(std::string_view backend, std::string_view place, Cause cause, End how,
                        const redis_client::Outage::Summary &outage) override;
     void on_connecting(std::string_view place) override;
     void on_ready() override;

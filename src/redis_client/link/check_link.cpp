@@ -21,9 +21,9 @@ CheckLink::CheckLink(BackendContext &context, const MakeAddressSource &make_addr
     : Link(context, context.settings.session.timeout, make_address_source),
       callbacks_(callbacks),
       session_(context.group, context.random(), callbacks),
-      faults_(context.settings.name, context.world, context.log),
-      key_faults_(context.settings.name, context.world, context.log),
-      clock_faults_(context.settings.name, context.world, context.log) {
+      faults_(context.settings.name, Problem::Cause::redis, context.world, context.log),
+      key_faults_(context.settings.name, Problem::Cause::keys, context.world, context.log),
+      clock_faults_(context.settings.name, Problem::Cause::clocks, context.world, context.log) {
     connect();
 }
 
@@ -32,6 +32,9 @@ CheckLink::~CheckLink() {
     connection_timer_->stop();
     end_session(Session::Lost::unreachable); // fails what still waits
     report_loss();
+    faults_.leave(address_source_->text(), session_.counters().failures - reported_.failures);
+    key_faults_.leave(address_source_->text());
+    clock_faults_.leave(address_source_->text());
 }
 
 std::variant<Command *, Failure> CheckLink::ask(std::span<Charge> charges,
@@ -90,12 +93,6 @@ void CheckLink::take_settlements(const HashSlotSet &of, Session &from) {
     update();
 }
 
-void CheckLink::retire() {
-    for (OutageLog *faults : {&faults_, &key_faults_, &clock_faults_}) {
-        faults->leave(address_source_->text());
-    }
-}
-
 void CheckLink::connect_if_dismissed() {
     if (is_at_rest() && !is_in_session_) {
         connect();
@@ -151,15 +148,13 @@ void CheckLink::on_ready() {
     is_counted_ready_ = true;
     context_.counters.connection_ready(ready_since_.count() == 0);
     connection_timer_->stop();
-    if (has_lasting_faults()) {
+    if (may_outage_end()) {
         start_quiet_timer(Outage::quiet);
     }
 }
 
 void CheckLink::on_quiet() {
-    if (!needs_verdict_) {
-        end_outage();
-    }
+    end_outages();
     if (context_.world.is_leaving() && is_idle()) {
         on_dismissed();
     }
@@ -252,7 +247,7 @@ void CheckLink::update() {
         begin_outage({session_.problem().what, said.empty() ? stage() : said});
     } else if (counters.verdicts != reported_.verdicts) {
         needs_verdict_ = false;
-        end_outage();
+        end_outages();
     }
     if (counters.scripts_sent != reported_.scripts_sent) {
         context_.counters.scripts_reloaded(counters.scripts_sent - reported_.scripts_sent);
@@ -347,13 +342,32 @@ void CheckLink::begin_outage(const Fault &fault) {
     }
 }
 
-/// Ends the outage after a success. If the last failure was only a moment ago, a timer does it when
-/// nothing else has failed for long enough, even if no more checks are asked.
-void CheckLink::end_outage() {
-    for (OutageLog *faults : {&faults_, &key_faults_, &clock_faults_}) {
-        faults->succeed(address_source_->text());
+/// Whether nothing has to succeed any more before an outage may end. A verdict proves it for other
+/// faults than those of writes, keys and calendars; where Redis has only been out of reach, a
+/// connection does.
+bool CheckLink::is_proven_over(const OutageLog &faults) const {
+    const bool needs_verdict = needs_verdict_ && &faults == &faults_;
+    return !needs_verdict && !session_.suspects().has(faults.cause());
+}
+
+bool CheckLink::may_outage_end() {
+    return std::ranges::any_of(all_faults(), [this](const OutageLog *faults) {
+        return faults->is_lasting() && is_proven_over(*faults);
+    });
+}
+
+/// Ends the outages of which a success has proven that they are over, and those that are stale. If
+/// the last failure was only a moment ago, a timer does it when nothing else has failed for long
+/// enough, even if no more checks are asked.
+void CheckLink::end_outages() {
+    for (OutageLog *faults : all_faults()) {
+        if (is_proven_over(*faults)) {
+            faults->succeed(address_source_->text());
+        } else if (faults->forget(address_source_->text())) {
+            session_.forget_suspects(faults->cause());
+        }
     }
-    if (has_lasting_faults() && !connection_timer_->is_running()) {
+    if (may_outage_end() && !connection_timer_->is_running()) {
         start_quiet_timer(Outage::quiet);
     }
 }

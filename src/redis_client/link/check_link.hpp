@@ -6,6 +6,7 @@
 #include "redis_client/link/outage_log.hpp"
 #include "redis_client/session/session.hpp"
 
+#include <array>
 #include <chrono>
 #include <span>
 #include <string_view>
@@ -28,6 +29,7 @@ class CheckLink final : public Link {
     /// Begins to connect at once. If `callbacks` is null, the Redis is not part of a cluster.
     CheckLink(BackendContext &context, const MakeAddressSource &make_address_source,
               Callbacks *callbacks = nullptr);
+    /// Nobody asks the Redis any more. The log is told where an outage lasts.
     ~CheckLink();
 
     /// These functions do what Backend says of them, at this one Redis.
@@ -44,10 +46,6 @@ class CheckLink final : public Link {
     void take_settlements(const HashSlotSet &of, Session &from);
     const Session &session() const { return session_; }
     Session &session() { return session_; }
-
-    /// Must be called before a link is destroyed because its Redis is no longer asked. Logs the end
-    /// of its outage.
-    void retire();
 
   private:
     void begin_session() override { session_.connected(); }
@@ -79,10 +77,10 @@ class CheckLink final : public Link {
 
     void report_check_failures();
     void begin_outage(const Fault &fault);
-    void end_outage();
-    bool has_lasting_faults() const {
-        return faults_.is_lasting() || key_faults_.is_lasting() || clock_faults_.is_lasting();
-    }
+    std::array<OutageLog *, 3> all_faults() { return {&faults_, &key_faults_, &clock_faults_}; }
+    bool is_proven_over(const OutageLog &faults) const;
+    bool may_outage_end();
+    void end_outages();
 
     Callbacks *callbacks_;
     Session session_;
@@ -92,7 +90,7 @@ class CheckLink final : public Link {
     // time:
     OutageLog key_faults_;
     OutageLog clock_faults_;
-    bool needs_verdict_ = false; // only a verdict ends the outage: Redis answers with errors
+    bool needs_verdict_ = false; // before an outage of faults_ may end: Redis answers with errors
     Counters reported_;          // the session's counters as far as they are logged
     std::chrono::milliseconds deadline_{0}; // for which the deadline timer was started
 };

@@ -37,7 +37,7 @@ Cluster::Cluster(const BackendSettings &settings, World &world, BackendLog &log)
       unserved_timer_(world.make_timer([this] { run_unserved(); })),
       map_query_(*this, context_),
       map_timer_(world.make_timer([this] { on_map_timer(); })),
-      faults_(settings.name, world, log) {
+      faults_(settings.name, Problem::Cause::redis, world, log) {
     on_map_timer();
 }
 
@@ -46,6 +46,7 @@ Cluster::~Cluster() {
     waiting_.disconnected(Session::Lost::unreachable, context_.now()); // fails what still waits
     // What fails with a link may look for the others.
     std::ranges::for_each(masters_, [](const auto &master) { master->checks.reset(); });
+    faults_.leave(map_query_.text(), waiting_.counters().failures - reported_.failures);
 }
 
 std::variant<Command *, Failure> Cluster::ask(std::span<Charge> charges,
@@ -358,7 +359,6 @@ void Cluster::retire_masters() {
             if (session.pending() > 0 || session.has_background_commands()) {
                 return false;
             }
-            master->checks->retire();
             master->checks.reset();
         }
         return master->control == nullptr || master->control->session().is_idle();

@@ -29,12 +29,17 @@ class Outage {
         return ends ? std::optional(end()) : std::nullopt;
     }
 
+    /// Whether the last failure of an outage that lasts was so long ago that it may end though
+    /// nothing has succeeded that failed.
+    bool is_stale(Time now) const { return lasting_ && now - last_failure_ >= stale; }
+
     /// Ends an outage that lasts, because nothing is left that could succeed.
     Summary end();
 
     bool is_lasting() const { return lasting_; }
 
     static constexpr Time quiet{1000};
+    static constexpr Time stale = std::chrono::minutes{10};
 
   private:
     bool lasting_ = false;

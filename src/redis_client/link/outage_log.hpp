@@ -12,8 +12,8 @@ namespace redis_client {
 
 class OutageLog {
   public:
-    OutageLog(std::string_view backend, World &world, BackendLog &log)
-        : backend_(backend), world_(world), log_(log) {}
+    OutageLog(std::string_view backend, Problem::Cause cause, World &world, BackendLog &log)
+        : backend_(backend), cause_(cause), world_(world), log_(log) {}
 
     /// Records a fault at `place`, and how many checks got no verdict by it. Logs it if an outage
     /// begins. `checked` is as in BackendLog.
@@ -24,13 +24,18 @@ class OutageLog {
 
     /// Records a success at `place`. Logs the end of the outage if it ends by that.
     void succeed(std::string_view place);
-    /// Logs that the Redis at `place` is no longer asked, if an outage lasts.
-    void leave(std::string_view place);
+    /// Logs that nothing fails any more, if an outage lasts that is stale. Returns whether it did.
+    bool forget(std::string_view place);
+    /// Logs that the Redis at `place` is no longer asked, if an outage lasts. So many checks have
+    /// failed by that.
+    void leave(std::string_view place, uint64_t failed_checks = 0);
 
     bool is_lasting() const { return outage_.is_lasting(); }
+    Problem::Cause cause() const { return cause_; }
 
   private:
     std::string_view backend_;
+    Problem::Cause cause_;
     World &world_;
     BackendLog &log_;
     Outage outage_;

@@ -199,6 +199,14 @@ bool is_error_of_replica(std::string_view error) {
     return error.find("READONLY ") != std::string_view::npos;
 }
 
+/// A user may be permitted to read, and not to write: Redis 7 says that without a code.
+bool is_error_of_writes(std::string_view error) {
+    constexpr std::string_view words[] = {"OOM ",    "MISCONF ",  "NOREPLICAS ",
+                                          "NOPERM ", "READONLY ", "can't run this command"};
+    return std::ranges::any_of(
+        words, [&](std::string_view word) { return error.find(word) != std::string_view::npos; });
+}
+
 bool is_error_of_keys(std::string_view error) {
     constexpr std::string_view script = "user_script:";
     for (size_t at = error.find(script); at != std::string_view::npos;

@@ -43,6 +43,10 @@ bool is_error_of_hash_slot(std::string_view error);
 /// behind "ERR Error running script".
 bool is_error_of_replica(std::string_view error);
 
+/// Whether an error may be about nothing but writes. A check that writes nothing gets its verdict
+/// meanwhile.
+bool is_error_of_writes(std::string_view error);
+
 /// Whether an error is about the keys of its check and says nothing of Redis: a key holds another
 /// type, or the script failed on what a key holds. Lua says `user_script:12: attempt to...` then.
 bool is_error_of_keys(std::string_view error);

@@ -224,6 +224,11 @@ void Session::finish(Command &check, std::optional<Failure> failure, Time now) {
     if (callbacks != nullptr) {
         waiting_.remove(check);
     }
+    if (!failure) {
+        suspects_.note_verdict(check);
+    } else if (failure == Failure::reply) {
+        suspects_.note_failure(check, problem_.last());
+    }
     const bool timed_out = check.timed_out;
     pipeline_.recycle(check);
     if (!timed_out) {

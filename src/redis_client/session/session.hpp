@@ -16,6 +16,7 @@
 #include "redis_client/session/send_queue.hpp"
 #include "redis_client/session/session_group.hpp"
 #include "redis_client/session/settlements.hpp"
+#include "redis_client/session/suspects.hpp"
 #include "redis_client/wire/byte_queue.hpp"
 #include "redis_client/wire/hash_slot.hpp"
 #include "redis_client/wire/redirect_error.hpp"
@@ -160,6 +161,8 @@ class Session {
     size_t pending() const { return pipeline_.pending(); } // checks and background commands
     bool is_unreachable() const { return unreachable_; }   // by the last attempt to connect
     const Counters &counters() const { return counters_; }
+    const Suspects &suspects() const { return suspects_; }
+    void forget_suspects(Problem::Cause cause) { suspects_.forget(cause); }
     /// Whether the worker has leases that it may have to give back before it ends.
     bool has_leases() const { return group_.leases > 0; }
 
@@ -205,6 +208,7 @@ class Session {
     ReplyReader reader_;
     ProblemNote problem_;
     Counters counters_;
+    Suspects suspects_;
     Breaker breaker_;
     IntrusiveList<Command, &Command::waiting_hook> waiting_;
     SendQueue to_send_;

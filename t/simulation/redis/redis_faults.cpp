@@ -7,6 +7,12 @@
 
 namespace simulation {
 
+/// Whether faults last changes nothing that the seed draws else.
+RedisFaults::RedisFaults(Simulation &simulation, Topology &topology)
+    : simulation_(simulation),
+      topology_(topology),
+      lasting_(Chance(simulation.plan.seed ^ 0x1A57).one_in(3)) {}
+
 Time RedisFaults::soon(int64_t at_most_us) {
     return simulation_.timeline.now() + Time{simulation_.chance.between(1'000, at_most_us)};
 }
@@ -92,7 +98,8 @@ void RedisFaults::change_mood(SimulatedRedis &redis) {
     const uint64_t mood = 1 + simulation_.chance.below(SimulatedRedis::moods_of_all);
     simulation_.write(redis.address() + " is in mood " + std::to_string(mood));
     redis.set_mood(static_cast<SimulatedRedis::Mood>(mood));
-    simulation_.timeline.add(soon(200'000),
+    const bool only_refuses_writes = !redis.refusal_of_writes(simulation_.timeline.now()).empty();
+    simulation_.timeline.add(soon(only_refuses_writes && lasting_ ? 4'000'000 : 200'000),
                              [&redis] { redis.set_mood(SimulatedRedis::Mood::well); });
 }
 
@@ -148,16 +155,9 @@ void RedisFaults::spoil_key(SimulatedRedis &redis) {
         return; // a third type may be the one that scripts make
     }
     simulation_.write(redis.address() + " has a value of another type at " + name);
-    replay::KeyStore::Value &value = redis.keys().make(name);
-    if (std::holds_alternative<replay::NumberList>(value)) {
-        value.emplace<replay::SortedSet>().set("x", 1);
-    } else {
-        value.emplace<replay::NumberList>().push(1);
-    }
-    redis.keys().persist(name);
+    redis.spoil(name);
     topology_.excuse_life(name);
-    redis.keys_were_changed();
-    simulation_.timeline.add(soon(500'000), [this, name] {
+    simulation_.timeline.add(soon(lasting_ ? 4'000'000 : 500'000), [this, name] {
         topology_.lose_key(name);
         spoilt_.erase(name);
     });

@@ -10,8 +10,7 @@ namespace simulation {
 
 class RedisFaults {
   public:
-    RedisFaults(Simulation &simulation, Topology &topology)
-        : simulation_(simulation), topology_(topology) {}
+    RedisFaults(Simulation &simulation, Topology &topology);
 
     /// Lets one of them happen, by chance.
     void happen(SimulatedRedis &redis);
@@ -29,6 +28,8 @@ class RedisFaults {
 
     Simulation &simulation_;
     Topology &topology_;
+    // Faults that some checks meet and others do not last longer than an outage takes to end.
+    const bool lasting_;
     std::set<std::string> spoilt_; // keys that have a value of another type
 };
 

@@ -44,6 +44,12 @@ class Server {
     /// Takes what a client has sent, and returns the replies to the commands that are there now.
     virtual std::string take(Peer &peer, std::string_view bytes) = 0;
 
+    /// Returns the error by which it has refused all writes since then; empty if it has not.
+    virtual std::string_view refusal_of_writes(Time /*since*/) const { return {}; }
+    /// Whether somebody else has written a value of another type to the key, and it was there all
+    /// the time since then.
+    virtual bool has_spoilt(std::string_view /*key*/, Time /*since*/) const { return false; }
+
     Time stalled_until{0}; // it reads nothing before
     /// It stands still until then, if it does not for longer already.
     void stall_until(Time when) { stalled_until = std::max(stalled_until, when); }

@@ -277,7 +277,35 @@ std::string SimulatedRedis::role() const {
 
 void SimulatedRedis::set_mood(Mood mood) {
     mood_ = mood;
+    mood_since_ = timeline_.now();
     update_refusal();
+}
+
+std::string_view SimulatedRedis::refusal_of_writes(Time since) const {
+    const MoodTraits &mood = traits_of(mood_);
+    const bool refuses = mood.hits == Hits::writes || mood.hits == Hits::growth;
+    return refuses && mood_since_ <= since ? mood.error : std::string_view();
+}
+
+void SimulatedRedis::spoil(const std::string &name) {
+    replay::KeyStore::Value &value = keys().make(name);
+    if (std::holds_alternative<replay::NumberList>(value)) {
+        value.emplace<replay::SortedSet>().set("x", 1);
+    } else {
+        value.emplace<replay::NumberList>().push(1);
+    }
+    keys().persist(name);
+    spoilt_[name] = {timeline_.now(), value.index()};
+    keys_were_changed();
+}
+
+bool SimulatedRedis::has_spoilt(std::string_view key, Time since) const {
+    const auto spoilt = spoilt_.find(key);
+    if (spoilt == spoilt_.end() || spoilt->second.when > since) {
+        return false;
+    }
+    const replay::KeyStore::Value *value = engine_->keys().find(key);
+    return value != nullptr && value->index() == spoilt->second.type;
 }
 
 void SimulatedRedis::set_master(std::string address) {

@@ -86,6 +86,10 @@ class SimulatedRedis final : public Server {
     void set_cluster(Cluster *cluster) { cluster_ = cluster; }
     void set_observer(Observer *observer) { observer_ = observer; }
     void set_mood(Mood mood);
+    std::string_view refusal_of_writes(Time since) const override;
+    /// Somebody else writes a value to the key, of a type that no script of ours gives it.
+    void spoil(const std::string &name);
+    bool has_spoilt(std::string_view key, Time since) const override;
     /// It is a replica of the Redis at that address, or a master if that is empty.
     void set_master(std::string address);
     bool is_master() const { return master_.empty(); }
@@ -177,11 +181,17 @@ class SimulatedRedis final : public Server {
     Cluster *cluster_ = nullptr;
     Observer *observer_ = nullptr;
     Mood mood_ = Mood::well;
+    Time mood_since_{0};
     std::string master_;
     std::optional<uint64_t> lie_;
     uint64_t commands_ = 0;
     std::unique_ptr<replay::EmbeddedRedis> engine_ = std::make_unique<replay::EmbeddedRedis>();
     std::deque<Run> runs_; // of the last seconds
+    struct Spoilt {
+        Time when;
+        size_t type; // of the value then
+    };
+    std::map<std::string, Spoilt, std::less<>> spoilt_; // by key
     Histories histories_;
     CheckedKeys checked_keys_;
     CheckedKeys::Texts texts_;                   // of scripts, by their SHA-1

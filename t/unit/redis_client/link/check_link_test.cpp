@@ -74,6 +74,7 @@ TEST_F(CheckLinkTest, GivesUpAnAttemptThatTakesTooLong) {
              {[&] { redis().accept(); }, "logging in"},
          }) {
         backends_.stop();
+        log_.take();
         backend();
         happens();
         world_.pass(settings_.connect_timeout - 1ms);

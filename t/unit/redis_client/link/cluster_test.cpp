@@ -114,6 +114,7 @@ TEST_F(ClusterTest, TellsWhyThereIsNoMap) {
               "an unexpected reply"},
          }) {
         backends_.stop();
+        log_.take();
         settings_.servers.clear();
         start();
         happens(redis(1));

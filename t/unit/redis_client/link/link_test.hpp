@@ -21,16 +21,19 @@ namespace redis_client {
 /// Keeps the lines that nginx's error log would have.
 class TestLog final : public BackendLog {
   public:
-    void on_outage(std::string_view /*backend*/, std::string_view place, const Fault &fault,
-                   std::string_view checked) override {
+    void on_outage(std::string_view /*backend*/, std::string_view place, Cause /*cause*/,
+                   const Fault &fault, std::string_view checked) override {
         const std::string reason = fault.reason();
         lines.push_back(std::string(place) + " fails: " + std::string(fault.what) +
                         (reason.empty() ? "" : ": " + reason) + std::string(checked));
     }
-    void on_outage_end(std::string_view /*backend*/, std::string_view place, End how,
+    void on_outage_end(std::string_view /*backend*/, std::string_view place, Cause cause, End how,
                        const Outage::Summary &outage) override {
-        lines.push_back(std::string(place) +
-                        (how == End::works_again ? " works again, " : " is no longer asked, ") +
+        static constexpr std::string_view whose[] = {"", " for keys", " for calendars"};
+        static constexpr std::string_view ends[] = {"works again", "fails no more",
+                                                    "is no longer asked"};
+        lines.push_back(std::string(place) + " " + std::string(ends[static_cast<size_t>(how)]) +
+                        std::string(whose[static_cast<size_t>(cause)]) + ", " +
                         std::to_string(outage.lasted.count()) + " ms, " +
                         std::to_string(outage.failed_checks) + " checks");
     }
