@@ -96,7 +96,8 @@ Sentinel::Progress Sentinel::take_master(std::string_view host, std::string_view
 }
 
 Sentinel::Progress Sentinel::broken(std::string_view what, std::string_view redis_said) {
-    problem_ = {.what = what, .redis_said = std::string(redis_said)};
+    problem_ = {
+        .what = what, .redis_said = std::string(redis_said), .is_refusal = is_refusal(redis_said)};
     return Progress::broken;
 }
 

@@ -39,8 +39,9 @@ class Sentinel {
     const Endpoint &master() const { return master_; }
 
     struct Problem {
-        std::string_view what;  // static text
-        std::string redis_said; // not escaped
+        std::string_view what;   // static text
+        std::string redis_said;  // not escaped
+        bool is_refusal = false; // as in Fault
     };
     const Problem &problem() const { return problem_; }
 

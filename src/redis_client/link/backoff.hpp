@@ -1,6 +1,8 @@
 // How long to wait before the next attempt to connect to a Redis that could not be reached.
 #pragma once
 
+#include "redis_client/fault.hpp"
+
 #include <chrono>
 #include <cstdint>
 
@@ -14,6 +16,9 @@ class Backoff {
     static constexpr std::chrono::milliseconds longest{1000};
     /// If Redis refuses the login: somebody has to mend that, and Redis logs each attempt.
     static constexpr std::chrono::milliseconds longest_refused{10'000};
+    static constexpr std::chrono::milliseconds longest_after(const Fault &fault) {
+        return fault.is_refusal ? longest_refused : longest;
+    }
 
     /// Returns the wait before the next attempt, `at_most` or less. `random` is any number, by
     /// which the wait is shortened.

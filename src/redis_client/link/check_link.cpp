@@ -117,7 +117,8 @@ void CheckLink::on_moved() {
     update();
 }
 
-void CheckLink::give_up(const Fault &fault, milliseconds longest_wait) {
+void CheckLink::give_up(const Fault &fault) {
+    const milliseconds longest_wait = Backoff::longest_after(fault);
     begin_outage(fault);
     close();
     disconnected(Session::Lost::unreachable, longest_wait);

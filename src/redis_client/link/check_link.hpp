@@ -54,8 +54,7 @@ class CheckLink final : public Link {
     bool is_ready() const override { return session_.is_ready(); }
     void on_ready() override;
     void on_quiet() override;
-    using Link::give_up;
-    void give_up(const Fault &fault, std::chrono::milliseconds longest_wait) override;
+    void give_up(const Fault &fault) override;
     bool is_wanted() const override;
     void on_deadline() override;
     void update() override;

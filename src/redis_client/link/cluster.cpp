@@ -403,7 +403,10 @@ void Cluster::on_no_map(const Fault &fault) {
         context_.counters.connection_failed();
         waiting_.disconnected(Session::Lost::unreachable, context_.now());
         update_waiting();
-        map_timer_->start(backoff_.next(context_.random()));
+        map_timer_->start(backoff_.next(context_.random(), Backoff::longest_after(fault)));
+    } else if (fault.is_refusal) {
+        map_timer_->start(
+            std::max(between_maps, backoff_.next(context_.random(), Backoff::longest_refused)));
     } else {
         want_map();
     }

@@ -50,11 +50,11 @@ void ControlLink::on_lost(const Fault &fault) {
     }
 }
 
-void ControlLink::give_up(const Fault &fault, milliseconds longest_wait) {
+void ControlLink::give_up(const Fault &fault) {
     const std::string detail(fault.detail); // commands may fail anew while they are told
-    const Fault told{fault.what, detail, fault.error};
+    const Fault told{fault.what, detail, fault.error, fault.is_refusal};
     const bool at_once = has_served();
-    connect_again(at_once, longest_wait);
+    connect_again(at_once, Backoff::longest_after(fault));
     close();
     address_source_->give_up();
     session_.disconnected(told);

@@ -48,8 +48,7 @@ class ControlLink final : public Link {
     bool is_ready() const override { return session_.is_ready(); }
     void on_ready() override { connection_timer_->stop(); }
     void on_quiet() override { hang_up(); }
-    using Link::give_up;
-    void give_up(const Fault &fault, std::chrono::milliseconds longest_wait) override;
+    void give_up(const Fault &fault) override;
     bool is_wanted() const override { return session_.has_waiting(); }
     void on_deadline() override;
     void update() override;

@@ -52,7 +52,9 @@ void Link::on_bytes(std::string_view bytes) {
         give_up(problem());
         return;
     case SessionProgress::refused:
-        give_up(problem(), Backoff::longest_refused);
+        Fault refusal = problem();
+        refusal.is_refusal = true;
+        give_up(refusal);
         return;
     }
     update();

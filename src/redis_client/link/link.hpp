@@ -46,8 +46,7 @@ class Link : Connection::Callbacks, AddressSource::Callbacks {
     /// start_quiet_timer().
     virtual void on_quiet() = 0;
     /// Ends an attempt to connect that has failed, or a connection that is of no use.
-    virtual void give_up(const Fault &fault, std::chrono::milliseconds longest_wait) = 0;
-    void give_up(const Fault &fault) { give_up(fault, Backoff::longest); }
+    virtual void give_up(const Fault &fault) = 0;
     /// Whether the next connection is to be opened as soon as that may be.
     virtual bool is_wanted() const = 0;
     virtual void on_deadline() = 0;

@@ -1,5 +1,6 @@
 #include "redis_client/link/sentinel_master.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace redis_client {
@@ -27,6 +28,8 @@ std::string_view SentinelMaster::text() const {
 void SentinelMaster::locate(std::chrono::milliseconds timeout) {
     timeout_ = timeout / 2; // for each of two names: a Sentinel's and the master's
     sentinels_.begin_round();
+    all_refuse_ = true;
+    refusals_.reset();
     timer_->stop();
     if (std::exchange(is_news_, false)) {
         take_master();
@@ -75,16 +78,29 @@ void SentinelMaster::ask_next(const Fault &fault) {
         if (locating_ == Locating::subscription) {
             locating_ = Locating::nothing;
         }
-        timer_->start(wait_to_listen_again);
+        listen_again_later(fault);
         return;
     }
+    all_refuse_ = all_refuse_ && fault.is_refusal;
     if (!sentinels_.is_round_over()) {
         ask();
         return;
     }
     locating_ = Locating::nothing;
-    callbacks_.on_not_located({"no Sentinel tells where the master is",
-                               fault.detail.empty() ? fault.what : fault.detail});
+    callbacks_.on_not_located({.what = "no Sentinel tells where the master is",
+                               .detail = fault.detail.empty() ? fault.what : fault.detail,
+                               .is_refusal = all_refuse_});
+}
+
+/// Sentinels that refuse the user are asked as seldom as a Redis that does.
+void SentinelMaster::listen_again_later(const Fault &fault) {
+    if (!fault.is_refusal) {
+        refusals_.reset();
+        timer_->start(wait_to_listen_again);
+        return;
+    }
+    timer_->start(std::max(wait_to_listen_again,
+                           refusals_.next(context_.random(), Backoff::longest_refused)));
 }
 
 void SentinelMaster::on_located() {
@@ -115,7 +131,9 @@ void SentinelMaster::on_bytes(std::string_view bytes) {
     case Sentinel::Progress::more:
         break;
     case Sentinel::Progress::broken:
-        ask_next({sentinel_.problem().what, sentinel_.problem().redis_said});
+        ask_next({.what = sentinel_.problem().what,
+                  .detail = sentinel_.problem().redis_said,
+                  .is_refusal = sentinel_.problem().is_refusal});
         return;
     case Sentinel::Progress::answered:
         on_master();

@@ -4,6 +4,7 @@
 
 #include "redis_client/control/sentinel.hpp"
 #include "redis_client/io/world.hpp"
+#include "redis_client/link/backoff.hpp"
 #include "redis_client/link/resolved_address.hpp"
 #include "redis_client/link/servers_in_turn.hpp"
 
@@ -42,6 +43,7 @@ class SentinelMaster final : public AddressSource, AddressSource::Callbacks, Con
     void ask();
     void listen_again();
     void ask_next(const Fault &fault);
+    void listen_again_later(const Fault &fault);
     void on_master();
     void take_master();
 
@@ -60,6 +62,8 @@ class SentinelMaster final : public AddressSource, AddressSource::Callbacks, Con
     ServersInTurn sentinels_;
     Locating locating_ = Locating::nothing;
     std::chrono::milliseconds timeout_{0};
+    bool all_refuse_ = false; // each Sentinel of the round, so far
+    Backoff refusals_;        // of subscriptions, one after another
     Sentinel sentinel_;
     std::unique_ptr<Connection> connection_;
     Endpoint endpoint_;    // the master's name or address, and port

@@ -1,5 +1,6 @@
 #include "redis_client/link/slot_map_query.hpp"
 
+#include "redis_client/session/auth.hpp"
 #include "redis_client/wire/resp.hpp"
 
 #include <utility>
@@ -30,6 +31,7 @@ SlotMapQuery::SlotMapQuery(Callbacks &callbacks, BackendContext &context)
 
 void SlotMapQuery::fetch() {
     is_fetching_ = true;
+    all_refuse_ = true;
     servers_->begin_round();
     ask();
 }
@@ -38,6 +40,7 @@ void SlotMapQuery::ask() {
     const std::chrono::milliseconds timeout = context_.settings.connect_timeout;
     timer_->start(timeout);
     problem_ = "no answer in time";
+    is_refused_ = false;
     begin(context_.now(), 2 * timeout); // the timer ends it before
     link_.run(*this);
 }
@@ -48,7 +51,9 @@ bool SlotMapQuery::write(ByteQueue &out) const {
 
 void SlotMapQuery::on_reply(ReplyView reply) {
     if (reply.is_error()) {
-        end(reply.text().value_or(""));
+        const std::string_view error = reply.text().value_or("");
+        is_refused_ = is_refusal(error);
+        end(error);
         return;
     }
     map_ = ClusterMap::read(reply);
@@ -57,6 +62,7 @@ void SlotMapQuery::on_reply(ReplyView reply) {
 }
 
 void SlotMapQuery::on_failure(bool /*was_sent*/, const Fault &fault) {
+    is_refused_ = fault.is_refusal;
     end(fault.detail.empty() ? fault.what : fault.detail);
 }
 
@@ -69,6 +75,7 @@ void SlotMapQuery::end(std::string_view problem) {
 void SlotMapQuery::on_timer() {
     (void)link_.cancel(*this);
     link_.hang_up();
+    all_refuse_ = all_refuse_ && is_refused_;
     const auto map = std::exchange(map_, std::nullopt);
     if (!map && !servers_->is_round_over()) {
         ask();
@@ -78,7 +85,9 @@ void SlotMapQuery::on_timer() {
     if (map) {
         callbacks_.on_map(*map, host_);
     } else {
-        callbacks_.on_no_map({"no node tells who serves the keys", problem_});
+        callbacks_.on_no_map({.what = "no node tells who serves the keys",
+                              .detail = problem_,
+                              .is_refusal = all_refuse_});
     }
 }
 

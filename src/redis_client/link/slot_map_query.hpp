@@ -59,6 +59,8 @@ class SlotMapQuery final : ControlCommand {
     std::optional<ClusterMap> map_;
     std::string host_;             // of the node that has sent the map
     std::string problem_;          // why the last node has sent no map
+    bool is_refused_ = false;      // it has refused the user
+    bool all_refuse_ = false;      // as all nodes before it, since the fetch began
     std::unique_ptr<Timer> timer_; // expires when a node is done, or takes too long
 };
 

@@ -27,4 +27,11 @@ inline std::string_view refusal_of_auth(std::string_view error) {
     return error.substr(0, error.find(' '));
 }
 
+/// Whether a Redis or a Sentinel says by an error that it does not know the user or the password,
+/// or that the user may not do this.
+inline bool is_refusal(std::string_view error) {
+    const std::string_view kind = error.substr(0, error.find(' '));
+    return kind == "WRONGPASS" || kind == "NOAUTH" || kind == "NOPERM";
+}
+
 } // namespace redis_client

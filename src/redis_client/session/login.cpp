@@ -74,11 +74,9 @@ Login::Step Login::refuse(std::string_view command, std::string_view redis_said)
         // Redis says so unasked, before any reply.
         return {.kind = Step::Kind::broken, .what = "connecting", .redis_said = redis_said};
     }
-    const std::string_view kind = refusal_of_auth(redis_said);
-    const bool is_refused = kind == "WRONGPASS" || kind == "NOAUTH" || kind == "NOPERM";
-    return {.kind = is_refused ? Step::Kind::refused : Step::Kind::broken,
+    return {.kind = is_refusal(redis_said) ? Step::Kind::refused : Step::Kind::broken,
             .what = command,
-            .redis_said = command == auth ? kind : redis_said};
+            .redis_said = command == auth ? refusal_of_auth(redis_said) : redis_said};
 }
 
 } // namespace redis_client

@@ -123,6 +123,20 @@ TEST_F(ClusterTest, TellsWhyThereIsNoMap) {
     }
 }
 
+TEST_F(ClusterTest, NodesThatRefuseToTellAreAskedLessAndLessOften) {
+    start();
+    for (const auto wait :
+         {25ms, 50ms, 100ms, 200ms, 400ms, 800ms, 1600ms, 3200ms, 5000ms, 5000ms}) {
+        redis(1).accept();
+        redis(1).receive(
+            "-NOPERM this user has no permissions to run the 'cluster|slots' command\r\n");
+        world_.pass(wait - 1ms);
+        EXPECT_TRUE(world_.connections().empty()) << wait.count();
+        world_.pass(1ms);
+        EXPECT_EQ(world_.connections().size(), 1u) << wait.count();
+    }
+}
+
 TEST_F(ClusterTest, AMapWithoutHostsMeansTheNodeThatSentIt) {
     start({"10.0.0.1", "10.0.0.2"});
     TestConnection &first = redis(1);

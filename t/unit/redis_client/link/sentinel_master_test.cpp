@@ -122,6 +122,69 @@ TEST_F(SentinelMasterTest, AfterALossTheSentinelsAreAskedAnew) {
     log_in(redis(2));
 }
 
+constexpr std::string_view wrong_password =
+    "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+
+TEST_F(SentinelMasterTest, SentinelsThatRefuseAreAskedLessAndLessOften) {
+    settings_.sentinel.password = "secret";
+    start();
+    for (const auto wait :
+         {25ms, 50ms, 100ms, 200ms, 400ms, 800ms, 1600ms, 3200ms, 5000ms, 5000ms}) {
+        for (int i = 0; i < 2; ++i) { // one after the other, whoever is first
+            ASSERT_EQ(world_.connections().size(), 1u);
+            world_.connections().front()->accept();
+            world_.connections().front()->receive(wrong_password);
+        }
+        world_.pass(wait - 1ms);
+        EXPECT_TRUE(world_.connections().empty()) << wait.count();
+        world_.pass(1ms);
+        EXPECT_EQ(world_.connections().size(), 1u) << wait.count();
+    }
+    EXPECT_EQ(log_.take(), (Lines{"10.1.0.1:6379 fails: no Sentinel tells where the master is: "
+                                  "WRONGPASS"}));
+}
+
+TEST_F(SentinelMasterTest, OneThatDoesNotRefuseIsAskedAsOftenAsBefore) {
+    settings_.sentinel.password = "secret";
+    start();
+    for (const auto wait : {25ms, 50ms, 100ms, 200ms, 400ms, 500ms, 500ms, 500ms}) {
+        ASSERT_EQ(world_.connections().size(), 1u);
+        TestConnection &first = *world_.connections().front();
+        if (first.address() == "10.1.0.1:6379") {
+            first.refuse();
+            sentinel(2).accept();
+            sentinel(2).receive(wrong_password);
+        } else {
+            first.accept();
+            first.receive(wrong_password);
+            sentinel(1).refuse();
+        }
+        EXPECT_TRUE(world_.connections().empty());
+        world_.pass(wait);
+    }
+}
+
+TEST_F(SentinelMasterTest, ASubscriptionThatIsRefusedIsTriedLessAndLessOften) {
+    start_ready();
+    const std::string address = list({bulk_string("10.0.0.1"), bulk_string("6379")});
+    sentinel(1).receive("-NOPERM no permissions to access the channel\r\n");
+    size_t tries = 0;
+    for (int tenths = 0; tenths < 600; ++tenths) {
+        world_.pass(100ms);
+        for (TestConnection *one : world_.connections()) {
+            if (one->address().starts_with("10.1.")) {
+                one->accept();
+                one->receive(address);
+                one->receive("-NOPERM no permissions to access the channel\r\n");
+                ++tries;
+            }
+        }
+    }
+    EXPECT_GT(tries, 10u);
+    EXPECT_LT(tries, 20u);
+    EXPECT_EQ(log_.take(), Lines{}) << "checks have their verdicts";
+}
+
 TEST_F(SentinelMasterTest, DismissedSentinelsStayAway) {
     start_ready();
     world_.is_worker_leaving = true;
