@@ -92,7 +92,7 @@ $nginx->stop(expect => qr/exited on signal 9/);
 
 my %allowed = map { s/^\+// ? (s/\|/ /r => 1) : () } map { "$_" } @words;
 my $stats   = $client{a}->info('commandstats');
-for my $command (grep { $_ ne 'role' && $_ ne 'script load' } sort keys %allowed) {
+for my $command (grep { $_ ne 'script load' } sort keys %allowed) {
     ok($stats->{"cmdstat_$command"}, "$command is needed");
 }
 is_deeply([$client{$_}->acl('log')], [], "$_: nothing was denied") for sort keys %client;
