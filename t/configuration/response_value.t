@@ -8,13 +8,13 @@ use Test::More;
 
 my $directive = 'redis_rate_limit_response_value';
 my $taken     = 'a name that nothing else defines';
-my $paths     = 'paths such as usage.total_tokens, items[0].n, [*].n or ["a.b"], joined by + and |';
+my $paths     = 'paths such as usage.total_tokens, items[0].n, [*].n or ["a.b"], or max(a,b) of some, joined by + and |';
 
 sub refused_variable ($name, $expected) { return invalid($directive, 'variable', $name, $expected) }
 
 refuses('location', "$directive $_ a;", refused_variable($_, '$ and a name of A-Za-z0-9_')) for qw(tokens $ $a-b $a.b $$a), '${a}';
 refuses('location', "$directive \$t $_->[0];", invalid($directive, 'expression', $_->[1], $paths))
-    for map { ref ? $_ : [$_, $_] } qw(a..b a| |a a++b a[x] a[ a-b a.), ['"a b"', 'a b'], ['""', ''], ['a[\'b\']', 'a[\'b\']'];
+    for map { ref ? $_ : [$_, $_] } qw(a..b a| |a a++b a[x] a[ a-b a.), 'max()', 'max(a', 'max(a|b)', 'max(a+b)', ['"a b"', 'a b'], ['""', ''], ['a[\'b\']', 'a[\'b\']'];
 refuses('location', "$directive \$t " . join('+', map { "p$_" } 1 .. 33) . ';', qr/\Q$directive: invalid expression "p1+p2+\E.*", expected at most 32 paths on a level/);
 refuses('location', join(' ', map { "$directive \$t$_ p$_;" } 1 .. 33), invalid($directive, 'expression', 'p33', 'at most 32 paths on a level'));
 refuses('location', "$directive \$t " . join('.', ('a') x 65) . ';', qr/expected paths of at most 64 steps/);
@@ -43,7 +43,7 @@ refuse_all(
 );
 
 accepts('http', "$directive \$t a; $directive \$u a; server { $directive \$t b; location / { $directive \$t c; $directive \$v c; } location /b { $directive \$t c; } }");
-accepts('location', "$directive \$Tokens $_;") for 'usage.total_tokens', 'usage["a.b"].c', "'[\"a b\"] | a + b'", '[*].u|a.*.b[0]', join('+', map { "p$_" } 1 .. 32);
+accepts('location', "$directive \$Tokens $_;") for 'usage.total_tokens', 'usage["a.b"].c', "'[\"a b\"] | a + b'", '[*].u|a.*.b[0]', join('+', map { "p$_" } 1 .. 32), 'max(usage.n,start.usage.n)+b', "'max( a, b ) + c | d'";
 accepts('location', join(' ', map { "$directive \$t$_ usage.total_tokens+a;" } 1 .. 40));
 accepts('rule', 'zone=z algorithm=fixed_window limit=10 window=60 cost=5 final_cost=$tokens; redis_rate_limit_response_value $tokens usage.total_tokens');
 

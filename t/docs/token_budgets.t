@@ -85,19 +85,19 @@ subtest 'a budget per key and day' => sub {
 
 # The table's rows, and the answers that they are for.
 subtest 'where answers tell their usage' => sub {
-    my %expression = map { s/\\\|/|/gr } RateLimit::Nginx::slurp($page) =~ /^\| (\S.*?)(?:, also .*?|, in lines of JSON)? \| `(.*)` \|$/mg;
+    my %expression = map { s/\\\|/|/gr } RateLimit::Nginx::slurp($page) =~ /^\| (\S.*?)(?:, also .*?|, in lines of JSON)? \| `([^`]*)` \|$/mg;
     my %used = (
         'chat completions' => { 'chat.json' => 42, 'chat.sse' => 21, 'chat_without_usage.sse' => '-' },
-        'messages'  => { 'messages.json' => 40, 'messages.sse' => 40, 'messages_again.sse' => 1080 },
+        'messages'  => { 'messages.json' => 40, 'messages.sse' => 40, 'messages_again.sse' => 1080, 'messages_zero.sse' => 40 },
         'responses' => { 'responses.json' => 123, 'responses.sse' => 48 },
         'generateContent' => { 'generate.json' => 34, 'generate.sse' => 34 },
-        'chat of local model servers' => { 'local.ndjson' => 308 },
+        'chat of local model servers' => { 'local.ndjson' => 308, 'local_cached.ndjson' => 282, 'local_embed.json' => 8 },
     );
     is_deeply([ sort keys %expression ], [ sort keys %used ], 'the table has all');
     my @apis = sort keys %used;
     my $locations = join '', map { "location /$_/ { redis_rate_limit_response_value \$tokens $expression{$apis[$_]}; proxy_pass ${\$model->url}; }\n" } 0 .. $#apis;
     my $nginx = RateLimit::Nginx->start_new("log_format told '\$uri [\$tokens]'; access_log %DIR%/told.log told; proxy_buffering off; proxy_http_version 1.1; server { listen %PORT%; $locations }");
-    my $gateway = start_nginx(example_with($page, 'prompt_eval_count'));
+    my $gateway = start_nginx(example_with($page, 'tokens_evaluated'));
     for my $api (0 .. $#apis) {
         for my $name (sort keys $used{ $apis[$api] }->%*) {
             my $used = $used{ $apis[$api] }{$name};
@@ -107,6 +107,26 @@ subtest 'where answers tell their usage' => sub {
             like(RateLimit::Nginx::slurp($gateway->dir . '/told.log'), qr/^$asked \[$used\]/m, 'and by the expression for all of them');
         }
     }
+    # Others that the page names, which have no expression of their own there.
+    my %more = (
+        'groq.json' => 68, 'groq.sse' => 57, 'converse.json' => 658,
+        'cohere.json' => 90, 'cohere_floats.json' => 90, 'cohere.sse' => 76, 'cohere_v1.ndjson' => 68, 'cohere_embed.json' => 12,
+        'workers.json' => 37, 'workers.sse' => 38, 'watson.json' => 64, 'watson.sse' => 52,
+        'completion.json' => 26, 'completion.sse' => 26,
+        'router.sse' => 177, 'search.sse' => 31, 'hits.sse' => 16, 'embeddings.json' => 8,
+    );
+    for my $name (sort keys %more) {
+        ask($gateway, 'key', "$name?by=part");
+        like(RateLimit::Nginx::slurp($gateway->dir . '/told.log'), qr/^$asked \[$more{$name}\]/m, "the gateway: $name: $more{$name}");
+    }
+    my %tested = map { $_ => 1 } 'cohere_rerank.json', keys %more, map { keys %$_ } values %used;
+    is(join(' ', grep { !$tested{$_} } map { s{.*/}{}r } glob 't/answers/*'), '', 'all answers are tried');
+    my $warning = qr/\[warn\] .* the response of type "application\/json" has no number for \$tokens, so that the reservation stays/;
+    $gateway->stop;
+    $gateway->start;
+    ask($gateway, 'key', 'cohere_rerank.json');
+    like(RateLimit::Nginx::slurp($gateway->dir . '/told.log'), qr/^$asked \[-\]/m, 'what tells no tokens has none');
+    ok($gateway->wait_for_log($warning), 'which the log tells');
     $_->stop for $nginx, $gateway;
 };
 

@@ -49,15 +49,18 @@ std::string written(const PathStep &step) {
     return "[*]";
 }
 
-/// Takes paths, as an expression has them: the sum of all.
+/// Takes paths, as an expression has them: the sum of all, of some of which the largest number
+/// counts.
 JsonPaths take_paths(Input &input) {
     std::string text;
     for (uint64_t left = input.number(1, 6); left > 0; --left) {
-        text += text.empty() ? "" : "+";
+        const bool is_maximum = input.flag();
+        (text += text.empty() ? "" : "+") += is_maximum ? "max(" : "";
         for (uint64_t depth = input.number(0, 3) + 1, at = 0; at < depth; ++at) {
             const std::string step = written(take_step(input));
             text += (at > 0 && step == "*" ? "." : "") + step;
         }
+        text += is_maximum ? ")" : "";
     }
     JsonPaths paths;
     require(ValueExpression().parse(text, paths) == nullptr, "it is an expression");
@@ -162,15 +165,17 @@ class Writer {
 
     void write_number() {
         const uint64_t number = input_.number(0, input_.flag() ? 9 : UINT64_MAX);
+        const auto counted = static_cast<uint32_t>(std::min<uint64_t>(number, 1'000'000'000));
         const rate_limit::PathSet here = paths_here();
         for (size_t path = 0; path < paths_.size(); ++path) {
-            if ((here >> path & 1) != 0) {
-                numbers_.numbers[path] =
-                    static_cast<uint32_t>(std::min<uint64_t>(number, 1'000'000'000));
+            uint32_t &kept = numbers_.numbers[path];
+            if ((here >> path & 1) != 0 &&
+                (paths_[path].kept == rate_limit::Kept::last || kept < counted)) {
+                kept = counted;
             }
         }
         numbers_.seen |= here;
-        body_ += std::to_string(number);
+        (body_ += std::to_string(number)) += input_.flag() ? ".0" : "";
     }
 
     void write_other() {

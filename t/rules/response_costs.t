@@ -103,4 +103,32 @@ subtest 'a request that is rejected' => sub {
 };
 
 $nginx->stop;
+
+subtest 'a reservation that no number settles' => sub {
+    my $reserved = RateLimit::Nginx->start_new(<<"END");
+redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 10s; timeout 10s; }
+redis_rate_limit_zone \$arg_key zone=reserved:1m;
+redis_rate_limit_response_value \$tokens usage.total_tokens;
+server {
+    listen %PORT%;
+    location /reserved/ { redis_rate_limit zone=reserved algorithm=fixed_window limit=1000000 window=1d cost=10 final_cost=\$tokens; proxy_pass ${\$model->url}; }
+    location / { proxy_pass ${\$model->url}; }
+}
+END
+    my $warnings = sub { scalar(() = $reserved->error_log =~ /\[warn\] .*redis_rate_limit_response_value: the response of type/g) };
+    $reserved->get("/$_") for 'chat_without_usage.sse', map { "reserved/$_" } 'chat_without_usage.sse', 'chat_without_usage.sse?key=k&status=503', 'chat.json?key=k';
+    is($warnings->(), 0, 'of no request, of none that is counted, of an error, and of one that tells its usage nothing is said');
+    $reserved->get('/reserved/chat_without_usage.sse?key=k');
+    my $warning = qr/\[warn\] .*: the response of type "text\/event-stream[^"]*" has no number for \$tokens, so that the reservation stays/;
+    ok($reserved->wait_for_log($warning), 'else the log tells it');
+    $reserved->get("/reserved/$_&key=k") for 'chat.json?type=application/vnd.amazon.eventstream', 'cohere_rerank.json?a=b';
+    is($warnings->(), 1, 'once a minute');
+    $reserved->stop;
+
+    $reserved->start;
+    $reserved->get('/reserved/chat.json?type=application/vnd.amazon.eventstream&key=k');
+    ok($reserved->wait_for_log(qr/the response of type "application\/vnd\.amazon\.eventstream" has no number for \$tokens/), 'also of a type that is not read');
+    $reserved->stop;
+};
+
 done_testing;

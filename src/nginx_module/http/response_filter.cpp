@@ -2,6 +2,7 @@
 
 #include "nginx_module/decisions/variable_value.hpp"
 #include "nginx_module/http/request_context.hpp"
+#include "nginx_module/http/request_state.hpp"
 #include "nginx_module/log_text.hpp"
 #include "nginx_module/util.hpp"
 #include "rate_limit/response/body_scanner.hpp"
@@ -40,10 +41,42 @@ void log_encoded_response(ngx_http_request_t *r, std::string_view encoding) {
     }
 }
 
+/// Whether the request has reserved units that a final cost settles.
+bool has_reservation(ngx_http_request_t *r) {
+    const RequestState *state = RequestState::find(r);
+    bool has_one = false;
+    if (state != nullptr) {
+        state->rules().for_each_charged([&has_one](const limiter::AppliedRule &applied) {
+            has_one = has_one || applied.rule->has_final_cost();
+        });
+    }
+    return has_one;
+}
+
+/// Warns of a successful response that does not tell what its request has used, at most once a
+/// minute.
+void log_missing_value(ngx_http_request_t *r, ngx_str_t &variable) {
+    constexpr time_t minute = 60;
+    static time_t last = 0;
+    const ngx_uint_t status = r->headers_out.status;
+    const bool is_success = status >= NGX_HTTP_OK && status < NGX_HTTP_SPECIAL_RESPONSE;
+    if (is_success && has_reservation(r) && is_due(last, minute)) {
+        LogText<64> type(view(r->headers_out.content_type));
+        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                      "redis_rate_limit_response_value: the response of type \"%V\" has no number "
+                      "for $%V, so that the reservation stays",
+                      type.shown(), &variable);
+    }
+}
+
 ngx_http_output_header_filter_pt next_header_filter = nullptr;
 ngx_http_output_body_filter_pt next_body_filter = nullptr;
 
 using rate_limit::BodyFormat;
+
+ngx_str_t &name_of(ngx_http_request_t *r, const ResponseValues::Value &value) {
+    return main_conf(r).response_variables[value.variable]->name;
+}
 
 /// What is read of a response. Lives in the request's pool, and is found again after an internal
 /// redirect, such as that of post_action, for which nginx forgets the contexts of modules.
@@ -66,6 +99,8 @@ class ResponseReading {
     std::optional<uint64_t> value_of(size_t variable) const;
 
   private:
+    void log_missing(ngx_http_request_t *r) const;
+
     const ResponseValues *values_ = nullptr;
     std::optional<rate_limit::BodyScanner> scanner_; // nothing: no response is read
 };
@@ -90,8 +125,10 @@ void ResponseReading::read(ngx_http_request_t *r, const ngx_chain_t *body) {
     if (!scanner_) {
         return;
     }
+    bool is_last = false;
     for (; body != nullptr; body = body->next) {
         const ngx_buf_t *buffer = body->buf;
+        is_last = is_last || buffer->last_buf;
         if (ngx_buf_in_memory(buffer)) {
             scanner_->scan({reinterpret_cast<const char *>(buffer->pos),
                             static_cast<size_t>(buffer->last - buffer->pos)});
@@ -99,6 +136,19 @@ void ResponseReading::read(ngx_http_request_t *r, const ngx_chain_t *body) {
     }
     if (const rate_limit::PathSet ignored = scanner_->take_ignored()) {
         log_ignored_value(r, values_->paths[std::countr_zero(ignored)].text);
+    }
+    if (is_last) {
+        log_missing(r);
+    }
+}
+
+void ResponseReading::log_missing(ngx_http_request_t *r) const {
+    const auto is_missing = [this](const ResponseValues::Value &value) {
+        return !value.expression.value(scanner_->numbers());
+    };
+    const auto missing = std::ranges::find_if(values_->values, is_missing);
+    if (missing != values_->values.end()) {
+        log_missing_value(r, name_of(r, *missing));
     }
 }
 
@@ -112,23 +162,22 @@ std::optional<uint64_t> ResponseReading::value_of(size_t variable) const {
                                           : std::nullopt;
 }
 
-/// Returns the format of the body that is about to be sent, or nothing if it is not to be read.
-std::optional<BodyFormat> format_to_read(ngx_http_request_t *r) {
+/// Whether the response that is about to be sent has a body, whole and not encoded.
+bool has_readable_body(ngx_http_request_t *r) {
     const auto &headers = r->headers_out;
     const bool has_no_body = r->header_only || r->method == NGX_HTTP_HEAD ||
                              headers.status == NGX_HTTP_SWITCHING_PROTOCOLS ||
                              headers.status == NGX_HTTP_NO_CONTENT ||
                              headers.status == NGX_HTTP_NOT_MODIFIED;
     if (has_no_body || headers.status == NGX_HTTP_PARTIAL_CONTENT) {
-        return std::nullopt;
+        return false;
     }
-    const auto format = rate_limit::body_format_of(view(headers.content_type));
     const ngx_table_elt_t *encoding = headers.content_encoding;
-    if (format && encoding != nullptr && encoding->value.len > 0) {
+    const bool is_encoded = encoding != nullptr && encoding->value.len > 0;
+    if (is_encoded && rate_limit::body_format_of(view(headers.content_type))) {
         log_encoded_response(r, view(encoding->value));
-        return std::nullopt;
     }
-    return format;
+    return !is_encoded;
 }
 
 ngx_int_t header_filter(ngx_http_request_t *r) noexcept {
@@ -139,8 +188,12 @@ ngx_int_t header_filter(ngx_http_request_t *r) noexcept {
         reading->forget();
     }
     const ResponseValues *values = location_conf(r).response_values;
-    const auto format = values != nullptr ? format_to_read(r) : std::nullopt;
+    if (values == nullptr || !has_readable_body(r)) {
+        return next_header_filter(r);
+    }
+    const auto format = rate_limit::body_format_of(view(r->headers_out.content_type));
     if (!format) {
+        log_missing_value(r, name_of(r, values->values.front()));
         return next_header_filter(r);
     }
     ResponseReading *reading = ResponseReading::find_or_create(r);

@@ -24,7 +24,9 @@ PathSet JsonPaths::Level::*set_of(PathStep::Kind kind) {
 } // namespace
 
 std::optional<size_t> JsonPaths::add(JsonPath path) {
-    const auto known = std::ranges::find(paths_, path.steps, &JsonPath::steps);
+    const auto known = std::ranges::find_if(paths_, [&path](const JsonPath &other) {
+        return other.steps == path.steps && other.kept == path.kept;
+    });
     if (known != paths_.end()) {
         return known - paths_.begin();
     }
@@ -41,6 +43,7 @@ std::optional<size_t> JsonPaths::add(JsonPath path) {
         }
     }
     levels_[path.steps.size() - 1].ends |= bit;
+    largest_ |= path.kept == Kept::largest ? bit : 0;
     paths_.push_back(std::move(path));
     return paths_.size() - 1;
 }

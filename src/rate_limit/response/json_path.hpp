@@ -22,9 +22,13 @@ struct PathStep {
     bool operator==(const PathStep &) const = default;
 };
 
+/// Which of the numbers that were seen at a path counts.
+enum class Kept : uint8_t { last, largest };
+
 struct JsonPath {
     std::string text; // as it was written
     std::vector<PathStep> steps;
+    Kept kept = Kept::last;
 };
 
 /// A bit for each path of a JsonPaths.
@@ -38,12 +42,14 @@ class JsonPaths {
     static constexpr size_t most_depth = 64;
     static constexpr uint32_t largest_index = 1'000'000'000;
 
-    /// Returns the number of the path, which is added if no other has these steps. Returns nothing
-    /// if there is no room for it.
+    /// Returns the number of the path, which is added if no other has these steps and keeps the
+    /// same of its numbers. Returns nothing if there is no room for it.
     std::optional<size_t> add(JsonPath path);
 
     const JsonPath &operator[](size_t number) const { return paths_[number]; }
     size_t size() const { return paths_.size(); }
+    /// Those of which the largest number counts.
+    PathSet largest() const { return largest_; }
     PathSet all() const { return static_cast<PathSet>((uint64_t{1} << paths_.size()) - 1); }
 
     /// The paths by what their step at one depth is.
@@ -62,9 +68,10 @@ class JsonPaths {
   private:
     std::vector<JsonPath> paths_;
     std::vector<Level> levels_;
+    PathSet largest_ = 0;
 };
 
-/// The last number that was seen at each path.
+/// The number that counts of those that were seen at each path; 0 where none was.
 struct SeenNumbers {
     /// Larger ones count as this.
     static constexpr uint64_t largest = 1'000'000'000;

@@ -239,14 +239,19 @@ void JsonScanner::take_separator(char c) {
 void JsonScanner::begin_scalar(char c) {
     number_ = 0;
     null_size_ = 0;
-    scalar_ = reached() == 0 ? Scalar::unread : c == null_text[0] ? Scalar::null : Scalar::digits;
+    scalar_ = reached() == 0 ? Scalar::unread : c == null_text[0] ? Scalar::null : Scalar::start;
     state_ = State::scalar;
 }
 
 void JsonScanner::take_scalar(char c) {
-    if (scalar_ == Scalar::digits && c >= '0' && c <= '9') {
+    if ((scalar_ == Scalar::start || scalar_ == Scalar::digits) && c >= '0' && c <= '9') {
+        scalar_ = Scalar::digits;
         const uint64_t number = uint64_t{10} * number_ + static_cast<uint64_t>(c - '0');
         number_ = static_cast<uint32_t>(std::min(number, SeenNumbers::largest));
+    } else if (scalar_ == Scalar::digits && c == '.') {
+        scalar_ = Scalar::point;
+    } else if ((scalar_ == Scalar::point || scalar_ == Scalar::fraction) && c == '0') {
+        scalar_ = Scalar::fraction;
     } else if (scalar_ == Scalar::null && null_size_ < null_text.size() &&
                c == null_text[null_size_]) {
         ++null_size_;
@@ -257,10 +262,12 @@ void JsonScanner::take_scalar(char c) {
 
 void JsonScanner::end_scalar() {
     state_ = State::separator;
-    if (scalar_ == Scalar::digits) {
+    if (scalar_ == Scalar::digits || scalar_ == Scalar::fraction) {
         numbers_.seen |= reached();
         for (PathSet left = reached(); left != 0; left &= left - 1) {
-            numbers_.numbers[std::countr_zero(left)] = number_;
+            uint32_t &kept = numbers_.numbers[std::countr_zero(left)];
+            const bool is_largest = (left & -left & paths_.largest()) != 0;
+            kept = is_largest ? std::max(kept, number_) : number_;
         }
     } else if (scalar_ != Scalar::unread &&
                (scalar_ != Scalar::null || null_size_ != null_text.size())) {

@@ -15,7 +15,8 @@ namespace rate_limit {
 /// the next text.
 ///
 /// A number counts once the byte behind it has come, so that half of one never does. It is of
-/// digits only; `null` is as if it were not there; anything else at a path is ignored.
+/// digits, and may have a fraction of zeros, as programs write whole numbers that are floats for
+/// them. `null` is as if it were not there; anything else at a path is ignored.
 class JsonScanner {
   public:
     /// The paths live as long as this.
@@ -45,7 +46,15 @@ class JsonScanner {
     /// Whether the next byte stands between strings and scalars.
     bool is_between() const { return state_ <= State::separator; }
 
-    enum class Scalar : uint8_t { unread, digits, null, other };
+    enum class Scalar : uint8_t {
+        unread,
+        start,    // nothing of it was read
+        digits,   // of a whole number
+        point,    // behind which zeros have to come
+        fraction, // of zeros
+        null,
+        other,
+    };
 
     const char *scan_scalar(const char *at, const char *end);
     const char *scan_string(const char *at, const char *end, State behind);

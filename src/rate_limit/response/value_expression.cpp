@@ -3,6 +3,7 @@
 #include "rate_limit/text/times_and_numbers.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace rate_limit {
@@ -10,7 +11,8 @@ namespace rate_limit {
 namespace {
 
 constexpr const char *expected_paths =
-    "paths such as usage.total_tokens, items[0].n, [*].n or [\"a.b\"], joined by + and |";
+    "paths such as usage.total_tokens, items[0].n, [*].n or [\"a.b\"], or max(a,b) of some, "
+    "joined by + and |";
 constexpr const char *expected_room = "at most 32 paths on a level";
 constexpr const char *expected_depth = "paths of at most 64 steps";
 
@@ -36,7 +38,7 @@ class Reader {
         return true;
     }
 
-    /// Takes an operator, which may have spaces around it.
+    /// Takes an operator, which may have spaces and ends of lines around it.
     bool take_operator(std::string_view sign) {
         const std::string_view before = left_;
         skip_spaces();
@@ -46,6 +48,18 @@ class Reader {
         }
         skip_spaces();
         return true;
+    }
+
+    bool take_maximum() {
+        if (!take("max(")) {
+            return false;
+        }
+        skip_spaces();
+        return true;
+    }
+    bool take_closing_bracket() {
+        skip_spaces();
+        return take(")");
     }
 
     std::optional<JsonPath> take_path() {
@@ -65,7 +79,7 @@ class Reader {
 
   private:
     void skip_spaces() {
-        left_.remove_prefix(std::min(left_.find_first_not_of(' '), left_.size()));
+        left_.remove_prefix(std::min(left_.find_first_not_of(" \t\r\n"), left_.size()));
     }
 
     std::optional<PathStep> take_first_step() {
@@ -127,6 +141,46 @@ class Reader {
     std::string_view left_;
 };
 
+/// What was not seen is 0.
+uint32_t largest_of(const SeenNumbers &numbers, PathSet paths) {
+    uint32_t largest = 0;
+    for (; paths != 0; paths &= paths - 1) {
+        largest = std::max(largest, numbers.numbers[std::countr_zero(paths)]);
+    }
+    return largest;
+}
+
+/// Takes a path, and adds it to `paths` and `term`. Returns null, or what was expected.
+const char *take_path(Reader &reader, Kept kept, JsonPaths &paths, PathSet &term) {
+    auto path = reader.take_path();
+    if (!path) {
+        return expected_paths;
+    }
+    if (path->steps.size() > JsonPaths::most_depth) {
+        return expected_depth;
+    }
+    path->kept = kept;
+    const auto number = paths.add(std::move(*path));
+    if (!number) {
+        return expected_room;
+    }
+    term |= PathSet{1} << *number;
+    return nullptr;
+}
+
+/// Takes a path, or a maximum of some.
+const char *take_term(Reader &reader, JsonPaths &paths, PathSet &term) {
+    if (!reader.take_maximum()) {
+        return take_path(reader, Kept::last, paths, term);
+    }
+    do {
+        if (const char *expected = take_path(reader, Kept::largest, paths, term)) {
+            return expected;
+        }
+    } while (reader.take_operator(","));
+    return reader.take_closing_bracket() ? nullptr : expected_paths;
+}
+
 } // namespace
 
 const char *ValueExpression::parse(std::string_view text, JsonPaths &paths) {
@@ -134,18 +188,11 @@ const char *ValueExpression::parse(std::string_view text, JsonPaths &paths) {
     do {
         Sum sum;
         do {
-            auto path = reader.take_path();
-            if (!path) {
-                return expected_paths;
+            Term term = 0;
+            if (const char *expected = take_term(reader, paths, term)) {
+                return expected;
             }
-            if (path->steps.size() > JsonPaths::most_depth) {
-                return expected_depth;
-            }
-            const auto number = paths.add(std::move(*path));
-            if (!number) {
-                return expected_room;
-            }
-            sum.push_back(*number);
+            sum.push_back(term);
         } while (reader.take_operator("+"));
         alternatives_.push_back(std::move(sum));
     } while (reader.take_operator("|"));
@@ -153,12 +200,12 @@ const char *ValueExpression::parse(std::string_view text, JsonPaths &paths) {
 }
 
 std::optional<uint64_t> ValueExpression::value(const SeenNumbers &numbers) const {
-    const auto is_seen = [&](size_t path) { return (numbers.seen >> path & 1) != 0; };
+    const auto is_seen = [&](Term term) { return (numbers.seen & term) != 0; };
     for (const Sum &sum : alternatives_) {
         if (std::ranges::all_of(sum, is_seen)) {
             uint64_t value = 0;
-            for (const size_t path : sum) {
-                value += numbers.numbers[path];
+            for (const Term term : sum) {
+                value += largest_of(numbers, term);
             }
             return value;
         }

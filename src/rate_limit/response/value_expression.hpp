@@ -1,5 +1,6 @@
-// What a variable takes from a response: alternatives with `|` between them, each a sum of paths
-// with `+`, such as usage.total_tokens|usage.input_tokens+usage.output_tokens.
+// What a variable takes from a response: alternatives with `|` between them, each a sum of terms
+// with `+`, such as
+// usage.total_tokens|max(usage.input_tokens,start.input_tokens)+usage.output_tokens.
 #pragma once
 
 #include "rate_limit/response/json_path.hpp"
@@ -17,12 +18,14 @@ class ValueExpression {
     /// instead of the text.
     const char *parse(std::string_view text, JsonPaths &paths);
 
-    /// Returns the sum of the first alternative of which every path was seen, or nothing if there
+    /// Returns the sum of the first alternative of which every term was seen, or nothing if there
     /// is none.
     std::optional<uint64_t> value(const SeenNumbers &numbers) const;
 
   private:
-    using Sum = std::vector<size_t>; // the numbers of its paths
+    /// A path, or those of a maximum, which was seen if one of them was.
+    using Term = PathSet;
+    using Sum = std::vector<Term>;
 
     std::vector<Sum> alternatives_;
 };

@@ -20,10 +20,14 @@ struct Answer {
 
 constexpr const char *chat = "usage.total_tokens";
 constexpr const char *messages =
-    "usage.input_tokens+usage.output_tokens|message.usage.input_tokens+usage.output_tokens";
+    "max(usage.input_tokens,message.usage.input_tokens)+usage.output_tokens";
 constexpr const char *responses = "usage.total_tokens|response.usage.total_tokens";
 constexpr const char *generate = "usageMetadata.totalTokenCount|[*].usageMetadata.totalTokenCount";
-constexpr const char *local = "prompt_eval_count+eval_count";
+constexpr const char *local = "prompt_eval_count+eval_count|eval_count|prompt_eval_count";
+constexpr const char *groq = "max(usage.total_tokens,x_groq.usage.total_tokens)";
+constexpr const char *cohere = "max(usage.tokens.input_tokens,delta.usage.tokens.input_tokens)"
+                               "+max(usage.tokens.output_tokens,delta.usage.tokens.output_tokens)";
+constexpr const char *workers = "max(usage.total_tokens,result.usage.total_tokens)";
 
 const Answer answers[] = {
     {"chat.json", chat, BodyFormat::text, {"", "42"}},
@@ -31,13 +35,24 @@ const Answer answers[] = {
     {"chat_without_usage.sse", chat, BodyFormat::events, {""}},
     {"messages.json", messages, BodyFormat::text, {"", "40"}},
     {"messages.sse", messages, BodyFormat::events, {"", "40"}},
-    // The input tokens come again before the output tokens of the same event do.
+    // The input tokens come again before the output tokens of the same event do, larger or as 0.
     {"messages_again.sse", messages, BodyFormat::events, {"", "35", "1035", "1080"}},
     {"responses.json", responses, BodyFormat::text, {"", "123"}},
     {"responses.sse", responses, BodyFormat::events, {"", "48"}},
     {"generate.json", generate, BodyFormat::text, {"", "8", "34"}},
     {"generate.sse", generate, BodyFormat::events, {"", "8", "34"}},
-    {"local.ndjson", local, BodyFormat::lines, {"", "308"}},
+    {"messages_zero.sse", messages, BodyFormat::events, {"", "40"}},
+    {"local_cached.ndjson", local, BodyFormat::lines, {"", "282"}},
+    {"local_embed.json", local, BodyFormat::text, {"", "8"}},
+    {"groq.json", groq, BodyFormat::text, {"", "68"}},
+    {"groq.sse", groq, BodyFormat::events, {"", "57"}},
+    {"cohere.json", cohere, BodyFormat::text, {"", "90"}},
+    {"cohere_floats.json", cohere, BodyFormat::text, {"", "90"}},
+    {"cohere.sse", cohere, BodyFormat::events, {"", "76"}},
+    {"workers.json", workers, BodyFormat::text, {"", "37"}},
+    // The last event tells less than the one before it.
+    {"workers.sse", workers, BodyFormat::events, {"", "38"}},
+    {"local.ndjson", local, BodyFormat::lines, {"", "26", "308"}},
 };
 
 class Answers : public testing::TestWithParam<Answer> {

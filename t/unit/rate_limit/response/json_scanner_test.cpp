@@ -100,19 +100,29 @@ TEST(JsonScanner, OfEachPathTheLastNumberCounts) {
     EXPECT_EQ(value_of("u.a", R"({"u":{"a":5},"u":{"b":6},"u":{"a":3}})"), "3");
 }
 
-TEST(JsonScanner, NumbersAreDigitsOnly) {
+TEST(JsonScanner, ReadsWholeNumbers) {
     for (const char *number : {"0", "7", "12", "1000000000"}) {
         EXPECT_EQ(value_of("a", std::string("{\"a\":") + number + "}"), number);
     }
     EXPECT_EQ(value_of("a", R"({"a":007})"), "7");
     for (const char *other :
-         {"-1",    "1.0", "1.5",   "1e3", "1E3",    "+1",      "0x10", "true",
-          "false", "nul", "nulls", "n",   "\"12\"", "\"\"",    "[12]", "{\"b\":12}",
-          "[]",    "{}",  "12a",   "NaN", "1_000",  "\xd9\xa1"}) {
+         {"-1",    "-1.0", "1.5",   "1.05", "1.",     "1..0",     "1.0.0", "1.0e3",
+          "1e3",   "1E3",  "+1",    "0x10", ".0",     ".",        "true",  "1.0a",
+          "false", "nul",  "nulls", "n",    "\"12\"", "\"1.0\"",  "\"\"",  "[12]",
+          "[]",    "{}",   "12a",   "NaN",  "1_000",  "\xd9\xa1", "n.0",   "{\"b\":12}"}) {
         EXPECT_EQ(value_of("a", std::string("{\"a\":") + other + "}"), "") << other;
         EXPECT_EQ(value_of("a", std::string("{\"a\":3,\"a\":") + other + "}"), "3") << other;
         EXPECT_EQ(value_of("a", std::string("{\"a\":") + other + ",\"a\":4}"), "4") << other;
     }
+}
+
+TEST(JsonScanner, AWholeNumberMayHaveAFractionOfZeros) {
+    EXPECT_EQ(value_of("a", R"({"a":418.0})"), "418");
+    EXPECT_EQ(value_of("a", R"({"a":0.0})"), "0");
+    EXPECT_EQ(value_of("a", R"({"a":12.000,"b":1.5})"), "12");
+    EXPECT_EQ(value_of("a", "{\"a\":7." + std::string(400, '0') + "}"), "7");
+    EXPECT_EQ(value_of("a", "{\"a\":99999999999.0}"), "1000000000");
+    EXPECT_EQ(value_of("a", R"({"a":12.0)"), "") << "the byte behind it has not come";
 }
 
 TEST(JsonScanner, MoreThanAThousandMillionCountsAsThat) {
