@@ -1,8 +1,8 @@
 // Values of rate-limit headers, written into a caller's buffer.
 //
 // The headers X-RateLimit-* are whole numbers. RateLimit and RateLimit-Policy are those of
-// draft-ietf-httpapi-ratelimit-headers-11: RFC 9651 structured fields with an item for each rule.
-// The caller joins the items by ", ".
+// draft-ietf-httpapi-ratelimit-headers, with r and t as its version -10 has them: RFC 9651
+// structured fields with an item for each rule. The caller joins the items by ", ".
 #pragma once
 
 #include "rate_limit/rule/verdict.hpp"
