@@ -15,13 +15,13 @@ my $certificates = RateLimit::Certificates->new;
 my $authority    = RateLimit::Nginx::slurp($certificates->certificate('authority'));
 $certificates->issue('limits', 'DNS:limits.example.internal');
 my $otel      = '/usr/lib/nginx/modules/ngx_otel_module.so'; # is not in Debian
-my $reads_early = (RateLimit::Nginx->new('client_body_early_read 1; server { listen %PORT%; }')->test_configuration)[1];
+my $reads_json = (RateLimit::Nginx->new('client_body_early_read on; json_set $a $request_body a; server { listen %PORT%; }')->test_configuration)[1];
 
 for my $example (map { examples_of($_) } 'README.md', glob 'docs/*.md') {
     my $needs_otel = $example->{text} =~ /^ *otel_/m;
     SKIP: {
         skip "$example->{place}: no nginx-otel here", 1 if $needs_otel && !-f $otel;
-        skip "$example->{place}: needs nginx 1.31.5", 1 if $example->{text} =~ /client_body_early_read/ && !$reads_early;
+        skip "$example->{place}: needs nginx 1.31.5 with its JSON module", 1 if $example->{text} =~ /client_body_early_read/ && !$reads_json;
         my $text  = $example->{text} =~ s{/var/cache/nginx/\w+}{%DIR%/cache}gr; # nginx makes it at once
         my $nginx =
               $example->{level} eq 'stream'

@@ -7,7 +7,7 @@ use IO::Socket::INET;
 use RateLimit::Documentation qw(example_with stream_level);
 use RateLimit::Process;
 use RateLimit::Redis;
-use RateLimit::Stream qw(echo_server new_statuses new_stream open_session take_line udp_answer);
+use RateLimit::Stream qw(client_hello echo_server new_statuses new_stream open_session take_line udp_answer);
 use RateLimit::Wait qw(wait_until);
 use Test::More;
 
@@ -60,15 +60,6 @@ subtest 'connections of an address' => sub {
     is(answer($port, "line\n"), '', 'are all of the minute');
     $nginx->stop;
 };
-
-# What a client of TLS 1.3 says first, as far as nginx reads it, and the end of a line.
-sub client_hello ($name) {
-    my $names      = pack 'n/a*', pack('C n/a*', 0, $name);
-    my $extensions = $name eq '' ? '' : pack 'n n/a*', 0, $names;
-    my $hello      = pack 'n a32 C/a* n/a* C/a* n/a*', 0x0303, 'random', '', pack('n', 0x1301), "\0", $extensions;
-    my $handshake  = pack('C', 1) . substr(pack('N', length $hello), 1) . $hello;
-    return pack('C n n/a*', 22, 0x0301, $handshake) . "\n";
-}
 
 # Over two hosts, with tenants that take turns.
 subtest 'connections of a tenant' => sub {

@@ -8,8 +8,10 @@ use IO::Socket::INET;
 use IO::Socket::SSL;
 use Socket qw(SHUT_WR SOL_SOCKET SO_LINGER);
 
-sub new ($class, $nginx, $host = '127.0.0.1') {
-    my $socket = IO::Socket::INET->new(PeerAddr => $host, PeerPort => $nginx->port) or die "connect: $@";
+# `from` is an address of this host that is the client's.
+sub new ($class, $nginx, $host = '127.0.0.1', %options) {
+    my @from   = defined $options{from} ? (LocalAddr => $options{from}) : ();
+    my $socket = IO::Socket::INET->new(PeerAddr => $host, PeerPort => $nginx->port, @from) or die "connect: $@";
     return bless { socket => $socket, input => '' }, $class;
 }
 

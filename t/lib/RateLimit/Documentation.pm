@@ -7,22 +7,53 @@ use Exporter 'import';
 use RateLimit::Nginx;
 use RateLimit::Port qw(empty_port);
 
-our @EXPORT_OK = qw(examples_of example_with http_level stream_level);
+our @EXPORT_OK = qw(examples_of example_with http_level promises_in stream_level);
 
-# The examples of a page: { place, text, level }, of which text is what stands in `http`, or in `stream` if
-# that is the level. A host that is only an example's is here, and has no secret.
+# The examples of a page: { place, text, level, promises }, of which text is what stands in `http`, or in
+# `stream` if that is the level, and promises are those that stand behind it, see promises_in(). A host that is only an example's is here, and has no secret.
 sub examples_of ($file) {
     my $page = RateLimit::Nginx::slurp($file);
     my @examples;
     while ($page =~ /^```nginx\n(.*?)^```$/msg) {
-        my ($text, $line) = ($1, 1 + (substr($page, 0, $-[1]) =~ tr/\n//));
+        my ($text, $line, $rest) = ($1, 1 + (substr($page, 0, $-[1]) =~ tr/\n//), substr $page, $+[0]);
         $text =~ s/^load_module .*?^(?=(?:http|stream) \{)//ms; # the harness has its own
         my $level = $text =~ s/^(http|stream) \{\n(.*)^\}$/$2/ms ? $1 : 'http';
         $text =~ s/(?:redis|sentinel)(?:-\d)?\.example\.internal/127.0.0.1/g;
         $text =~ s/password_file\s+\S+;/password_file %DIR%\/redis.password;/g;
-        push @examples, { place => "$file:$line", text => $text, level => $level };
+        $rest =~ s/^(?:#+ |```nginx).*//ms;
+        push @examples, { place => "$file:$line", text => $text, level => $level, promises => [ promises_in($rest) ] };
     }
     return @examples;
+}
+
+my %seconds_of = (second => 1, minute => 60, hour => 3600, day => 86_400, month => 28 * 86_400);
+
+# What the line `**Holds:**` of a text promises: { who, units, most, rate, open }. `most` is what one of
+# these may have, `rate` what comes back of that in a second, 0 where it is the bound of a window, and `open`
+# says that it is a bound of what there is at a time. The line is:
+#
+#   **Holds:** per WHO: CLAIM; CLAIM; per WHO: CLAIM.
+#
+# where a CLAIM is one of
+#
+#   at most N UNITS in any minute         (a day, 5 minutes, ...)
+#   at most N UNITS at once, and N more in a minute
+#   at most N UNITS at a time
+sub promises_in ($text) {
+    my ($line) = $text =~ /^\*\*Holds:\*\* (.*?)\.(?:\s|\z)/ms or return;
+    $line =~ s/\s+/ /g;
+    my ($who, @promises);
+    for my $claim (split /; /, $line) {
+        $who = $1 if $claim =~ s/^per ([^:]+): //;
+        $claim =~ /^at most ([\d,]+) (.+?) (?:(at a time)|in (?:an?|any|one) (.+)|in (\d.+)|at once, and ([\d,]+) more in (?:an? )?(.+))$/ && defined $who
+            or die "no promise: $claim\n";
+        my ($most, $units, $open, $window, $windows, $more, $time) = ($1, $2, $3, $4, $5, $6, $7);
+        my ($count, $unit) = ($time // $windows // $window // 'second') =~ /^(\d+ )?(.*?)s?$/;
+        my $seconds = ($seconds_of{$unit} // die "no time: $claim\n") * ($count // 1);
+        s/,//g for grep { defined } $most, $more;
+        push @promises, { who => $who, units => $units, most => $most, rate => ($more // 0) / $seconds, open => defined $open };
+    }
+    return @promises;
 }
 
 # The text of the one that has these words.

@@ -13,7 +13,7 @@ use RateLimit::Wait qw(wait_until);
 use Socket qw(SOL_SOCKET SO_LINGER);
 use Test::More;
 
-our @EXPORT_OK = qw(echo_server knows new_statuses new_stream no_permit_is_left open_session reset_session take_line udp_answer);
+our @EXPORT_OK = qw(client_hello echo_server knows new_statuses new_stream no_permit_is_left open_session reset_session take_line udp_answer);
 
 # Empty where the modules are a part of nginx.
 my $modules  = '/usr/lib/nginx/modules';
@@ -91,6 +91,15 @@ sub udp_answer ($port, $text, $seconds = 10) {
     IO::Select->new($socket)->can_read($seconds) or return undef;
     my $answer;
     return defined $socket->recv($answer, 1000) ? $answer : undef;
+}
+
+# What a client of TLS 1.3 says first, as far as nginx reads it, and the end of a line.
+sub client_hello ($name) {
+    my $names      = pack 'n/a*', pack('C n/a*', 0, $name);
+    my $extensions = $name eq '' ? '' : pack 'n n/a*', 0, $names;
+    my $hello      = pack 'n a32 C/a* n/a* C/a* n/a*', 0x0303, 'random', '', pack('n', 0x1301), "\0", $extensions;
+    my $handshake  = pack('C', 1) . substr(pack('N', length $hello), 1) . $hello;
+    return pack('C n n/a*', 22, 0x0301, $handshake) . "\n";
 }
 
 # A server that sends back each line that it is sent, over TCP; the end of what a client sends ends the
