@@ -12,7 +12,7 @@ use Test::More;
 
 my $page  = 'docs/at-night.md';
 my $redis = RateLimit::Redis->start_new;
-my $site  = example_with($page, 'zone=per_customer:10m') =~ s/listen 8080;/listen unix:%DIR%\/site.sock;\n    set_real_ip_from unix:;\n    real_ip_header X-Real-IP;/r;
+my $site  = example_with($page, 'zone=per_customer:10m') =~ s/proxy_pass [^;]+;//r =~ s/listen 8080;/listen unix:%DIR%\/site.sock;\n    set_real_ip_from unix:;\n    real_ip_header X-Real-IP;/r;
 my $nginx = RateLimit::Nginx->start_new(
     "redis_rate_limit_backend default { server ${\$redis->address}; }\n$site"
         . example_with($page, 'redis_rate_limit_api write') =~ s/127\.0\.0\.1:9145/127.0.0.1:%PORT%/gr =~ s{/var/log/nginx/}{}r,
