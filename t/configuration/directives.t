@@ -17,14 +17,21 @@ for my $level (qw(debug crit WARN on)) {
         invalid('redis_rate_limit_log_level', 'level', $level, 'info, notice, warn or error')
     );
 }
-my %bad_headers = ('on' => 'on', 'X' => 'X', 'off x' => 'off', 'x off' => 'off', 'x x' => 'x', 'ietf x ietf' => 'ietf');
+my %bad_headers = (
+    'on' => 'on', 'X' => 'X', 'off x' => 'off', 'x off' => 'off', 'x x' => 'x', 'ietf x ietf' => 'ietf', 'retry_after=off' => '', 'off x retry_after=off' => 'off',
+    'retry_after=off x' => 'retry_after=off', 'x retry_after=off retry_after=off' => 'retry_after=off', 'x retry_after' => 'retry_after',
+);
 for my $values (sort keys %bad_headers) {
     refuses(
         'location',
         "redis_rate_limit_headers $values;",
-        invalid('redis_rate_limit_headers', 'value', $bad_headers{$values}, 'off alone, or x and ietf, each once')
+        invalid('redis_rate_limit_headers', 'value', $bad_headers{$values}, 'off alone, or x and ietf, each once, and perhaps retry_after= behind them')
     );
 }
+for my $time ('', qw(yes 0 0s 500ms 999ms 367d -1 1x)) {
+    refuses('location', "redis_rate_limit_headers x retry_after=$time;", invalid('redis_rate_limit_headers', 'retry_after', $time, 'on, off or a time from 1s to 366d'));
+}
+accepts('location', "redis_rate_limit_headers $_;") for 'off retry_after=off', 'x ietf retry_after=on', 'ietf retry_after=1s', 'x retry_after=366d', 'off retry_after=60', 'x retry_after=1h30m';
 my %values = (status => 429, log_level => 'warn', headers => 'x');
 for my $name (sort keys %values) {
     my $directive = "redis_rate_limit_$name";
@@ -82,7 +89,8 @@ for my $path ('', 'a/', '/a', '//a/', 'http://a/', '/a?b/', '/a#/', '/<a>/', "/'
     my $expected = 'the path of a location with redis_rate_limit_api: / at both ends, and A-Za-z0-9._~%/- between them';
     refuses('http', qq(server { location / { redis_rate_limit_dashboard "api=$path"; } }), invalid('redis_rate_limit_dashboard', 'api', $path, $expected));
 }
-accepts('http', "server { location / { redis_rate_limit_dashboard api=$_; } }") for '/', '/limits/api/', '/A-z0_9.~%20/';
+accepts('http', "server { location /a/ { redis_rate_limit_dashboard api=$_; } location $_ { redis_rate_limit_api; } }") for '/', '/limits/api/', '/A-z0_9.~/';
+accepts('http', 'server { location /a/ { redis_rate_limit_dashboard api=/b%20c/; } location "/b c/" { redis_rate_limit_api; } }');
 refuses('http', 'redis_rate_limit_dashboard;', qr/"redis_rate_limit_dashboard" directive is not allowed here/);
 refuses('http', 'redis_rate_limit_metrics;', qr/"redis_rate_limit_metrics" directive is not allowed here/);
 refuses('http', 'server { redis_rate_limit_metrics; }', qr/"redis_rate_limit_metrics" directive is not allowed here/);

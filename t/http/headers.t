@@ -20,6 +20,22 @@ server {
     location /x-ietf { redis_rate_limit_headers x ietf; empty_gif; }
     location /default { empty_gif; }
 
+    location /waits/ {
+        redis_rate_limit zone=z algorithm=fixed_window limit=1 window=1h;
+        redis_rate_limit_problem on;
+        location /waits/on    { redis_rate_limit_headers x ietf retry_after=on; }
+        location /waits/off   { redis_rate_limit_headers x ietf retry_after=off; location /waits/off/inherits { } }
+        location /waits/alone { redis_rate_limit_headers off retry_after=off; add_header Retry-After own always; }
+        location /waits/30s   { redis_rate_limit_headers x ietf retry_after=30s; location /waits/30s/inherits { } location /waits/30s/other { redis_rate_limit_headers x ietf; } }
+        location /waits/1500ms { redis_rate_limit_headers x ietf retry_after=1500ms; }
+        location /waits/2h    { redis_rate_limit_headers x ietf retry_after=2h; }
+        location /waits/none  { redis_rate_limit zone=z algorithm=fixed_window limit=0 window=1h; redis_rate_limit_headers x ietf retry_after=30s; }
+        location /waits/dry   { redis_rate_limit zone=z algorithm=fixed_window limit=0 window=1h dry_run; redis_rate_limit_headers x ietf retry_after=30s; empty_gif; }
+        location /waits/proxied { error_page 429 /waits/upstream; }
+        location /waits/upstream { redis_rate_limit off; redis_rate_limit_headers x ietf retry_after=off; proxy_pass http://unix:%DIR%/upstream.sock:/; }
+        add_header X-Wait \$redis_rate_limit_retry_after always;
+        empty_gif;
+    }
     location /page { add_header X-Own own always; }
     location /error { try_files /none =500; }
     location /proxied { proxy_pass http://unix:%DIR%/upstream.sock:/; }
@@ -142,6 +158,29 @@ for my $path (sort keys %page) {
     exhaust($path);
     like(answers($path, $status, \@refuses, "error_page $path")->{content}, qr/$content/, 'and its page');
 }
+
+# --- Retry-After that is bounded or left out
+
+sub wait_in ($path) {
+    $nginx->get($path);
+    return $nginx->get($path);
+}
+for my $path (qw(on 2h off off/inherits 30s 30s/inherits 30s/other 1500ms)) {
+    my $response = wait_in("/waits/$path");
+    my $headers  = headers($response);
+    my $wait     = delete $headers->{'retry-after'};
+    my $expected = { 'on' => '3\d\d\d', '2h' => '3\d\d\d', '30s/other' => '3\d\d\d', '1500ms' => '2' }->{$path} // ($path =~ /^30s/ ? '30' : 'none');
+    like($wait // 'none', qr/^(?:$expected)$/, "$path: Retry-After");
+    is($headers->{'x-ratelimit-remaining'}, 0, 'the other fields stay');
+    like($headers->{'x-ratelimit-reset'}, qr/^3\d\d\d$/, 'with their times');
+    like($headers->{ratelimit}, qr/;r=0;t=3\d\d\d$/, 'of both families');
+    like($response->{headers}{'x-wait'}, qr/^3\d\d\d$/, 'and so does the variable') if $path !~ m{/};
+    like($response->{content}, qr/"violated-policies"/, 'and the body');
+}
+is_deeply(headers(wait_in('/waits/alone')), { 'retry-after' => 'own' }, 'the field is left to add_header');
+is(wait_in('/waits/proxied')->{headers}{'retry-after'}, 7, 'or to an upstream');
+is(headers(wait_in('/waits/none'))->{'retry-after'}, undef, 'where no waiting helps there is none');
+is_deeply(headers(wait_in('/waits/dry')), {}, 'nor of a dry run');
 
 # --- values
 

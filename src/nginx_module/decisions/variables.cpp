@@ -118,6 +118,21 @@ ngx_int_t get_retry_after(ngx_pool_t *pool, Value &value, const Decided &decided
     return set_number(pool, value, rate_limit::seconds_up(tightest->charge->verdict.retry_after));
 }
 
+/// Gives how much of the tightest rule's capacity is taken, in whole per cent. A dry run that
+/// denies has no room for the request, as a rule that rejects it.
+ngx_int_t get_used(ngx_pool_t *pool, Value &value, const Decided &decided) {
+    const limiter::AppliedRule *tightest = decided.limits.rules().tightest();
+    if (tightest == nullptr) {
+        return set_not_found(value);
+    }
+    if (decided.limits.is_rejected() || tightest->denies()) {
+        return set_number(pool, value, 100);
+    }
+    return set_number(pool, value,
+                      rate_limit::used_percent(tightest->verdict_quota().capacity(),
+                                               tightest->charge->verdict.remaining));
+}
+
 /// Gives seconds with six decimals.
 ngx_int_t set_seconds(ngx_pool_t *pool, Value &value, std::chrono::microseconds time) {
     constexpr int64_t second = 1'000'000;
@@ -165,6 +180,7 @@ constexpr DecisionVariable variables[] = {
     {"redis_rate_limit_remaining", get_remaining},
     {"redis_rate_limit_reset", get_reset},
     {"redis_rate_limit_retry_after", get_retry_after},
+    {"redis_rate_limit_used", get_used},
     {"redis_rate_limit_time", get_time},
     {"redis_rate_limit_decided", get_decided},
 };

@@ -17,6 +17,25 @@ namespace nginx_module {
 /// The header families that a response can get. The values are bits of a set.
 enum HeaderFamily : ngx_uint_t { no_headers = 0, x_headers = 1, ietf_headers = 2 };
 
+/// What `redis_rate_limit_headers` says, as one number, as the values of a location are.
+class Headers {
+  public:
+    /// More than any wait, and so no bound.
+    static constexpr ngx_uint_t unbounded = NGX_MAX_UINT32_VALUE >> 2;
+
+    constexpr explicit Headers(ngx_uint_t value) : value_(value) {}
+    /// `most_seconds` are those that Retry-After may have. 0: there is no such field.
+    constexpr Headers(ngx_uint_t families, ngx_uint_t most_seconds)
+        : value_(families | most_seconds << 2) {}
+
+    constexpr ngx_uint_t value() const { return value_; }
+    constexpr bool has(HeaderFamily family) const { return (value_ & family) != 0; }
+    constexpr ngx_uint_t most_seconds() const { return value_ >> 2; }
+
+  private:
+    ngx_uint_t value_;
+};
+
 /// What a location's `redis_rate_limit_api` lets operators do.
 enum class ApiAccess : uint8_t { none, read, write };
 
@@ -38,20 +57,20 @@ struct ResponseValues {
     std::vector<Value> values;
 };
 
+struct LocationConf : LevelConf {
+    ResponseValues *response_values; // its own or inherited; null: there are none
+    ngx_uint_t problem;              // rejections have the body that RFC 9457 describes
+    ngx_uint_t status;
+    ngx_uint_t headers; // the value of Headers
+    PageConf page;
+};
+
 struct HttpMainConf : MainConf {
     using MainConf::MainConf;
 
     std::vector<std::unique_ptr<ResponseValues>> response_values;
     std::vector<ngx_http_variable_t *> response_variables; // each name once
-    std::vector<ngx_uint_t> field_variables;               // nginx's numbers of those that are used
-};
-
-struct LocationConf : LevelConf {
-    ResponseValues *response_values; // its own or inherited; null: there are none
-    ngx_uint_t problem;              // rejections have the body that RFC 9457 describes
-    ngx_uint_t status;
-    ngx_uint_t headers; // bits of HeaderFamily
-    PageConf page;
+    std::vector<ngx_uint_t> field_variables; // nginx's numbers of those that are used
 };
 
 extern const Context http_context;

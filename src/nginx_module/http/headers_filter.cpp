@@ -121,18 +121,19 @@ bool set_headers(ngx_http_request_t *r, const RequestState &state) {
     if (tightest == nullptr || tightest->dry_run) {
         return true;
     }
-    const ngx_uint_t families = location_conf(r).headers;
+    const Headers headers(location_conf(r).headers);
     const rate_limit::Verdict &verdict = tightest->charge->verdict;
-    if (verdict.decision == Decision::denied &&
-        !set(r, retry_after, rate_limit::seconds_up(verdict.retry_after))) {
+    if (verdict.decision == Decision::denied && headers.most_seconds() > 0 &&
+        !set(r, retry_after,
+             std::min<uint64_t>(rate_limit::seconds_up(verdict.retry_after),
+                                headers.most_seconds()))) {
         return false;
     }
     if (tightest->ban) {
         return true;
     }
-    return ((families & x_headers) == 0 || set_x_headers(r, *tightest)) &&
-           ((families & ietf_headers) == 0 ||
-            set_ietf_headers(r, state.rules().first(), *tightest));
+    return (!headers.has(x_headers) || set_x_headers(r, *tightest)) &&
+           (!headers.has(ietf_headers) || set_ietf_headers(r, state.rules().first(), *tightest));
 }
 
 } // namespace

@@ -2,7 +2,14 @@
 #include "nginx_module/conf/directive_readers.hpp"
 #include "nginx_module/conf/value_directives.hpp"
 #include "nginx_module/http/configuration.hpp"
+#include "rate_limit/rule/rule.hpp"
+#include "rate_limit/text/header_values.hpp"
 #include "rate_limit/text/times_and_numbers.hpp"
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string_view>
 
 namespace nginx_module {
 
@@ -30,20 +37,47 @@ char *read_status(ngx_conf_t *cf, std::span<const ngx_str_t> values, ngx_uint_t 
     return NGX_CONF_OK;
 }
 
+constexpr std::string_view expected_families =
+    "off alone, or x and ietf, each once, and perhaps retry_after= behind them";
+
+/// Returns the most seconds of Retry-After, 0 for none, or nothing if the text is neither `on`,
+/// `off` nor such a time.
+std::optional<ngx_uint_t> most_seconds_in(std::string_view text) {
+    if (text == "on" || text == "off") {
+        return text == "on" ? Headers::unbounded : 0;
+    }
+    const auto time = rate_limit::parse_time(text);
+    const bool is_in_range = time >= std::chrono::seconds{1} && time <= rate_limit::longest_window;
+    return is_in_range ? std::optional<ngx_uint_t>(rate_limit::seconds_up(time)) : std::nullopt;
+}
+
 char *read_headers(ngx_conf_t *cf, std::span<const ngx_str_t> values, ngx_uint_t &headers) {
-    constexpr NamedChoice families[] = {{"x", x_headers}, {"ietf", ietf_headers}};
-    headers = no_headers;
-    if (values.size() == 1 && view(values[0]) == "off") {
-        return NGX_CONF_OK;
+    constexpr const char *directive = "redis_rate_limit_headers";
+    constexpr NamedChoice known[] = {{"off", no_headers}, {"x", x_headers}, {"ietf", ietf_headers}};
+    constexpr std::string_view parameter = "retry_after=";
+    ngx_uint_t families = no_headers;
+    ngx_uint_t most_seconds = Headers::unbounded;
+    if (view(values.back()).starts_with(parameter)) {
+        const std::string_view time = view(values.back()).substr(parameter.size());
+        const auto seconds = most_seconds_in(time);
+        if (!seconds) {
+            return refuse(cf, directive, "retry_after", time, "on, off or a time from 1s to 366d");
+        }
+        most_seconds = *seconds;
+        values = values.first(values.size() - 1);
+    }
+    if (values.empty()) {
+        return refuse(cf, directive, "value", "", expected_families);
     }
     for (const ngx_str_t &value : values) {
-        const auto family = choose(families, view(value));
-        if (!family || (headers & *family) != 0) {
-            return refuse(cf, "redis_rate_limit_headers", "value", view(value),
-                          "off alone, or x and ietf, each once");
+        const auto family = choose(known, view(value));
+        const bool is_alone = values.size() == 1;
+        if (!family || (*family == no_headers && !is_alone) || (families & *family) != 0) {
+            return refuse(cf, directive, "value", view(value), expected_families);
         }
-        headers |= *family;
+        families |= *family;
     }
+    headers = Headers(families, most_seconds).value();
     return NGX_CONF_OK;
 }
 
@@ -54,8 +88,8 @@ constexpr ValueDirective<LocationConf> directives[] = {
      read_status},
     {"redis_rate_limit_log_level", &LocationConf::log_level, NGX_LOG_ERR, NGX_CONF_TAKE1,
      read_log_level},
-    {"redis_rate_limit_headers", &LocationConf::headers, x_headers | ietf_headers, NGX_CONF_1MORE,
-     read_headers},
+    {"redis_rate_limit_headers", &LocationConf::headers,
+     Headers(x_headers | ietf_headers, Headers::unbounded).value(), NGX_CONF_1MORE, read_headers},
 };
 
 } // namespace

@@ -37,6 +37,10 @@ std::optional<Verdict> verdict_without_counter(const Quota &quota) {
     return Verdict{.decision = Decision::never};
 }
 
+uint64_t used_percent(uint64_t capacity, uint64_t remaining) {
+    return (capacity - std::min(remaining, capacity)) * 100 / capacity;
+}
+
 bool is_tighter(const Quota &quota, const Verdict &verdict, const Quota &other_quota,
                 const Verdict &other_verdict) {
     const bool denies = verdict.decision != Decision::granted;

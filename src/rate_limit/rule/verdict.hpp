@@ -75,6 +75,9 @@ Verdict verdict_of_blocked(const Quota &quota, const Verdict &of_counter,
 /// everything; of another rule, nothing.
 std::optional<Verdict> verdict_without_counter(const Quota &quota);
 
+/// Returns how much of a capacity of at least 1 is taken, in whole per cent, rounded down.
+uint64_t used_percent(uint64_t capacity, uint64_t remaining);
+
 /// Whether the first of two rules is the one that a client should look at: the one that denies, or
 /// has the longer wait if both deny, or has less of its capacity left if both grant.
 bool is_tighter(const Quota &quota, const Verdict &verdict, const Quota &other_quota,

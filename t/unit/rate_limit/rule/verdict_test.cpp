@@ -55,6 +55,17 @@ TEST(Verdict, IsTighterWithALongerWaitOrALesserShare) {
     }
 }
 
+TEST(Verdict, TellsWhatIsTakenInWholePerCent) {
+    EXPECT_EQ(used_percent(3, 3), 0U);
+    EXPECT_EQ(used_percent(3, 2), 33U);
+    EXPECT_EQ(used_percent(3, 1), 66U);
+    EXPECT_EQ(used_percent(3, 0), 100U);
+    EXPECT_EQ(used_percent(1000, 1), 99U);
+    EXPECT_EQ(used_percent(1'000'000'001, 1), 99U);
+    EXPECT_EQ(used_percent(1'000'000'001, 1'000'000'000), 0U);
+    EXPECT_EQ(used_percent(10, 11), 0U); // more is left than the capacity that holds now
+}
+
 TEST(Verdict, IsNotTighterThanAnEqualShare) {
     EXPECT_FALSE(is_tighter(limit_of(10), {.remaining = 1}, limit_of(100), {.remaining = 10}));
     EXPECT_FALSE(is_tighter(limit_of(100), {.remaining = 10}, limit_of(10), {.remaining = 1}));
