@@ -1,9 +1,21 @@
 #include "limiter/configuration.hpp"
 
 #include "rate_limit/rule/leasing.hpp"
+#include "rate_limit/text/client_network.hpp"
 #include "redis_client/script/arguments.hpp"
 
 namespace limiter {
+
+void Zone::set_key(std::string_view text) {
+    const std::string variable = rate_limit::variable_in(text);
+    const auto bits = rate_limit::network_bits_of(variable);
+    key_form = bits                                          ? KeyForm::network
+               : variable == rate_limit::variable_of_bytes   ? KeyForm::address_bytes
+               : variable == rate_limit::variable_of_address ? KeyForm::address
+                                                             : KeyForm::text;
+    key_network_bits = bits.value_or(0);
+    cuts_key = rate_limit::has_text_variables(text);
+}
 
 rate_limit::TopKeys::Kept Zone::kept_top_keys() const {
     if (!has_top_keys || show_keys == rate_limit::ShowKeys::off) {

@@ -13,21 +13,31 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace limiter {
 
 struct Rule;
 
+/// What the key of a zone is, if it is one variable of the client's address and nothing else.
+enum class KeyForm : uint8_t {
+    text,          // none of these
+    address,       // $remote_addr
+    address_bytes, // $binary_remote_addr; logs show it as text
+    network,       // $redis_rate_limit_addr or $redis_rate_limit_addr_BITS
+};
+
 struct Zone : rate_limit::ZoneParameters {
-    bool key_is_binary_address = false; // it is $binary_remote_addr; logs show it as text
-    bool cuts_key = false;              // blanks and tabs at its ends are not part of it
-    /// To how many bits the key cuts an IPv6 address, if it is a variable that does nothing else:
-    /// $redis_rate_limit_addr or $redis_rate_limit_addr_BITS.
-    std::optional<unsigned> key_network_bits;
+    KeyForm key_form = KeyForm::text;
+    unsigned key_network_bits = 0; // to how many bits a network is cut
+    bool cuts_key = false;         // blanks and tabs at its ends are no part of it
     const redis_client::BackendSettings *backend = nullptr;
     std::vector<Rule *> named_rules; // the first of each name
     ZoneMemory memory;
+
+    /// Sets what follows from the text of the key, with its variables.
+    void set_key(std::string_view text);
 
     /// Returns what the shared memory stores of the keys that are rejected most. It is not more
     /// than may be shown.

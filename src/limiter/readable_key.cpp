@@ -7,7 +7,7 @@
 namespace limiter {
 
 std::string_view readable_key(const Zone &zone, std::string_view key, KeyTextBuffer &out) {
-    return zone.key_is_binary_address ? rate_limit::text_of_address(key, out) : key;
+    return zone.key_form == KeyForm::address_bytes ? rate_limit::text_of_address(key, out) : key;
 }
 
 std::string_view hash_of_key(const Zone &zone, std::string_view key, KeyTextBuffer &out) {

@@ -26,7 +26,13 @@ redis_rate_limit_zone \$http_x_key zone=header:1m;
 redis_rate_limit_zone \$a16 zone=long:1m;
 redis_rate_limit_zone \$binary_remote_addr zone=address:1m;
 redis_rate_limit_zone \$redis_rate_limit_addr zone=network:1m;
+redis_rate_limit_zone \$remote_addr zone=plain:1m;
+redis_rate_limit_zone \$remote_addr zone=unix_plain:1m;
+redis_rate_limit_zone \$binary_remote_addr zone=unix_bytes:1m;
+redis_rate_limit_zone \${Remote_Addr} zone=hashed_plain:1m show_keys=hash;
+redis_rate_limit_zone \$arg_key zone=hashed:1m show_keys=hash;
 set_real_ip_from 127.0.0.1;
+set_real_ip_from unix:;
 real_ip_header X-Real-IP;
 server {
     listen %PORT%;
@@ -36,7 +42,14 @@ server {
     location /long    { redis_rate_limit zone=long    algorithm=sliding_log limit=3 window=60; empty_gif; }
     location /address { redis_rate_limit zone=address algorithm=sliding_log limit=3 window=60; empty_gif; }
     location /network { redis_rate_limit zone=network algorithm=sliding_log limit=3 window=60; empty_gif; }
-    location /api/    { redis_rate_limit_api write; }
+    location /plain   { redis_rate_limit zone=plain   algorithm=sliding_log limit=3 window=60; empty_gif; }
+    location /hashed-plain { redis_rate_limit zone=hashed_plain algorithm=sliding_log limit=3 window=60; empty_gif; }
+    location /hashed  { redis_rate_limit zone=hashed  algorithm=sliding_log limit=0 window=60; empty_gif; }
+    location /api/    { redis_rate_limit_api write; allow all; }
+}
+server {
+    listen unix:%DIR%/clients.sock;
+    location / { redis_rate_limit zone=unix_plain algorithm=sliding_log limit=1000 window=60; redis_rate_limit zone=unix_bytes algorithm=sliding_log limit=1000 window=60; empty_gif; }
 }
 END
 
@@ -110,6 +123,65 @@ subtest 'how keys are shown' => sub {
     is_deeply([ api($nginx, "GET key?zone=raw&key_sha256=$digest")->{json}->@{qw(key key_encoded)} ], [ $digest, $digest ], 'or its digest');
     my $key = "\x12" . '0' x 62;
     isnt($shown->($key)->{key_encoded}, '%12' . '0' x 61, 'no key looks like another one');
+};
+
+# A ban of a key that no client has would be answered with 200, and hold nobody.
+subtest 'keys that no client has' => sub {
+    my $banned = sub ($zone, $key) {
+        my $answer = api($nginx, 'PUT override' . query(zone => $zone, key => $key), body => { ban => \1 });
+        return $answer->{status} == 200 ? $answer->{json}{key} : "$answer->{status} $answer->{json}{description}";
+    };
+    my $expected = sub ($what) { qq(400 parameter "key", expected $what) };
+    my %meant = (
+        '203.0.113.007' => '203.0.113.7', '203.000.113.7' => '203.0.113.7', ' 203.0.113.7' => '203.0.113.7', "203.0.113.7\t" => '203.0.113.7',
+        '[2001:db8::1]' => '2001:db8::1',
+    );
+    my %spelled = ('2001:DB8::1' => '2001:db8::1', '2001:db8:0:0::1' => '2001:db8::1', '2001:db8:0:0:0:0:0:1' => '2001:db8::1', '2001:0db8::0001' => '2001:db8::1', '::ffff:cb00:7107' => '::ffff:203.0.113.7');
+    for my $zone (qw(plain hashed_plain)) {
+        is($banned->($zone, $_), $expected->(qq("$meant{$_}", as nginx writes this address)), "$zone: '$_'") for sort keys %meant;
+        is($banned->($zone, $_), $expected->(qq("$spelled{$_}", as nginx writes this address)), "$zone: '$_'") for sort keys %spelled;
+        is($banned->($zone, $_), $expected->(q(the address of one client, for a network is no client's key)), "$zone: '$_'") for '203.0.113.0/24', '2001:db8::/64';
+        is($banned->($zone, $_), $expected->('an IPv4 or IPv6 address'), "$zone: '$_'") for qw(host 203.0.113 203.0.113.256 203.0.113.7:80 2001:db8::1%eth0 0), "203.0.113.7\0";
+    }
+    for my $zone (qw(address network)) {
+        is($banned->($zone, $_), $expected->(qq("$meant{$_}", as nginx writes this address)), "$zone: '$_'") for sort keys %meant;
+    }
+    is($banned->('address', '203.0.113.0/24'), $expected->(q(the address of one client, for a network is no client's key)), 'a network');
+    is($banned->('address', '2001:DB8::1'), '2001:db8::1', 'bytes of an address have no spelling');
+    is($banned->('plain', $_), $_, "$_ is an address") for '203.0.113.7', '2001:db8::1', '::1', '::ffff:203.0.113.7', '2001:db8:0:1:1:1:1:1';
+    ok(wait_until(sub { $nginx->get('/plain', headers => { 'X-Real-IP' => $_ })->{status} == 429 }), "$_ is banned") for '203.0.113.7', '2001:db8::1', '2001:db8:0:1:1:1:1:1';
+    is($nginx->get('/plain', headers => { 'X-Real-IP' => '2001:db8::2' })->{status}, 200, 'and others are not');
+};
+
+subtest 'a client on a unix socket' => sub {
+    for my $zone (qw(unix_plain unix_bytes)) {
+        my $query = query(zone => $zone, key => 'unix:');
+        is(api($nginx, "PUT override$query", body => { ban => \1 })->{status}, 200, "$zone: is named");
+        my $status = sub { qx{curl -s -o /dev/null -w '%{http_code}' --unix-socket ${\$nginx->dir}/clients.sock http://h/} };
+        ok(wait_until(sub { $status->() == 429 }), 'and banned');
+        api($nginx, "DELETE override$query");
+        ok(wait_until(sub { $status->() == 200 }), 'until it is not');
+    }
+};
+
+subtest 'digests that logs show' => sub {
+    my $expected = 'parameter "key", expected the key itself, of which show_keys=hash shows this digest';
+    my $digest   = sub ($key) { substr sha256_hex($key), 0, 12 };
+    my $ban      = sub ($zone, $key) { api($nginx, 'PUT override' . query(zone => $zone, key => $key), body => { ban => \1 }) };
+    is($ban->('hashed_plain', $digest->('203.0.113.9'))->{json}{description}, $expected, 'no address');
+    is($ban->('plain', $digest->('203.0.113.9'))->{json}{description}, 'parameter "key", expected an IPv4 or IPv6 address', 'without show_keys=hash it is nothing');
+    is($ban->('hashed', $digest->('mine'))->{status}, 200, 'a key may look so');
+    $nginx->get('/hashed?key=theirs');
+    is($ban->('hashed', $digest->('theirs'))->{json}{description}, $expected, 'but not one that is shown');
+    is($ban->('hashed', 'theirs')->{status}, 200, 'the key itself');
+};
+
+# Older versions have stored any text.
+subtest 'overrides of such keys' => sub {
+    for my $key ('203.0.113.007', "k\t") {
+        my $zone = $key eq "k\t" ? 'raw' : 'plain';
+        is(api($nginx, 'DELETE override' . query(zone => $zone, key => $key))->{json}{deleted}, 0, 'can be deleted');
+    }
 };
 
 subtest 'IPv4 on a socket of both families' => sub {

@@ -389,6 +389,14 @@ subtest 'what it refuses' => sub {
     $refuses->(1, qr/key\.conf:1: redis_rate_limit_zone: the log has no \$http_x_key/, '--rules', $key, $log);
     $refuses->(1, qr/--zone-key: the log has no \$http_x_other/, '--rules', $key, '--zone-key', 'k=$http_x_other', $log);
     is(json_of('--rules', $key, '--zone-key', 'k=$remote_addr', $log)->{rules}{'k/1s'}{requests}, 8, 'but with another key');
+    my @keys     = ('k', '\x09k', 'k ', ' \x09', 'a b', '-');
+    my $seconds  = 0;
+    my $with_key = file('keys.log', join '', map { sprintf qq(192.0.2.1 [25/Nov/2026:10:00:%02d +0000] "%s"\n), $seconds++, $_ } @keys);
+    my $in_hour  = file('hour.conf', "redis_rate_limit_zone \$http_x_key zone=k:1m;\nredis_rate_limit zone=k algorithm=fixed_window limit=1 window=1h;\n");
+    is_deeply(
+        [ json_of('--rules', $in_hour, '--format', '$remote_addr [$time_local] "$http_x_key"', $with_key)->{rules}{'k/3600s'}->@{qw(requests rejected keys)} ],
+        [ 4, 2, 2 ], 'blanks and tabs at the ends of keys are cut'
+    );
     my $flight = file('flight.conf', "${zone}redis_rate_limit zone=per_ip algorithm=concurrency limit=1;\n");
     $refuses->(1, qr/concurrency needs \$request_time/, '--rules', $flight, $log);
     my $other = file('other.log', RateLimit::Nginx::slurp($log) . "something else\e[2J\nand more\n");

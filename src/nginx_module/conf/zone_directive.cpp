@@ -5,7 +5,6 @@
 #include "nginx_module/memory/shared_memory.hpp"
 #include "nginx_module/random_bytes.hpp"
 #include "nginx_module/util.hpp"
-#include "rate_limit/text/client_network.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -19,10 +18,7 @@ namespace nginx_module {
 namespace {
 
 bool compile_key(ngx_conf_t *cf, const Context &context, ZoneConf &zone, const ngx_str_t &text) {
-    const std::string variable = rate_limit::variable_in(view(text));
-    zone.key_is_binary_address = variable == rate_limit::variable_of_bytes;
-    zone.cuts_key = rate_limit::has_text_variables(view(text));
-    zone.key_network_bits = rate_limit::network_bits_of(variable);
+    zone.set_key(view(text));
     zone.key_text = text;
     zone.key = context.compile(cf, text);
     if (zone.key == nullptr) {

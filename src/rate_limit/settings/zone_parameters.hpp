@@ -32,7 +32,8 @@ struct ZoneParameters {
 /// Reads the directive's words without its name: the key, which stays as it is, and the parameters.
 Refusal read_zone(std::span<const std::string_view> words, ZoneParameters &zone);
 
-/// The variable whose value is no text, but a client's address in bytes.
+/// The variables of nginx that have a client's address: as text, and in bytes, which are no text.
+inline constexpr std::string_view variable_of_address = "remote_addr";
 inline constexpr std::string_view variable_of_bytes = "binary_remote_addr";
 
 /// Returns the name of the variable that the text consists of, `$name` or `${name}`, in lower case.

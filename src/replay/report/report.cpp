@@ -15,7 +15,9 @@ namespace {
 std::string readable_key(const limiter::Zone &zone, std::string_view key) {
     constexpr size_t longest = 256;
     std::array<char, INET6_ADDRSTRLEN> address;
-    return readable(zone.key_is_binary_address ? rate_limit::text_of_address(key, address) : key,
+    return readable(zone.key_form == limiter::KeyForm::address_bytes
+                        ? rate_limit::text_of_address(key, address)
+                        : key,
                     longest);
 }
 

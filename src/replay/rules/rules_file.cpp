@@ -109,9 +109,7 @@ class RulesReader {
 
     Result compile_key(Zone &zone) {
         const KeyText &key = key_texts_[zone.name];
-        zone.key_is_binary_address =
-            rate_limit::variable_in(key.text) == rate_limit::variable_of_bytes;
-        zone.cuts_key = rate_limit::has_text_variables(key.text);
+        zone.set_key(key.text);
         auto compiled = variables_.compile(key.text);
         if (auto *error = std::get_if<Error>(&compiled)) {
             return key.place + *error + ", in the key of zone \"" + zone.name +

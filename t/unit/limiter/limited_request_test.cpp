@@ -146,6 +146,36 @@ TEST_F(LimitedRequestTest, AnEmptyKeyExempts) {
     limits.end();
 }
 
+TEST_F(LimitedRequestTest, AKeyHasNoBlanksAtItsEnds) {
+    zone.set_key("$http_x_key");
+    add_rule({"algorithm=fixed_window", "limit=0", "window=60"});
+    const std::string address("\x09\x01\x02\x20", 4);
+    const std::pair<std::string, std::string> keys[] = {
+        {"\t k ", "k"}, {"k", "k"}, {" a b\t", "a b"}, {" \t", ""}, {address, address}};
+    for (const auto &[given, expected] : keys) {
+        TestRequest one;
+        one.client_key = given;
+        one.client_address = address;
+        LimitedRequest &limits = begin(one);
+        apply(limits);
+        const AppliedRule *first = limits.rules().first();
+        EXPECT_EQ(first != nullptr ? first->key : "", expected);
+        EXPECT_EQ(limits.is_rejected(), !expected.empty());
+        limits.end();
+    }
+}
+
+TEST_F(LimitedRequestTest, AKeyOfBytesStaysAsItIs) {
+    zone.set_key("$binary_remote_addr");
+    add_rule({"algorithm=fixed_window", "limit=0", "window=60"});
+    request.client_key = " \t ";
+    LimitedRequest &limits = begin(request);
+    apply(limits);
+    ASSERT_NE(limits.rules().first(), nullptr);
+    EXPECT_EQ(limits.rules().first()->key, " \t ");
+    limits.end();
+}
+
 TEST_F(LimitedRequestTest, HoldsBackForTheLongestDelay) {
     add_rule({"algorithm=leaky_bucket", "limit=10", "window=1", "burst=5"});
     LimitedRequest &limits = begin(request);

@@ -1,14 +1,12 @@
 #include "nginx_module/pages/api/key.hpp"
 
 #include "nginx_module/decisions/key_text.hpp"
+#include "nginx_module/pages/api/address_key.hpp"
 #include "nginx_module/util.hpp"
-#include "rate_limit/text/client_network.hpp"
 #include "rate_limit/text/field_value.hpp"
 #include "rate_limit/text/key.hpp"
 #include "rate_limit/text/text_writer.hpp"
 #include "rate_limit/text/url_text.hpp"
-
-#include <arpa/inet.h>
 
 #include <algorithm>
 #include <array>
@@ -18,60 +16,6 @@ namespace nginx_module {
 namespace {
 
 constexpr size_t longest_shown_key = 256; // bytes of `key`
-
-/// An address in its bytes, as $binary_remote_addr has it.
-struct BinaryAddress {
-    std::array<char, sizeof(in6_addr)> bytes;
-    size_t size;
-
-    std::string_view view() const { return {bytes.data(), size}; }
-};
-
-/// Reads an IPv4 or IPv6 address.
-std::optional<BinaryAddress> read_address(std::string_view text) {
-    std::array<char, INET6_ADDRSTRLEN> terminated;
-    if (text.size() >= terminated.size() || text.find('\0') != std::string_view::npos) {
-        return std::nullopt;
-    }
-    *std::ranges::copy(text, terminated.begin()).out = '\0';
-    BinaryAddress address{};
-    const bool is_ipv6 = text.find(':') != std::string_view::npos;
-    address.size = is_ipv6 ? sizeof(in6_addr) : sizeof(in_addr);
-    if (inet_pton(is_ipv6 ? AF_INET6 : AF_INET, terminated.data(), address.bytes.data()) != 1) {
-        return std::nullopt;
-    }
-    return address;
-}
-
-/// Returns the text that a variable which cuts addresses to so many bits has for an address, or for
-/// a network of that size, which stands for itself. Returns nothing for any other text. A client on
-/// a unix socket has `unix:`.
-std::optional<std::string_view> network_in(std::string_view text, unsigned bits,
-                                           rate_limit::NetworkText &out) {
-    constexpr std::string_view of_unix_socket = "unix:";
-    if (text == of_unix_socket) {
-        return text;
-    }
-    std::array<char, std::string_view("/128").size()> size;
-    rate_limit::TextWriter writer(size);
-    writer << "/" << uint64_t{bits};
-    const std::string_view of_network(size.data(), writer.size());
-    const bool is_network = text.ends_with(of_network);
-    const auto address =
-        read_address(text.substr(0, text.size() - (is_network ? of_network.size() : 0)));
-    if (!address) {
-        return std::nullopt;
-    }
-    std::string_view found;
-    if (address->size == sizeof(in6_addr)) {
-        in6_addr of_client;
-        std::ranges::copy(address->bytes, reinterpret_cast<char *>(&of_client));
-        found = rate_limit::network_of(of_client, bits, out);
-    } else {
-        found = inet_ntop(AF_INET, address->bytes.data(), out.data(), out.size());
-    }
-    return is_network && !found.ends_with(of_network) ? std::nullopt : std::optional(found);
-}
 
 ApiError out_of_memory() {
     return {NGX_HTTP_INTERNAL_SERVER_ERROR, "out_of_memory", "out of memory"};
@@ -147,6 +91,75 @@ void write_hash(JsonWriter &json, const limiter::Zone &zone, const ClientKey &ke
     write_members(json, hash, hash);
 }
 
+/// Room for a key that is not the text that names it.
+struct KeyBuffer {
+    BinaryAddress address;
+    rate_limit::NetworkText network;
+};
+
+/// Whether the text is what logs and pages show of a key, and not the key. A key may look so, too:
+/// if it is no address, only one that is shown is known to be a digest.
+bool is_shown_digest(const limiter::Zone &zone, std::string_view text) {
+    if (zone.show_keys != ShowKeys::hash || text.size() != limiter::shown_digits_of_hash ||
+        text.find_first_not_of("0123456789abcdef") != std::string_view::npos) {
+        return false;
+    }
+    if (zone.key_form != limiter::KeyForm::text) {
+        return true;
+    }
+    rate_limit::TopKeys::Buffer buffer;
+    const auto shown = zone.memory.top_keys().read(rate_limit::TopKeys::Kept::hashes, buffer);
+    return std::ranges::find(shown, text, &rate_limit::TopKeys::Counted::key) != shown.end();
+}
+
+/// Returns the key that requests of the client have which the text names. It may be in `buffer`.
+/// Returns nothing if no client can have it.
+std::optional<std::string_view> client_key_in(const limiter::Zone &zone, std::string_view text,
+                                              KeyBuffer &buffer) {
+    switch (zone.key_form) {
+    case limiter::KeyForm::network:
+        return network_in(text, zone.key_network_bits, buffer.network);
+    case limiter::KeyForm::address:
+    case limiter::KeyForm::address_bytes: {
+        const auto address = read_address(text);
+        if (!address) {
+            return text == unix_socket_key ? std::optional(text) : std::nullopt;
+        }
+        if (zone.key_form == limiter::KeyForm::address_bytes) {
+            buffer.address = *address;
+            return buffer.address.view();
+        }
+        AddressText by_nginx;
+        return text_of(*address, by_nginx) == text ? std::optional(text) : std::nullopt;
+    }
+    case limiter::KeyForm::text:
+        break;
+    }
+    const bool has_cut_ends = zone.cuts_key && rate_limit::has_outer_blanks(text);
+    return has_cut_ends || is_shown_digest(zone, text) ? std::nullopt : std::optional(text);
+}
+
+/// Says which key is expected in the place of a text that no client's key can be.
+std::string_view expected_key(ngx_pool_t *pool, const limiter::Zone &zone, std::string_view text) {
+    if (is_shown_digest(zone, text)) {
+        return "the key itself, of which show_keys=hash shows this digest";
+    }
+    if (zone.key_form == limiter::KeyForm::text) {
+        return "a key without blanks or tabs at its ends, which are no part of keys";
+    }
+    if (const auto meant = read_meant_address(text)) {
+        AddressText by_nginx;
+        return describe(pool, "\"", text_of(*meant, by_nginx), "\", as nginx writes this address");
+    }
+    if (zone.key_form == limiter::KeyForm::network) {
+        return describe(pool, "an IPv4 or IPv6 address, or an IPv6 network /",
+                        uint64_t{zone.key_network_bits});
+    }
+    return text.find('/') != std::string_view::npos
+               ? "the address of one client, for a network is no client's key"
+               : "an IPv4 or IPv6 address";
+}
+
 } // namespace
 
 Result read_client_key(ngx_http_request_t *r, const limiter::Zone &zone,
@@ -155,27 +168,17 @@ Result read_client_key(ngx_http_request_t *r, const limiter::Zone &zone,
         return key_of_digest(r, *digits);
     }
     const std::string_view text = *parameters[ApiParameter::key];
-    if (zone.key_is_binary_address) {
-        const auto address = read_address(text);
-        return address ? key_of_bytes(r, address->view())
-                       : invalid_parameter(r, ApiParameter::key, "an IPv4 or IPv6 address");
+    KeyBuffer buffer;
+    if (const auto key = client_key_in(zone, text, buffer)) {
+        return key_of_bytes(r, *key);
     }
-    if (zone.key_network_bits) {
-        const unsigned bits = *zone.key_network_bits;
-        rate_limit::NetworkText buffer;
-        if (const auto network = network_in(text, bits, buffer)) {
-            return key_of_bytes(r, *network);
-        }
-        return invalid_parameter(
-            r, ApiParameter::key,
-            describe(r->pool, "an IPv4 or IPv6 address, or an IPv6 network /", uint64_t{bits}));
+    // Of a zone that is read by its variable, older versions have stored no other keys.
+    const bool may_be_stored =
+        zone.key_form == limiter::KeyForm::text || zone.key_form == limiter::KeyForm::address;
+    if (what == KeyOf::stored_override && may_be_stored) {
+        return key_of_bytes(r, text);
     }
-    if (what == KeyOf::client && zone.cuts_key && rate_limit::has_outer_blanks(text)) {
-        return invalid_parameter(
-            r, ApiParameter::key,
-            "a key without blanks or tabs at its ends, which are no part of keys");
-    }
-    return key_of_bytes(r, text);
+    return invalid_parameter(r, ApiParameter::key, expected_key(r->pool, zone, text));
 }
 
 void write_client_key(JsonWriter &json, ngx_pool_t *pool, const limiter::Zone &zone,
