@@ -3,6 +3,7 @@
 #include "nginx_module/conf/configuration.hpp"
 #include "nginx_module/conf/directive_readers.hpp"
 #include "nginx_module/conf/parameters.hpp"
+#include "nginx_module/conf/warnings.hpp"
 #include "rate_limit/text/row_names.hpp"
 #include "rate_limit/text/times_and_numbers.hpp"
 
@@ -328,6 +329,12 @@ char *set_block_line(ngx_conf_t *cf, ngx_command_t *command, void *conf) {
         return result_of(cf, backend_directive,
                          rate_limit::refused_unknown<Block>(
                              parameters, name.substr(0, name.find_first_of("=:"))));
+    }
+    if (name.ends_with("password") && looks_like_variable(view(words.back()))) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "%s: %V is a variable, which has no value here, so that its name is the "
+                           "password, expected %V_file, also for a password that is written so",
+                           backend_directive, &words[0], &words[0]);
     }
     const bool takes_several =
         std::ranges::find(lines_of_several_values, name) != std::end(lines_of_several_values);

@@ -18,6 +18,8 @@ struct Context {
     /// Compiles a text with variables, which a request or session evaluates. Returns null if it is
     /// refused; the log says why.
     const void *(*compile)(ngx_conf_t *cf, ngx_str_t text);
+    /// Whether nginx has a variable of this name. Called when all directives have been read.
+    bool (*is_variable)(ngx_conf_t *cf, std::string_view name);
     /// Returns the resolver of the main level. Returns null if there is none, or one without name
     /// servers.
     ngx_resolver_t *(*resolver)(ngx_conf_t *cf);

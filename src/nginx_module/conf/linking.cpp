@@ -2,6 +2,7 @@
 
 #include "limiter/linking.hpp"
 #include "nginx_module/conf/backend_completion.hpp"
+#include "nginx_module/conf/warnings.hpp"
 #include "nginx_module/memory/backend_memory.hpp"
 #include "nginx_module/memory/shared_memory.hpp"
 #include "nginx_module/util.hpp"
@@ -40,13 +41,14 @@ uint64_t identity_of(const BackendConf &backend) {
 }
 
 bool link_zone(ngx_conf_t *cf, MainConf &conf, ZoneConf &zone) {
-    BackendConf *backend = conf.backend(zone.backend_name);
-    if (backend == nullptr && zone.backend_name == "default") {
+    const std::string_view name =
+        zone.backend_name.empty() ? rate_limit::default_backend : zone.backend_name;
+    BackendConf *backend = conf.backend(name);
+    if (backend == nullptr && name == rate_limit::default_backend) {
         backend = &add_default_backend(conf);
     }
     if (backend == nullptr) {
-        return refuse_unknown(cf, zone.position, "redis_rate_limit_zone", "backend",
-                              zone.backend_name);
+        return refuse_unknown(cf, zone.position, "redis_rate_limit_zone", "backend", name);
     }
     backend->identity = identity_of(*backend);
     if (!backend->live_store) {
@@ -219,6 +221,7 @@ bool link_configuration(ngx_conf_t *cf, MainConf &conf) {
         return false;
     }
     link_levels(conf);
+    warn_of_zones(cf, conf);
     return true;
 }
 

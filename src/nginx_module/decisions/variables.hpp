@@ -5,6 +5,7 @@
 #include "nginx_module/ngx.hpp"
 
 #include "limiter/limited_request.hpp"
+#include "nginx_module/conf/compiled_text.hpp"
 #include "nginx_module/decisions/variable_value.hpp"
 #include "nginx_module/util.hpp"
 #include "rate_limit/text/client_network.hpp"
@@ -38,14 +39,6 @@ ngx_int_t set_network(const ngx_connection_t &client, ngx_pool_t *pool, ngx_vari
 
 /// Logs that nginx -t refuses the variable.
 void log_wrong_network_variable(ngx_conf_t *cf, ngx_str_t name);
-
-/// Whether a directive or a module has defined a variable of exactly this name, in lower case, so
-/// far. `variables` are nginx's keys of all.
-inline bool is_defined(const ngx_array_t &variables, std::string_view name) {
-    return std::ranges::any_of(
-        std::span(static_cast<const ngx_hash_key_t *>(variables.elts), variables.nelts),
-        [name](const ngx_hash_key_t &variable) { return view(variable.key) == name; });
-}
 
 /// The functions that define and give the variables, and that check the names of those that the
 /// configuration uses. `Glue` says how http or stream does what both do:

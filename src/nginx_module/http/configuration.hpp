@@ -68,8 +68,18 @@ struct LocationConf : LevelConf {
 struct HttpMainConf : MainConf {
     using MainConf::MainConf;
 
+    /// A location, or a server itself, which nginx treats as a location without a name.
+    struct Place {
+        const LocationConf *conf;
+        const ngx_http_core_loc_conf_t *core;
+        const ngx_http_core_srv_conf_t *server;
+        void **confs;       // of all modules for it
+        bool has_own_rules; // none that are inherited
+    };
+
     std::vector<std::unique_ptr<ResponseValues>> response_values;
     std::vector<ngx_http_variable_t *> response_variables; // each name once
+    std::vector<Place> places;
     std::vector<ngx_uint_t> field_variables; // nginx's numbers of those that are used
 };
 

@@ -28,6 +28,22 @@ void inherit_page(ngx_conf_t *cf, const LocationConf &from, LocationConf &to) {
     }
 }
 
+/// Keeps a place for warnings. Those of `if` and `limit_except` blocks are their location's.
+void add_place(ngx_conf_t *cf, const LocationConf &conf, bool has_own_rules) {
+    const auto *core = static_cast<const ngx_http_core_loc_conf_t *>(
+        ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+    const auto *server = static_cast<const ngx_http_core_srv_conf_t *>(
+        ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module));
+    if (!core->noname && !core->named) {
+        main_conf(cf).places.push_back(
+            {.conf = &conf,
+             .core = core,
+             .server = server,
+             .confs = static_cast<ngx_http_conf_ctx_t *>(cf->ctx)->loc_conf,
+             .has_own_rules = has_own_rules});
+    }
+}
+
 char *read_status(ngx_conf_t *cf, std::span<const ngx_str_t> values, ngx_uint_t &status) {
     const auto code = rate_limit::parse_whole_number(view(values[0]), 599);
     if (!code || *code < 400) {
@@ -112,11 +128,13 @@ void *create_location_conf(ngx_conf_t *cf) noexcept {
 char *merge_location_conf(ngx_conf_t *cf, void *outer, void *inner) noexcept {
     const auto &from = *static_cast<const LocationConf *>(outer);
     auto &to = *static_cast<LocationConf *>(inner);
+    const bool has_own_rules = to.has_rules();
     merge_level<LocationConf>(from, to, directives);
     if (to.response_values == nullptr) {
         to.response_values = from.response_values;
     }
     inherit_page(cf, from, to);
+    add_place(cf, to, has_own_rules);
     if (to.rules != nullptr) {
         main_conf(cf).levels.push_back(&to);
     }

@@ -8,6 +8,7 @@
 #include "nginx_module/http/configuration.hpp"
 #include "nginx_module/http/headers_filter.hpp"
 #include "nginx_module/http/http_worker.hpp"
+#include "nginx_module/http/location_warnings.hpp"
 #include "nginx_module/http/phase_handlers.hpp"
 #include "nginx_module/http/request_fields.hpp"
 #include "nginx_module/http/response_filter.hpp"
@@ -67,6 +68,7 @@ ngx_int_t postconfiguration(ngx_conf_t *cf) noexcept {
         !add_handler(cf, NGX_HTTP_PRECONTENT_PHASE, precontent_handler)) {
         return NGX_ERROR;
     }
+    warn_of_locations(cf, main_conf(cf));
     if (!main_conf(cf).field_variables.empty() &&
         !add_handler(cf, NGX_HTTP_POST_READ_PHASE, post_read_handler)) {
         return NGX_ERROR;

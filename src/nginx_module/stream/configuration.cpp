@@ -10,6 +10,13 @@ namespace nginx_module::stream {
 
 namespace {
 
+bool is_variable(ngx_conf_t *cf, std::string_view name) {
+    return has_variable<ngx_stream_variable_t>(
+        *static_cast<const ngx_stream_core_main_conf_t *>(
+            ngx_stream_conf_get_module_main_conf(cf, ngx_stream_core_module)),
+        name);
+}
+
 ngx_resolver_t *resolver(ngx_conf_t *cf) {
     const auto *core = static_cast<const ngx_stream_core_srv_conf_t *>(
         ngx_stream_conf_get_module_srv_conf(cf, ngx_stream_core_module));
@@ -31,6 +38,7 @@ const Context context{
     .module = ngx_stream_redis_rate_limit_module,
     .compile = compile_text<ngx_stream_complex_value_t, ngx_stream_compile_complex_value_t,
                             ngx_stream_compile_complex_value>,
+    .is_variable = is_variable,
     .resolver = resolver};
 
 std::span<const ngx_command_t, server_command_count> server_commands() {

@@ -8,6 +8,9 @@ namespace rate_limit {
 
 namespace {
 
+constexpr std::string_view of_names =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+
 const char *set_name_and_size(ZoneParameters &zone, std::string_view value) {
     const size_t colon = value.find(':');
     if (colon == std::string_view::npos) {
@@ -86,9 +89,11 @@ std::string variable_in(std::string_view text) {
     return in_lower_case(text.substr(text.starts_with('$') ? 1 : text.size()));
 }
 
+bool is_variable_name(std::string_view text) {
+    return !text.empty() && text.find_first_not_of(of_names) == std::string_view::npos;
+}
+
 bool has_text_variables(std::string_view text) {
-    constexpr std::string_view of_names = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                          "0123456789_";
     bool has_variable = false;
     for (size_t sign = text.find('$'); sign != std::string_view::npos; sign = text.find('$')) {
         text.remove_prefix(sign + 1);

@@ -18,10 +18,12 @@ enum class OnError { local, open, closed };
 /// What is shown of a zone's keys, in logs and among the top keys.
 enum class ShowKeys { on, hash, off };
 
+inline constexpr std::string_view default_backend = "default";
+
 struct ZoneParameters {
     std::string name;
-    size_t size = 0; // the size of its shared memory, in bytes
-    std::string backend_name = "default";
+    size_t size = 0;          // the size of its shared memory, in bytes
+    std::string backend_name; // empty: the one named `default`
     OnError on_error = OnError::local;
     uint64_t local_limit_percent = 100;           // this host's part of limits without Redis
     std::chrono::milliseconds deny_cache{60'000}; // how long a denial is known; 0: never
@@ -40,6 +42,9 @@ inline constexpr std::string_view variable_of_bytes = "binary_remote_addr";
 /// If anything stands beside it, it is a part of what is returned, and so that is no name. Returns
 /// an empty text if there is no variable.
 std::string variable_in(std::string_view text);
+
+/// Whether the text may be the name of a variable: it consists of letters, digits and `_`.
+bool is_variable_name(std::string_view text);
 
 /// Whether the text has variables, and all of them have texts.
 bool has_text_variables(std::string_view text);

@@ -27,5 +27,14 @@ TEST(KeyText, HasVariablesOfTexts) {
     }
 }
 
+TEST(KeyText, MayBeTheNameOfAVariable) {
+    for (const char *text : {"remote_addr", "Remote_Addr", "a1", "_"}) {
+        EXPECT_TRUE(is_variable_name(text)) << text;
+    }
+    for (const char *text : {"", "$a", "a b", "a-b", "a.b", "{a}"}) {
+        EXPECT_FALSE(is_variable_name(text)) << text;
+    }
+}
+
 } // namespace
 } // namespace rate_limit
