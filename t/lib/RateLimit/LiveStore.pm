@@ -10,7 +10,11 @@ my %script = map { $_ => RateLimit::Nginx::slurp("lua/live_$_.lua") } qw(write r
 # Under the keys of a backend of this prefix, in that Redis: RateLimit::Redis's client, or code that
 # returns one, as for a cluster.
 sub new ($class, $redis, $prefix = 'rl:') {
-    return bless { redis => $redis, keys => [map { "$prefix\{live}:$_" } qw(head log data expiry)] }, $class;
+    return bless {
+        redis => $redis,
+        keys  => [map { "$prefix\{live}:$_" } qw(head log data expiry)],
+        epoch => sprintf('%016x', 1 + int rand 2**52), # of a store that this makes: no two are one
+    }, $class;
 }
 
 sub client ($self) { return ref $self->{redis} eq 'CODE' ? $self->{redis}->() : $self->{redis} }
@@ -21,10 +25,10 @@ sub name (%target) {
     return $key eq '' ? "R $zone $rule" : $rule eq '' ? "K $zone $key" : "KR $zone $key $rule";
 }
 
-sub words (%override) {
+sub words ($self, %override) {
     my $action = $override{ban} ? 'ban' : $override{exempt} ? 'exempt' : 'numbers';
     my $numbers = join ' ', map { $_ // '-' } @override{qw(limit burst)};
-    return (name(%override), $action, $numbers, int(1e6 * ($override{expires_in} // 0)), 'test -', '00000000deadbeef', '0 0');
+    return (name(%override), $action, $numbers, int(1e6 * ($override{expires_in} // 0)), 'test -', $self->{epoch}, '0 0');
 }
 
 # Runs lua/live_<name>.lua.
@@ -33,12 +37,12 @@ sub run ($self, $name, @words) { return $self->client->eval($script{$name}, @wor
 sub write_record ($self, @words) { return $self->run('write', 4, $self->{keys}->@*, @words) }
 
 # ->put(zone => 'z', key => 'k', limit => 5), or ban => 1, exempt => 1, expires_in => 1.5
-sub put ($self, %override) { return $self->write_record(words(%override)) }
+sub put ($self, %override) { return $self->write_record($self->words(%override)) }
 
-sub remove ($self, %target) { return $self->write_record(name(%target), 'deleted', '- -', 0, 'test -', '00000000deadbeef', '0 0') }
+sub remove ($self, %target) { return $self->write_record(name(%target), 'deleted', '- -', 0, 'test -', $self->{epoch}, '0 0') }
 
 sub reset_key ($self, $zone, $key) {
-    return $self->write_record("X $zone $key", 'reset', '- -', 0, 'test -', '00000000deadbeef', '0 0');
+    return $self->write_record("X $zone $key", 'reset', '- -', 0, 'test -', $self->{epoch}, '0 0');
 }
 
 # Many at once: a list of such hashes.
@@ -46,7 +50,7 @@ sub put_all ($self, @overrides) {
     my $client = $self->client;
     my $sha    = $client->script_load($script{write});
     while (my @some = splice @overrides, 0, 1000) {
-        $client->evalsha($sha, 4, $self->{keys}->@*, words($_->%*), sub { die $_[1] if defined $_[1] }) for @some;
+        $client->evalsha($sha, 4, $self->{keys}->@*, $self->words($_->%*), sub { die $_[1] if defined $_[1] }) for @some;
         $client->wait_all_responses;
     }
 }
