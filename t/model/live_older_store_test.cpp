@@ -21,8 +21,6 @@ using redis_client::LiveStore;
 using redis_client::ReplyView;
 using std::chrono::microseconds;
 
-constexpr int64_t second = 1'000'000;
-
 class LiveOlderStoreTest : public testing::Test {
   protected:
     /// By a host that knows so much. Returns the limit, which no other override has.

@@ -1,5 +1,6 @@
 // What operators set, written to a real Redis and read back.
 
+#include "model_test.hpp"
 #include "redis.hpp"
 
 #include "redis_client/control/live_store.hpp"
@@ -25,7 +26,6 @@ using redis_client::Registry;
 using redis_client::ReplyView;
 using std::chrono::microseconds;
 
-constexpr int64_t second = 1'000'000;
 constexpr int64_t hour = 3600 * second;
 
 class LiveStoreTest : public testing::Test {

@@ -22,7 +22,9 @@ using redis_client::SettlementKind;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-inline constexpr int64_t minute = 60'000'000; // microseconds
+// microseconds
+inline constexpr int64_t second = 1'000'000;
+inline constexpr int64_t minute = 60 * second;
 
 /// Names the instances of a test that has an algorithm as its parameter.
 inline const auto algorithm_name = [](const auto &info) {

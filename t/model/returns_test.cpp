@@ -3,6 +3,7 @@
 // kept by then.
 
 #include "embedded_bucket.hpp"
+#include "model_test.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,8 +14,6 @@
 
 namespace model {
 namespace {
-
-constexpr int64_t second = 1'000'000;
 
 /// A unit comes back each second, or in so many parts of one.
 Quota seconds(uint64_t capacity, uint64_t parts = 1) {

@@ -80,6 +80,7 @@ my $store = RateLimit::LiveStore->new($limiter);
 $store->put(zone => 'a', key => 'k', ban => 1, expires_in => 0.001);
 $store->remove(zone => 'a', key => 'k');
 $limiter->del('rl:{live}:head');
+$store->remove(zone => 'a', key => 'none');
 $store->put(zone => 'a', key => 'l', ban => 1, expires_in => 0.001);
 sleep 0.01;
 $store->put(zone => 'a', key => 'm', ban => 1);

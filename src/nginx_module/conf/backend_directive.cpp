@@ -334,7 +334,7 @@ char *set_block_line(ngx_conf_t *cf, ngx_command_t *command, void *conf) {
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
                            "%s: %V is a variable, which has no value here, so that its name is the "
                            "password, expected %V_file, also for a password that is written so",
-                           backend_directive, &words[0], &words[0]);
+                           backend_directive, words.data(), words.data());
     }
     const bool takes_several =
         std::ranges::find(lines_of_several_values, name) != std::end(lines_of_several_values);

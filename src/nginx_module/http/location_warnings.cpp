@@ -14,8 +14,6 @@ namespace nginx_module {
 
 namespace {
 
-using Place = HttpMainConf::Place;
-
 /// Returns what a module of that name has for a location or server, or null. nginx may have been
 /// built without the module, so nothing may refer to it by its symbol.
 const void *conf_of(ngx_conf_t *cf, void *const *confs, std::string_view module_name) {
@@ -28,7 +26,8 @@ const void *conf_of(ngx_conf_t *cf, void *const *confs, std::string_view module_
 /// Returns what is first in a location's configuration of a module. The modules that this is asked
 /// for begin it with a pointer or a size, which is null where their directives are not given: see
 /// the structures ngx_http_..._loc_conf_t of nginx 1.18 to 1.31.
-uintptr_t first_word(ngx_conf_t *cf, const Place &place, std::string_view module_name) {
+uintptr_t first_word(ngx_conf_t *cf, const HttpMainConf::Place &place,
+                     std::string_view module_name) {
     const auto *conf = static_cast<const uintptr_t *>(conf_of(cf, place.confs, module_name));
     return conf != nullptr ? *conf : 0;
 }
@@ -36,7 +35,7 @@ uintptr_t first_word(ngx_conf_t *cf, const Place &place, std::string_view module
 /// Whether the location answers every request by a `return`. The rewrite module keeps what its
 /// directives do as a row of records of whole words, each of which begins with its function. What
 /// an `if` encloses may be passed over.
-bool always_returns(ngx_conf_t *cf, const Place &place) {
+bool always_returns(ngx_conf_t *cf, const HttpMainConf::Place &place) {
     const auto first = first_word(cf, place, "ngx_http_rewrite_module");
     if (first == 0) {
         return false;
@@ -69,9 +68,10 @@ void warn_of_return(ngx_conf_t *cf, const RuleConf &rule) {
 
 /// Returns the location of the same server that answers for a path, or null. With regular
 /// expressions nobody knows without trying them.
-const Place *place_for(std::span<const Place> places, const Place &asking, std::string_view path) {
-    const Place *best = nullptr;
-    for (const Place &one : places) {
+const HttpMainConf::Place *place_for(std::span<const HttpMainConf::Place> places,
+                                     const HttpMainConf::Place &asking, std::string_view path) {
+    const HttpMainConf::Place *best = nullptr;
+    for (const HttpMainConf::Place &one : places) {
         const std::string_view name = view(one.core->name);
         if (one.server == asking.server && !one.core->exact_match && path.starts_with(name) &&
             (best == nullptr || name.size() > best->core->name.len)) {
@@ -81,9 +81,10 @@ const Place *place_for(std::span<const Place> places, const Place &asking, std::
     return best;
 }
 
-bool has_regular_expressions(std::span<const Place> places, const Place &of) {
+bool has_regular_expressions(std::span<const HttpMainConf::Place> places,
+                             const HttpMainConf::Place &of) {
 #if (NGX_PCRE)
-    return std::ranges::any_of(places, [&](const Place &one) {
+    return std::ranges::any_of(places, [&](const HttpMainConf::Place &one) {
         return one.server == of.server && one.core->regex != nullptr;
     });
 #else
@@ -92,11 +93,12 @@ bool has_regular_expressions(std::span<const Place> places, const Place &of) {
 }
 
 /// Whether the dashboard's API is where it says, or requests for it are passed on.
-bool leads_to_api(std::span<const Place> places, const Place &dashboard) {
+bool leads_to_api(std::span<const HttpMainConf::Place> places,
+                  const HttpMainConf::Place &dashboard) {
     const std::string_view written = dashboard.conf->page.dashboard_api;
     std::string buffer(written.size(), '\0');
     const std::string_view path = rate_limit::decode_percent(written, buffer).value_or(written);
-    const Place *found = place_for(places, dashboard, path);
+    const HttpMainConf::Place *found = place_for(places, dashboard, path);
     if (found == nullptr) {
         return has_regular_expressions(places, dashboard);
     }
@@ -106,7 +108,7 @@ bool leads_to_api(std::span<const Place> places, const Place &dashboard) {
            has_regular_expressions(places, dashboard);
 }
 
-void warn_of_dashboard(ngx_conf_t *cf, const Place &dashboard) {
+void warn_of_dashboard(ngx_conf_t *cf, const HttpMainConf::Place &dashboard) {
     ngx_str_t path = to_ngx(dashboard.conf->page.dashboard_api);
     ngx_log_error(NGX_LOG_WARN, cf->log, 0,
                   "redis_rate_limit_dashboard: api \"%V\" of location \"%V\" leads to no API, "
@@ -162,7 +164,7 @@ bool verifies_clients(ngx_conf_t *cf, const ngx_http_core_srv_conf_t &server) {
 }
 
 /// Whether something decides who reaches the location.
-bool is_guarded(ngx_conf_t *cf, const Place &place) {
+bool is_guarded(ngx_conf_t *cf, const HttpMainConf::Place &place) {
     constexpr std::string_view guards[] = {"ngx_http_access_module", "ngx_http_auth_basic_module",
                                            "ngx_http_auth_request_module"};
     const ngx_http_core_loc_conf_t &core = *place.core;
@@ -173,7 +175,7 @@ bool is_guarded(ngx_conf_t *cf, const Place &place) {
            is_local(cf, *place.server);
 }
 
-void warn_of_open_api(ngx_conf_t *cf, const Place &place) {
+void warn_of_open_api(ngx_conf_t *cf, const HttpMainConf::Place &place) {
     ngx_log_error(NGX_LOG_WARN, cf->log, 0,
                   "redis_rate_limit_api: everybody can write by location \"%V\", expected allow "
                   "and deny, auth_basic, auth_request, ssl_verify_client, or a listen on an "
@@ -184,7 +186,7 @@ void warn_of_open_api(ngx_conf_t *cf, const Place &place) {
 } // namespace
 
 void warn_of_locations(ngx_conf_t *cf, const HttpMainConf &conf) {
-    for (const Place &place : conf.places) {
+    for (const HttpMainConf::Place &place : conf.places) {
         if (place.has_own_rules && always_returns(cf, place)) {
             warn_of_return(cf, *static_cast<const RuleConf *>(place.conf->rules->front()));
         }

@@ -35,7 +35,7 @@ bool has_written(const Charge &charge) {
 } // namespace
 
 void SuspectSet::add(uint64_t one) {
-    const auto end = numbers_.begin() + size_;
+    auto *const end = numbers_.begin() + size_;
     if (std::find(numbers_.begin(), end, one) != end) {
         return;
     }
@@ -47,8 +47,8 @@ void SuspectSet::add(uint64_t one) {
 }
 
 void SuspectSet::remove(uint64_t one) {
-    const auto end = numbers_.begin() + size_;
-    const auto found = std::find(numbers_.begin(), end, one);
+    auto *const end = numbers_.begin() + size_;
+    auto *const found = std::find(numbers_.begin(), end, one);
     if (found != end) {
         *found = numbers_[--size_];
     }
