@@ -74,8 +74,8 @@ void BackendCheck::take_answer(const rate_limit::DenyCache::CheckTimes &times) {
     }
     for (AppliedRule &rule : rules_) {
         rule.take_answer();
-        remember_denial(rule, times);
     }
+    remember_denials(rules_, times);
 }
 
 void BackendCheck::refund() {

@@ -64,6 +64,12 @@ struct Rule : rate_limit::RuleParameters {
     bool may_settle = false;      // a rule of its counter has a final cost
     // The shortest of the leases that rules of its counter take; 0: none takes any.
     std::chrono::microseconds shortest_lease{0};
+    // What a request of its counter is charged at least, if any. Nothing: another rule or another
+    // request of it may have a limit that grants what this one denies.
+    std::optional<uint64_t> least_charge = 1;
+    // How long a client that the rule blocks may have to wait for what other rules of the counter
+    // charge meanwhile, which do not block.
+    std::chrono::microseconds wait_beside_block{0};
 
     bool has_final_cost() const { return !final_cost_text.empty(); }
     /// Whether a check of the rule may lease units, if the request's variables allow it.

@@ -25,12 +25,37 @@ bool is_certain(const AppliedRule &applied) {
            !rate_limit::holds_permits(applied.charge->quota.algorithm);
 }
 
-/// Returns for how long a denial is known to hold, which may be 0. When a block has ended Redis is
-/// to be asked, even if the rule still denies: its next denial begins another block.
+/// Returns for how long a block is known to hold, and the client to pass when it ends. When a block
+/// has ended Redis is to be asked, even if the rule still denies: its next denial begins another
+/// block.
+std::chrono::microseconds certain_of_block(const AppliedRule &applied) {
+    const std::chrono::microseconds beside = applied.rule->wait_beside_block;
+    if (beside.count() > 0 && applied.has_own_numbers) {
+        return std::chrono::microseconds{0}; // an operator's numbers may hold for the others, too
+    }
+    // What others are charged before that has come back when the block ends.
+    return applied.charge->blocked_for - beside;
+}
+
+/// Returns for how long a denial and its times are known to hold, which may be none: until somebody
+/// else may be charged, for whom the client has to wait longer.
 std::chrono::microseconds certain_for(const AppliedRule &applied) {
     const redis_client::Charge &charge = *applied.charge;
-    const bool holds_until_retry = charge.blocked_for.count() == 0 && is_certain(applied);
-    return holds_until_retry ? charge.verdict.retry_after : charge.blocked_for;
+    const rate_limit::Verdict &verdict = charge.verdict;
+    if (charge.blocked_for.count() > 0) {
+        return certain_of_block(applied);
+    }
+    if (!is_certain(applied)) {
+        return std::chrono::microseconds{0};
+    }
+    const auto &least_charge = applied.rule->least_charge;
+    const bool returns_at_once = rate_limit::traits_of(charge.quota.algorithm).returns_at_once;
+    if ((least_charge && charge.quota.cost <= *least_charge) ||
+        (returns_at_once && verdict.remaining == 0)) {
+        return verdict.retry_after; // whoever passes before needs as much, or delays nobody
+    }
+    return least_charge && verdict.remaining < *least_charge ? verdict.next_unit
+                                                             : std::chrono::microseconds{0};
 }
 
 /// Returns a hash of all that a denial depends on.
@@ -108,16 +133,50 @@ std::span<AppliedRule> find_denials(Worker &worker, Arena &arena, const AppliedR
     return rules.first(known);
 }
 
-void remember_denial(const AppliedRule &applied, const rate_limit::DenyCache::CheckTimes &times) {
-    const rate_limit::Verdict *verdict = applied.verdict();
-    if (verdict == nullptr || verdict->decision != rate_limit::Decision::denied ||
-        !may_cache(applied)) {
-        return;
-    }
+namespace {
+
+/// Returns for how long find_denials() will find the rule's denial, which may be 0.
+std::chrono::microseconds known_for(const AppliedRule &applied) {
+    return may_cache(applied) ? std::min(certain_for(applied), longest_denial(applied))
+                              : std::chrono::microseconds{0};
+}
+
+/// Whether a client that waits for the one rule is then denied by the other one. Nobody knows when
+/// permits come back.
+bool denies_longer(const AppliedRule &other, const AppliedRule &than) {
+    return other.rejects() && other.verdict() != nullptr &&
+           !rate_limit::holds_permits(other.quota.algorithm) &&
+           (other.verdict()->decision == rate_limit::Decision::never ||
+            other.verdict()->retry_after > than.verdict()->retry_after);
+}
+
+void remember_denial(const AppliedRule &applied, std::chrono::microseconds certain_for,
+                     const rate_limit::DenyCache::CheckTimes &times) {
     const Zone &zone = *applied.rule->zone;
-    if (!zone.memory.deny_cache().add(hash_of_denial(applied), *verdict, certain_for(applied),
+    if (!zone.memory.deny_cache().add(hash_of_denial(applied), *applied.verdict(), certain_for,
                                       times)) {
         zone.memory.count_eviction();
+    }
+}
+
+} // namespace
+
+void remember_denials(std::span<const AppliedRule> rules,
+                      const rate_limit::DenyCache::CheckTimes &times) {
+    for (const AppliedRule &applied : rules) {
+        const rate_limit::Verdict *verdict = applied.verdict();
+        if (verdict == nullptr || verdict->decision != rate_limit::Decision::denied ||
+            !may_cache(applied)) {
+            continue;
+        }
+        // A request that is known to be denied is told of the rules alone that are known to deny.
+        std::chrono::microseconds certain = certain_for(applied);
+        for (const AppliedRule &other : rules) {
+            if (denies_longer(other, applied)) {
+                certain = std::min(certain, known_for(other));
+            }
+        }
+        remember_denial(applied, certain, times);
     }
 }
 

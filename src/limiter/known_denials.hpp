@@ -23,7 +23,9 @@ std::optional<rate_limit::Verdict> known_denial(const AppliedRule &applied,
 std::span<AppliedRule> find_denials(Worker &worker, Arena &arena, const AppliedRules &before,
                                     std::span<AppliedRule> rules, std::chrono::microseconds now);
 
-/// Remembers the rule's verdict if it is a denial that may be cached. Times are of precise_now().
-void remember_denial(const AppliedRule &applied, const rate_limit::DenyCache::CheckTimes &times);
+/// Remembers those verdicts of a check's rules that are denials and may be cached. Times are of
+/// precise_now().
+void remember_denials(std::span<const AppliedRule> rules,
+                      const rate_limit::DenyCache::CheckTimes &times);
 
 } // namespace limiter

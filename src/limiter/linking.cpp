@@ -1,5 +1,7 @@
 #include "limiter/linking.hpp"
 
+#include "rate_limit/algorithms/algorithm_family.hpp"
+
 #include <algorithm>
 
 namespace limiter {
@@ -40,6 +42,67 @@ std::chrono::microseconds shortest_lease(std::span<Rule *const> rules, const Rul
         }
     }
     return shortest;
+}
+
+bool has_constant_limit(const Rule &rule) {
+    return rule.limit_text.empty() && rule.burst_text.empty();
+}
+
+/// Whether the first limit may grant what the second one denies, of the same counter and at the
+/// same cost. A lower limit may, too, of a bucket: it gives what is taken another worth.
+bool may_grant_more(const rate_limit::Quota &one, const rate_limit::Quota &other) {
+    const bool has_other_pace = rate_limit::is_bucket(one.algorithm) && one.limit != other.limit;
+    return has_other_pace || one.capacity() > other.capacity();
+}
+
+/// Returns what a request is charged at least if the rule charges it at all, or 0 if it charges
+/// nobody. A lease may be of any number of units.
+uint64_t least_charge_by(const Rule &rule) {
+    const bool has_own_cost = rule.cost_text.empty() && !rule.may_lease();
+    return has_own_cost ? rule.rule.quota.cost : 1;
+}
+
+/// See Rule::least_charge. Where costs differ, a request that has met two of the rules may be
+/// charged a single unit by the second one.
+std::optional<uint64_t> least_charge(std::span<Rule *const> rules, const Rule &rule) {
+    std::optional<uint64_t> least;
+    for (const Rule *one : rules) {
+        if (!one->rule.same_counter(rule.rule)) {
+            continue;
+        }
+        if (!has_constant_limit(*one) || may_grant_more(one->rule.quota, rule.rule.quota)) {
+            return std::nullopt;
+        }
+        if (const uint64_t charge = least_charge_by(*one); charge > 0) {
+            least = !least || *least == charge ? charge : 1;
+        }
+    }
+    return least.value_or(1);
+}
+
+/// Returns how long what the rule charges may keep a client waiting at most. A lease takes units up
+/// to a quarter of the time ahead in which they come back.
+std::chrono::microseconds longest_wait(const Rule &rule) {
+    const rate_limit::Quota &quota = rule.rule.quota;
+    const bool has_own_pace = rate_limit::is_bucket(quota.algorithm) && !has_constant_limit(rule);
+    if (has_own_pace || quota.calendar != nullptr) {
+        return rate_limit::longest_refill;
+    }
+    return rate_limit::traits_of(quota.algorithm).family.longest_state(quota) * 5 / 4;
+}
+
+/// See Rule::wait_beside_block.
+std::chrono::microseconds wait_beside_block(std::span<const Level> levels, const Rule &rule) {
+    std::chrono::microseconds longest{0};
+    for (const Level &level : levels) {
+        for (const Rule *one : level.rules) {
+            const bool is_dry_run = level.is_dry_run || one->dry_run;
+            if (one->rule.block_of(is_dry_run).count() == 0 && one->rule.same_counter(rule.rule)) {
+                longest = std::max(longest, longest_wait(*one));
+            }
+        }
+    }
+    return longest;
 }
 
 void add_shape(std::vector<redis_client::ScriptShape> &shapes,
@@ -145,6 +208,8 @@ void link_rules(std::span<Rule *const> rules, std::span<const Level> levels,
         rule->may_be_refunded = may_be_refunded(levels, *rule);
         rule->may_settle = may_settle(rules, *rule);
         rule->shortest_lease = shortest_lease(rules, *rule);
+        rule->least_charge = least_charge(rules, *rule);
+        rule->wait_beside_block = wait_beside_block(levels, *rule);
         add_settlements(*rule, session_of(*rule));
     }
     for (const Level &level : levels) {

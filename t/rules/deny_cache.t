@@ -33,10 +33,10 @@ my %rule = (
 );
 
 subtest 'a client that was denied' => sub {
-    my $nginx = start_nginx($redis, join '', map { location("/$_", "zone=z $rule{$_} name=$_ cost=\$cost") } keys %rule);
+    my $nginx = start_nginx($redis, join '', map { location("/$_", "zone=z $rule{$_} name=$_ cost=2") . location("/$_/costs", "zone=z $rule{$_} name=$_-costs cost=\$cost") } keys %rule);
     for my $name (sort keys %rule) {
         subtest $rule{$name} => sub {
-            my $path = "/$name?key=$name&cost=2";
+            my $path = "/$name?key=$name";
             is($nginx->get($path)->{status}, 200, 'passes');
             my $denied = $nginx->get($path);
             calls($redis);
@@ -49,13 +49,16 @@ subtest 'a client that was denied' => sub {
             my @passed = map { $_->[0] - $_->[1] } zip([seconds($denied)], [seconds($again)]);
             is(join(' ', grep { $_ != 0 && $_ != 1 } @passed), '', 'and of the seconds at most one has passed');
             is($again->{headers}{'x-ratelimit-remaining'}, 1, 'what is left');
-            is(told($nginx, "/$name?key=$name&cost=1"), '200 redis', 'a smaller cost passes');
-            is(told($nginx, "/$name?key=other&cost=1"), '200 redis', 'so does another client');
-            is(told($nginx, "/$name?key=$name&cost=3"), '429 redis', 'a larger cost asks');
-            is(told($nginx, "/$name?key=$name&cost=3"), '429 deny_cache', 'once');
+            is(told($nginx, "/$name?key=other"), '200 redis', 'another client passes');
+
+            my $costs = "/$name/costs?key=$name&cost";
+            is(told($nginx, "$costs=2"), '200 redis', 'where requests say what they cost one passes');
+            is(told($nginx, "$costs=2"), '429 redis', 'another one is denied, and asks again: a smaller one may pass') for 1 .. 2;
+            is(told($nginx, "$costs=1"), '200 redis', 'it does');
+            is(told($nginx, "$costs=$_->[0]"), "429 $_->[1]", "then nothing is left: a cost of $_->[0], $_->[1]") for [2, 'redis'], [2, 'deny_cache'], [3, 'redis'], [3, 'deny_cache'];
         };
     }
-    is(scalar(() = $nginx->error_log =~ /limiting requests, rule/g), 4 * keys %rule, 'the log tells of each rejection');
+    is(scalar(() = $nginx->error_log =~ /limiting requests, rule/g), 8 * keys %rule, 'the log tells of each rejection');
     $nginx->stop;
 };
 
@@ -130,6 +133,7 @@ subtest 'several rules' => sub {
         location('/', 'zone=z algorithm=gcra limit=1 window=600 name=own', 'zone=b algorithm=sliding_log limit=9 window=600 name=b'),
         location('/both', 'zone=z algorithm=gcra limit=1 window=600 name=own', 'zone=b algorithm=gcra limit=1 window=900 name=longer'),
         location('/limit', 'zone=z algorithm=sliding_log limit=$arg_limit window=600'),
+        location('/window', 'zone=z algorithm=fixed_window limit=$arg_limit window=600 name=window'),
     );
     is(told($nginx, '/?key=several&b=b'), $_, $_) for '200 redis', '429 redis';
     calls($redis);
@@ -147,8 +151,10 @@ subtest 'several rules' => sub {
     is($both->{'ratelimit-policy'}, '"own";q=1;w=600, "longer";q=1;w=900', 'which are both known to');
     cmp_ok($both->{'retry-after'}, '>', 600, 'the one that denies for longer counts');
 
-    is(told($nginx, '/limit?key=v&limit=1'), $_, "a limit of 1: $_") for '200 redis', '429 redis', '429 deny_cache';
-    is(told($nginx, '/limit?key=v&limit=2'), $_, "a limit of 2: $_") for '200 redis', '429 redis', '429 deny_cache';
+    is(told($nginx, '/limit?key=v&limit=1'), $_, "a limit of 1: $_") for '200 redis', '429 redis', '429 redis';
+    is(told($nginx, '/limit?key=v&limit=2'), $_, "passes by a limit of 2: $_") for '200 redis', '429 redis', '429 redis';
+    is(told($nginx, '/window?key=v&limit=1'), $_, "what a window denies holds until its end: $_") for '200 redis', '429 redis', '429 deny_cache';
+    is(told($nginx, '/window?key=v&limit=2'), $_, "a limit of 2: $_") for '200 redis', '429 redis', '429 deny_cache';
     $nginx->stop;
 };
 

@@ -97,7 +97,11 @@ subtest 'no verdict changes' => sub {
         tokens  => 'algorithm=token_bucket   limit=4 window=150ms',
         gcra    => 'algorithm=gcra           limit=7 window=150ms burst=3',
     );
-    my $locations = join '', map { location("/$_", "zone=z $rule{$_} name=$_ cost=\$cost") } keys %rule;
+    my $locations = join '', map {
+        my ($name, $rule) = ($_, $rule{$_});
+        location("/$name", "zone=z $rule name=$name cost=\$cost"), # one may pass for less
+            map { location("/$name/$_", "zone=z $rule name=$name$_ cost=$_"), location("/peek/$name/$_", "zone=z $rule name=$name$_ cost=0") } 1 .. 3;
+    } keys %rule;
     my ($nginx, $asking) = map { start_nginx($redis, $locations, z => "zone=z:1m deny_cache=$_", workers => 2) } qw(on off);
     my @cached = map { RateLimit::Client->new($nginx) } 1 .. 8;
     my $peek   = RateLimit::Client->new($asking);
@@ -110,11 +114,11 @@ subtest 'no verdict changes' => sub {
     my $end  = time + 6;
     while (time < $end) {
         my ($name, $cost) = ((keys %rule)[rand 6], 1 + int rand 3);
-        my $path = "/$name?key=random";
+        my ($path, $look) = rand > 0.2 ? ("/$name/$cost?key=random", "/peek/$name/$cost?key=random") : ("/$name?key=random&cost=$cost", "/$name?key=random&cost=0");
         # Now as fast as can be, around the time at which one more passes, now slowly.
         for (1 .. 1 + rand 100) {
-            my $left     = $ask->($peek, "$path&cost=0")->{headers}{'x-ratelimit-remaining'};
-            my $response = $ask->($cached[rand @cached], "$path&cost=$cost");
+            my $left     = $ask->($peek, $look)->{headers}{'x-ratelimit-remaining'};
+            my $response = $ask->($cached[rand @cached], $path);
             my $told     = "$response->{status} $response->{headers}{'x-source'}";
             ++$count{$told};
             push @wrong, "$name: $told for $cost, $left left" if $left >= $cost && $response->{status} != 200;

@@ -67,6 +67,7 @@ struct AlgorithmTraits {
     // What is taken is in the hands of requests in flight, by permits, and comes back when they
     // end.
     bool holds_permits = false;
+    bool returns_at_once = false; // all units come back at one time, whatever is taken before
     bool keeps_each_unit = false; // the key has an entry for each unit, which costs Redis time
     // `lease=auto` leases for this part of the time in which the capacity comes back, at first; 0:
     // its script cannot lease units.
@@ -80,7 +81,8 @@ inline constexpr std::array algorithm_table = {
                     .name = "fixed_window",
                     .family = fixed_window::family,
                     .reply_length = 2,
-                    .takes_aligned = true},
+                    .takes_aligned = true,
+                    .returns_at_once = true},
     AlgorithmTraits{.algorithm = Algorithm::sliding_log,
                     .name = "sliding_log",
                     .family = sliding_log::family,

@@ -102,6 +102,224 @@ INSTANTIATE_TEST_SUITE_P(
                     LeasingRuleCase{{"limit=100", "lease=2s", "name=other"},
                                     std::chrono::seconds{5}}));
 
+/// A rule that denies, and the others of its counter, on other levels.
+struct KnownDenialCase {
+    std::vector<std::string_view> own;
+    std::vector<std::vector<std::string_view>> others;
+    uint64_t remaining;
+    std::chrono::milliseconds known; // for how long
+};
+
+constexpr std::chrono::milliseconds until_next_unit{2000};
+constexpr std::chrono::milliseconds until_retry{5000};
+constexpr std::chrono::milliseconds not_at_all{0};
+
+class KnownDenialTest : public LimiterTest, public testing::WithParamInterface<KnownDenialCase> {
+  protected:
+    void add(const std::vector<std::string_view> &words) {
+        level.clear();
+        std::vector<std::string_view> all{"window=60"};
+        all.insert(all.end(), words.begin(), words.end());
+        add_rule(all);
+    }
+    /// Returns whether Redis was asked. It denies.
+    bool ask() {
+        LimitedRequest &limits = begin(request);
+        const bool asks = apply(limits).kind == Step::Kind::wait;
+        if (asks) {
+            rate_limit::Verdict verdict = denied();
+            verdict.remaining = GetParam().remaining;
+            verdict.next_unit = until_next_unit;
+            backend->answer(verdict);
+            limits.take_answers();
+        }
+        limits.end();
+        return asks;
+    }
+};
+
+TEST_P(KnownDenialTest, IsKnownNoLongerThanNobodyElsePasses) {
+    for (const auto &other : GetParam().others) {
+        add(other);
+    }
+    add(GetParam().own);
+    link();
+    request.texts = {{RuleText::limit, "10"}, {RuleText::burst, "10"}, {RuleText::cost, "5"}};
+    EXPECT_TRUE(ask());
+    constexpr std::chrono::milliseconds drift{10}; // a clock may be wrong by so much
+    if (GetParam().known > drift) {
+        world.pass(GetParam().known - drift);
+        EXPECT_FALSE(ask());
+        world.pass(drift);
+    }
+    EXPECT_TRUE(ask());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Costs, KnownDenialTest,
+    testing::Values(
+        KnownDenialCase{{"algorithm=sliding_log", "limit=10"}, {}, 0, until_retry},
+        KnownDenialCase{{"algorithm=sliding_log", "limit=10", "cost=5"}, {}, 3, until_retry},
+        KnownDenialCase{{"algorithm=sliding_log", "limit=10", "cost=$c"}, {}, 0, until_next_unit},
+        KnownDenialCase{{"algorithm=sliding_log", "limit=10", "cost=$c"}, {}, 1, not_at_all},
+        KnownDenialCase{{"algorithm=fixed_window", "limit=10", "cost=$c"}, {}, 0, until_retry},
+        KnownDenialCase{{"algorithm=fixed_window", "limit=10", "cost=$c"}, {}, 1, not_at_all},
+        // Other locations ask for another cost.
+        KnownDenialCase{{"algorithm=gcra", "limit=10", "burst=9", "cost=5"},
+                        {{"algorithm=gcra", "limit=10", "burst=9"}},
+                        0,
+                        until_next_unit},
+        KnownDenialCase{{"algorithm=gcra", "limit=10", "burst=9", "cost=5"},
+                        {{"algorithm=gcra", "limit=10", "burst=9", "cost=4"}},
+                        3,
+                        not_at_all}, // a request that has paid 4 asks for 1 more here
+        KnownDenialCase{{"algorithm=gcra", "limit=10", "burst=9", "cost=5"},
+                        {{"algorithm=gcra", "limit=10", "burst=9", "cost=5", "dry_run"}},
+                        3,
+                        until_retry},
+        KnownDenialCase{{"algorithm=gcra", "limit=10", "burst=9", "cost=5"},
+                        {{"algorithm=gcra", "limit=10", "burst=9", "cost=0"}},
+                        3,
+                        until_retry}, // that one takes nothing
+        KnownDenialCase{{"algorithm=gcra", "limit=10", "burst=9", "cost=5"},
+                        {{"algorithm=gcra", "limit=10", "burst=9", "name=other"}},
+                        3,
+                        until_retry},
+        // A lease may be of one unit. It bounds the time, too.
+        KnownDenialCase{{"algorithm=sliding_log", "limit=100", "cost=5"},
+                        {{"algorithm=sliding_log", "limit=100", "cost=5", "lease=3s"}},
+                        1,
+                        not_at_all}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Limits, KnownDenialTest,
+    testing::Values(KnownDenialCase{{"algorithm=sliding_log", "limit=10"},
+                                    {{"algorithm=sliding_log", "limit=11"}},
+                                    0,
+                                    not_at_all},
+                    KnownDenialCase{{"algorithm=sliding_log", "limit=10"},
+                                    {{"algorithm=sliding_log", "limit=11", "dry_run"}},
+                                    0,
+                                    not_at_all},
+                    KnownDenialCase{{"algorithm=sliding_log", "limit=10"},
+                                    {{"algorithm=sliding_log", "limit=9"}},
+                                    0,
+                                    until_retry},
+                    KnownDenialCase{{"algorithm=sliding_log", "limit=10"},
+                                    {{"algorithm=sliding_log", "limit=9"},
+                                     {"algorithm=sliding_log", "limit=11"}},
+                                    0,
+                                    not_at_all},
+                    KnownDenialCase{{"algorithm=fixed_window", "limit=10"},
+                                    {{"algorithm=fixed_window", "limit=11"}},
+                                    0,
+                                    until_retry}, // the window ends when it ends
+                    KnownDenialCase{{"algorithm=sliding_log", "limit=$n"}, {}, 0, not_at_all},
+                    KnownDenialCase{{"algorithm=sliding_log", "limit=10"},
+                                    {{"algorithm=sliding_log", "limit=$n"}},
+                                    0,
+                                    not_at_all},
+                    KnownDenialCase{
+                        {"algorithm=token_bucket", "limit=10", "burst=$n"}, {}, 0, not_at_all},
+                    KnownDenialCase{{"algorithm=token_bucket", "limit=10", "burst=10"},
+                                    {{"algorithm=token_bucket", "limit=10", "burst=11"}},
+                                    0,
+                                    not_at_all},
+                    KnownDenialCase{{"algorithm=token_bucket", "limit=10", "burst=10"},
+                                    {{"algorithm=token_bucket", "limit=10", "burst=9"}},
+                                    0,
+                                    until_retry},
+                    // What is taken is worth less to a lower limit: it lets a request pass sooner.
+                    KnownDenialCase{{"algorithm=token_bucket", "limit=10", "burst=10"},
+                                    {{"algorithm=token_bucket", "limit=9", "burst=10"}},
+                                    0,
+                                    not_at_all}));
+
+/// How long a client is blocked by a rule, beside which others of its counter may stand.
+struct KnownBlockCase {
+    std::vector<std::vector<std::string_view>> others;
+    std::chrono::milliseconds blocked_for;
+    std::chrono::milliseconds known;
+};
+
+class KnownBlockTest : public LimiterTest, public testing::WithParamInterface<KnownBlockCase> {};
+
+TEST_P(KnownBlockTest, IsKnownUntilWhatOthersTakeMayCountWhenItEnds) {
+    add_rule({"algorithm=sliding_log", "limit=10", "window=1", "block=60s"});
+    const RuleList own = level;
+    for (const auto &other : GetParam().others) {
+        add_rule(other);
+    }
+    link(); // as if the others stood elsewhere
+    level = own;
+    const auto ask = [&] {
+        LimitedRequest &limits = begin(request);
+        const bool asks = apply(limits).kind == Step::Kind::wait;
+        if (asks) {
+            rate_limit::Verdict verdict = denied();
+            verdict.retry_after = GetParam().blocked_for;
+            backend->asked.front().charges[0].blocked_for = GetParam().blocked_for;
+            backend->answer(verdict);
+            limits.take_answers();
+        }
+        limits.end();
+        return asks;
+    };
+    EXPECT_TRUE(ask());
+    const std::chrono::milliseconds drift = GetParam().blocked_for / 500;
+    if (GetParam().known > drift) {
+        world.pass(GetParam().known - drift);
+        EXPECT_FALSE(ask());
+        world.pass(drift);
+    }
+    EXPECT_TRUE(ask());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, KnownBlockTest,
+    testing::Values(
+        KnownBlockCase{{}, std::chrono::seconds{50}, std::chrono::seconds{50}},
+        KnownBlockCase{{{"algorithm=sliding_log", "limit=10", "window=1", "block=60s"}},
+                       std::chrono::seconds{50},
+                       std::chrono::seconds{50}},
+        // A log forgets at the latest after 9/8 of its window, and leases are a quarter of it more.
+        KnownBlockCase{{{"algorithm=sliding_log", "limit=10", "window=1"}},
+                       std::chrono::seconds{50},
+                       std::chrono::milliseconds{48593}},
+        KnownBlockCase{{{"algorithm=sliding_log", "limit=10", "window=1", "block=60s", "dry_run"}},
+                       std::chrono::seconds{50},
+                       std::chrono::milliseconds{48593}},
+        KnownBlockCase{{{"algorithm=sliding_log", "limit=10", "window=1"}},
+                       std::chrono::seconds{1},
+                       not_at_all}));
+
+TEST_F(LimitedRequestTest, RemembersNoDenialWithoutThoseThatLastLonger) {
+    const Rule &brief = add_rule({"algorithm=sliding_log", "limit=10", "window=60", "name=brief"});
+    add_rule({"algorithm=sliding_log", "limit=10", "window=60", "name=long", "cost=$c"});
+    link();
+    request.texts[RuleText::cost] = "5";
+    const auto ask = [&](uint64_t remaining) {
+        TestRequest next = request;
+        LimitedRequest &limits = begin(next);
+        const bool asks = apply(limits).kind == Step::Kind::wait;
+        if (asks) {
+            const auto [charges, callbacks] = backend->asked.front();
+            charges[0].verdict = charges[1].verdict = denied();
+            charges[1].verdict.retry_after = std::chrono::seconds{50};
+            charges[1].verdict.next_unit = std::chrono::seconds{5};
+            charges[1].verdict.remaining = remaining;
+            callbacks->on_answer(std::nullopt);
+            backend->asked.pop_front();
+            EXPECT_NE(limits.take_answers().decision.denying->rule, &brief);
+        }
+        limits.end();
+        return asks;
+    };
+    EXPECT_TRUE(ask(1)); // the rule with the longer wait is to be asked again
+    EXPECT_TRUE(ask(0));
+    EXPECT_FALSE(ask(0)); // both are known
+}
+
 TEST_F(LimitedRequestTest, RemembersADenialOfWhoDoesNotWaitForIt) {
     const Rule &rule = add_rule({"algorithm=sliding_log", "limit=10", "window=60"});
     TestRequest gone;
