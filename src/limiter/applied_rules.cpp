@@ -78,6 +78,16 @@ bool AppliedRules::has_left_out(const Rule &rule) const {
     return false;
 }
 
+bool AppliedRules::may_charge_counter_of(const AppliedRule &rule) const {
+    bool may_be = false;
+    for_each_charged([&](const AppliedRule &one) { may_be |= one.shares_counter(rule); });
+    for (const AppliedRule *one = abandoned_; one != nullptr; one = one->next) {
+        const bool may_be_unanswered = one->result.kind() == RuleResult::Kind::no_verdict;
+        may_be |= may_be_unanswered && one->shares_counter(rule);
+    }
+    return may_be;
+}
+
 uint64_t AppliedRules::charged_to(const Zone &zone, std::string_view redis_key) const {
     uint64_t charged = 0;
     for (const AppliedRule *one = first_; one != nullptr; one = one->next) {

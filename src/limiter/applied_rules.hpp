@@ -23,18 +23,28 @@ class AppliedRules {
     AppliedRule *first() const { return first_; }
     /// Returns the first of a list of rules that were abandoned.
     AppliedRule *first_abandoned() const { return abandoned_; }
-    /// Calls `use` for each rule that may have charged something: for those that were applied, in
+    /// Calls `use` for each rule, without those that were left out: for those that were applied, in
     /// their order, and then for those that were abandoned.
     template <typename Use>
-    void for_each_charged(const Use &use) const {
+    void for_each(const Use &use) const {
         for (AppliedRule *list : {first_, abandoned_}) {
             for (AppliedRule *one = list; one != nullptr; one = one->next) {
-                if (one->is_charged) {
-                    use(*one);
-                }
+                use(*one);
             }
         }
     }
+    /// The same for each rule that has charged something.
+    template <typename Use>
+    void for_each_charged(const Use &use) const {
+        for_each([&](AppliedRule &one) {
+            if (one.is_charged) {
+                use(one);
+            }
+        });
+    }
+    /// Whether the counter of the rule was charged for the same client, by whichever rule, or may
+    /// be when a check is answered that was abandoned.
+    bool may_charge_counter_of(const AppliedRule &rule) const;
     /// Returns the rule that a client should look at first. A dry run counts only if nothing is
     /// enforced. Returns null if no rule has a verdict.
     const AppliedRule *tightest() const;

@@ -184,19 +184,10 @@ void LimitedRequest::settle() {
     abandon();
     is_over_ = true;
     if (!is_rejected_) {
-        read_final_costs();
+        read_final_costs(*request_, rules_);
     }
     if (abandoned_ == 0) {
         settle_charges();
-    }
-}
-
-void LimitedRequest::read_final_costs() {
-    rules_.for_each_charged([&](AppliedRule &applied) { read_final_cost(*request_, applied); });
-    for (AppliedRule *one = rules_.first_abandoned(); one != nullptr; one = one->next) {
-        if (one->result.kind() == RuleResult::Kind::no_verdict) { // its answer is still to come
-            read_final_cost(*request_, *one);
-        }
     }
 }
 

@@ -71,7 +71,6 @@ class LimitedRequest final : BackendCheck::Callbacks {
     Step step_of(const RequestDecision &decision);
     void on_answer(BackendCheck &check, std::chrono::microseconds now) override;
     void keep_checks();
-    void read_final_costs();
     void settle_charges();
     void destroy_if_unused();
 

@@ -105,7 +105,7 @@ class Settling {
 
 /// Calls `use` for each rule that has charged the same counter of the same client.
 template <typename Use>
-void for_each_of_counter(const AppliedRules &rules, const AppliedRule &of, const Use &use) {
+void for_each_charge_of_counter(const AppliedRules &rules, const AppliedRule &of, const Use &use) {
     rules.for_each_charged([&](AppliedRule &one) {
         if (one.shares_counter(of)) {
             use(one);
@@ -113,15 +113,19 @@ void for_each_of_counter(const AppliedRules &rules, const AppliedRule &of, const
     });
 }
 
-/// Returns the final cost of the request for the Redis key of the rule. Where a counter has shards
-/// of which the request has charged several, the last one counts, and the others nothing.
+/// Returns the final cost of the request for the Redis key of the rule: the largest that a rule of
+/// the counter has, whichever of them has charged it. Where a counter has shards of which the
+/// request has charged several, the last one counts, and the others nothing.
 std::optional<uint64_t> final_cost_at(const AppliedRules &rules, const AppliedRule &at) {
     std::optional<uint64_t> largest;
-    bool is_last = true;
-    for_each_of_counter(rules, at, [&](const AppliedRule &one) {
-        largest = std::max(largest, one.final_cost);
-        is_last = one.shares_redis_key(at);
+    rules.for_each([&](const AppliedRule &one) {
+        if (one.shares_counter(at)) {
+            largest = std::max(largest, one.final_cost);
+        }
     });
+    bool is_last = true;
+    for_each_charge_of_counter(rules, at,
+                               [&](const AppliedRule &one) { is_last = one.shares_redis_key(at); });
     return largest && !is_last ? 0 : largest;
 }
 
@@ -130,7 +134,7 @@ void settle_at(Worker &worker, const AppliedRules &rules, const AppliedRule &at)
     rate_limit::CounterCharges charges;
     AppliedRule *strictest = nullptr;
     const auto for_each_charge = [&](const auto &use) {
-        for_each_of_counter(rules, at, [&](AppliedRule &one) {
+        for_each_charge_of_counter(rules, at, [&](AppliedRule &one) {
             if (one.shares_redis_key(at)) {
                 use(one);
             }
@@ -162,11 +166,24 @@ void settle_at(Worker &worker, const AppliedRules &rules, const AppliedRule &at)
 
 } // namespace
 
+namespace {
+
 void read_final_cost(Request &request, AppliedRule &applied) {
     applied.final_cost = final_cost_of(request, *applied.rule);
     for (const SkippedRule *one = applied.skipped; one != nullptr; one = one->next) {
         applied.final_cost = std::max(applied.final_cost, final_cost_of(request, *one->rule));
     }
+}
+
+} // namespace
+
+void read_final_costs(Request &request, const AppliedRules &rules) {
+    rules.for_each([&](AppliedRule &applied) {
+        const bool has_final_cost = applied.rule->has_final_cost() || applied.skipped != nullptr;
+        if (has_final_cost && rules.may_charge_counter_of(applied)) {
+            read_final_cost(request, applied);
+        }
+    });
 }
 
 void settle(Worker &worker, const AppliedRules &rules) {

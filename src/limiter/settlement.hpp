@@ -8,8 +8,9 @@
 
 namespace limiter {
 
-/// Reads the largest of the final costs of the rule and of those that it made needless.
-void read_final_cost(Request &request, AppliedRule &applied);
+/// Reads for each rule the largest of the final costs of it and of those that it made needless, if
+/// its counter was charged for the request, or may still be.
+void read_final_costs(Request &request, const AppliedRules &rules);
 
 /// Settles what the rules of a request have charged with the final costs that were read: once for
 /// each counter, over all that its rules have charged, by the largest of their final costs. So all

@@ -43,6 +43,10 @@ sub locations ($algorithm, $more = '') {
         $text .= "location = /$name { $outer try_files /none /inner/$name?\$args; }\n"
             . "location = /inner/$name { $inner try_files /page =404; }\n";
     }
+    my ($denying, $charged, $final) = map { rule($algorithm, /^(\d+) (.*)$/) } "4 cost=5 name=n dry_run $more", "50 cost=5 name=n $more", "50 cost=5 final_cost=\$arg_f name=n dry_run $more";
+    $text .= "location = /third { $denying try_files /none /inner/third?\$args; }\n"
+        . "location = /inner/third { $charged try_files /none /innermost/third?\$args; }\n"
+        . "location = /innermost/third { $final try_files /page =404; }\n";
     return "$text location = /left { ${\rule($algorithm, 50, 'cost=0 name=n')} try_files /page =404; }\n";
 }
 
@@ -74,7 +78,7 @@ sub settle_each ($nginx, $what, @cases) {
 }
 
 my @cases = (
-    (map { my $path = $_; map { [$path, "f=$_", $_] } 0, 2, 20 } qw(second first both dearer cheaper later dry_run exempt)),
+    (map { my $path = $_; map { [$path, "f=$_", $_] } 0, 2, 20 } qw(second first both dearer cheaper later dry_run exempt third)),
     ['dearer', 'f=7', 7], ['cheaper', 'f=7', 7],
     ['largest', 'f=3&g=20', 20], ['largest', 'f=20&g=3', 20], ['largest', 'f=3&g=2', 3], ['largest', 'g=1', 1],
     ['both', '', 5], ['dearer', '', 15], ['dearer', 'f=15', 15],

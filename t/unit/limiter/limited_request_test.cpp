@@ -662,6 +662,87 @@ TEST_F(LimitedRequestTest, IsSettledWithoutASecondRuleThatDeniesWhoHasLeft) {
               std::vector<std::string>{"refund 3 rl:{per_ip:203.0.113.7}:fixed_window:60000"});
 }
 
+/// A rule of one counter that a request meets, in one location after the other. If a check asks for
+/// it, `answer` is its verdict; without one Redis does not answer.
+struct MetRule {
+    std::vector<std::string_view> words;
+    std::optional<rate_limit::Decision> answer;
+};
+
+struct MetRulesCase {
+    std::vector<MetRule> rules;
+    std::vector<std::string> settled;
+};
+
+class MetRulesTest : public LimiterTest, public testing::WithParamInterface<MetRulesCase> {
+  protected:
+    MetRulesTest() { zone.on_error = rate_limit::OnError::open; }
+
+    void meet(LimitedRequest &limits, const MetRule &met) {
+        level.clear();
+        std::vector<std::string_view> words{"algorithm=fixed_window", "window=60"};
+        words.insert(words.end(), met.words.begin(), met.words.end());
+        const Rule &rule = add_rule(words);
+        if (limits.apply({level, rule.dry_run}, rate_limit::Phase::access).kind !=
+            Step::Kind::wait) {
+            return;
+        }
+        if (met.answer) {
+            rate_limit::Verdict verdict = granted();
+            verdict.decision = *met.answer;
+            backend->answer(verdict);
+        } else {
+            backend->fail(Failure::timeout);
+        }
+        EXPECT_EQ(limits.take_answers().kind, Step::Kind::pass);
+    }
+};
+
+TEST_P(MetRulesTest, AreSettledByTheFinalCostOfAnyOfThem) {
+    request.texts[RuleText::final_cost] = "8";
+    LimitedRequest &limits = begin(request);
+    for (const MetRule &rule : GetParam().rules) {
+        meet(limits, rule);
+    }
+    limits.settle();
+    limits.end();
+    EXPECT_EQ(backend->settled, GetParam().settled);
+    EXPECT_TRUE(backend->asked.empty());
+}
+
+const std::vector<std::string> three_more{"debt 3 rl:{per_ip:203.0.113.7}:fixed_window:60000"};
+
+INSTANTIATE_TEST_SUITE_P(
+    All, MetRulesTest,
+    testing::Values(
+        // A dry run that would deny covers the one with the final cost.
+        MetRulesCase{{{{"limit=5", "cost=5", "dry_run"}, rate_limit::Decision::denied},
+                      {{"limit=50", "cost=5"}, rate_limit::Decision::granted},
+                      {{"limit=50", "cost=5", "final_cost=$f", "dry_run"}, std::nullopt}},
+                     three_more},
+        // So does a rule without a verdict.
+        MetRulesCase{{{{"limit=50", "cost=5"}, std::nullopt},
+                      {{"limit=20", "cost=5"}, rate_limit::Decision::granted},
+                      {{"limit=50", "cost=5", "final_cost=$f"}, std::nullopt}},
+                     three_more},
+        // The rule that has it would deny, or has no verdict.
+        MetRulesCase{
+            {{{"limit=50", "cost=5"}, rate_limit::Decision::granted},
+             {{"limit=5", "cost=5", "final_cost=$f", "dry_run"}, rate_limit::Decision::denied}},
+            three_more},
+        MetRulesCase{{{{"limit=50", "cost=5"}, rate_limit::Decision::granted},
+                      {{"limit=20", "cost=5", "final_cost=$f"}, std::nullopt}},
+                     three_more},
+        // Nobody has charged the counter.
+        MetRulesCase{{{{"limit=50", "cost=5", "final_cost=$f"}, std::nullopt}}, {}},
+        MetRulesCase{
+            {{{"limit=50", "cost=5", "final_cost=$f", "dry_run"}, rate_limit::Decision::denied}},
+            {}},
+        // Another counter was.
+        MetRulesCase{{{{"limit=50", "cost=5", "name=other"}, rate_limit::Decision::granted},
+                      {{"limit=50", "cost=5", "final_cost=$f"}, std::nullopt}},
+                     {}}));
+
 TEST_F(LimitedRequestTest, AnAbandonedCheckIsCountedOnceAndLivesUntilItsAnswer) {
     const Rule &rule = add_rule({"algorithm=sliding_log", "limit=10", "window=60"});
     {
