@@ -4,6 +4,7 @@
 
 #include "simulation/audited_rule.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -56,6 +57,13 @@ class AuditedOverrides {
         return writes_.size() - 1;
     }
     OperatorWrite &written(size_t number) { return writes_[number]; }
+    /// Whether operators have ever written something that concerns the key at the rule.
+    bool has_written_of(const std::string &key, const std::string &rule) const {
+        return std::ranges::any_of(writes_, [&](const OperatorWrite &write) {
+            return (write.key.empty() || write.key == key) &&
+                   (write.rule.empty() || write.rule == rule);
+        });
+    }
     /// Redis has forgotten all that operators had set.
     void forget_all(int64_t time_us) { forgotten_.push_back(time_us); }
     /// Nobody knows what of it Redis still has, from then on: any of it may hold, or none.

@@ -36,6 +36,8 @@ struct AuditedRule {
     bool settles = false;                           // it has a final cost
     bool has_own_costs = false;                     // each request says what it costs
     bool has_own_numbers = false;                   // and its limit and burst
+    bool has_rival = false;                         // another location has a rule of its counter
+    size_t configuration = 0;                       // the number of the one that has it
     int64_t block_us = 0;                           // 0: it blocks nobody
     uint64_t shards = 1;
     bool is_precontent = false;
@@ -82,6 +84,7 @@ struct Told {
     uint64_t remaining = 0;
     int64_t retry_after_us = 0; // 0 with a grant
     int64_t reset_us = 0;       // until all units are there
+    int64_t next_unit_us = 0;   // until one more is
 };
 
 /// Units of a key that a request was granted. `time_us` is when Redis charged them, or when they
@@ -130,7 +133,8 @@ struct Denial {
     int64_t answered_us = 0;      // when the host knew the answer
     size_t history = 0;
     size_t host = 0;
-    std::optional<Told> told = std::nullopt; // none: out of a deny cache
+    Told told{};
+    bool has_longest_wait = true; // of the rules that deny the request
 };
 
 /// What an operator has seen of a key, as of a request of that cost which nobody is charged.

@@ -24,6 +24,22 @@ bool have_common_part(uint64_t one, uint64_t other, uint64_t shards) {
     return (lower + shards - 1) / shards >= higher / shards;
 }
 
+/// Returns until when a denial and its times surely hold: until others may pass for whom the client
+/// then has to wait longer. They need as much as it where all requests say the same; else a unit,
+/// where they have one limit.
+int64_t certain_until(const AuditedRule &rule, const Denial &denial) {
+    if (denial.blocked_until_us != 0) {
+        return denial.blocked_until_us;
+    }
+    const bool has_nothing_left = denial.told.remaining == 0;
+    const bool are_alike = !rule.has_own_numbers && (!rule.has_own_costs || denial.cost == 1);
+    if (are_alike || (has_nothing_left && rule.algorithm == "fixed_window")) {
+        return denial.until_us;
+    }
+    const bool needs_a_unit = has_nothing_left && !rule.has_own_numbers;
+    return denial.time_us + (needs_a_unit ? denial.told.next_unit_us : 0);
+}
+
 } // namespace
 
 void Auditor::count(const std::string &what, const Counted &counted) {
@@ -278,11 +294,10 @@ bool Auditor::has_cause(const std::string &counter, const std::string &name, con
 }
 
 /// Whether a host knew the denial when it asked about a request of the same cost and numbers.
-bool Auditor::is_known(const Denial &denial, const Denial &later) const {
+bool Auditor::is_known(const AuditedRule &rule, const Denial &denial, const Denial &later) const {
     constexpr int64_t rounded_us = 2'000;
-    const int64_t until_us =
-        denial.blocked_until_us != 0 ? denial.blocked_until_us : denial.until_us;
-    const int64_t at_most_us = std::min(until_us - denial.time_us, remembers_denials_for_us_);
+    const int64_t at_most_us =
+        std::min(certain_until(rule, denial) - denial.time_us, remembers_denials_for_us_);
     const int64_t holds_for_us = at_most_us - at_most_us / 500 - rounded_us; // clocks differ
     return denial.answered_us < later.asked_us && later.asked_us < denial.asked_us + holds_for_us;
 }
@@ -295,12 +310,13 @@ const Denial *Auditor::needless_check(const Key &key) const {
             continue; // Redis alone knows whether it also blocks who can never be granted that
         }
         const Denial *&before = last[{denial.host, denial.cost, denial.limit, denial.capacity}];
-        if (before != nullptr && is_known(*before, denial)) {
+        if (before != nullptr && is_known(rules_[*key.rules.begin()], *before, denial)) {
             return &denial;
         }
         // The answer that came last is the one that the host knows.
         const bool is_last = before == nullptr || before->answered_us <= denial.answered_us;
-        before = is_last ? &denial : before;
+        // Where another rule lets the client wait longer, both have to be known.
+        before = !is_last ? before : denial.has_longest_wait ? &denial : nullptr;
     }
     return nullptr;
 }
@@ -332,6 +348,7 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
                            .longest_lease_us = longest_lease_us,
                            .settles = settles,
                            .counts_in_time = counts_in_time,
+                           .is_overridden = overrides.has_written_of(name, rule.name),
                            .is_all_known = knows_requests_,
                            .times = 1 + other_quotas,
                            .permits_return_within_us = permits_return_within_us_,
@@ -346,8 +363,11 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
     }
     // What leases hold is not known, nor what other shards have, nor what requests turn out to cost
     // that are not of this history.
+    const bool is_of_one_configuration = std::ranges::all_of(key.rules, [&](size_t number) {
+        return rules_[number].configuration == rule.configuration;
+    });
     const bool is_exact = charges_all_or_none_ && knows_requests_ && histories_.size() == 1 &&
-                          !resets_.contains(name) && key.rules.size() == 1;
+                          !resets_.contains(name) && is_of_one_configuration;
     if (is_exact && !settles && rule.shards > 1) {
         if (const auto wrong = judge_told_of_shards(judged)) {
             complain(of + ": " + *wrong);
@@ -363,7 +383,8 @@ void Auditor::judge(const std::string &counter, const std::string &name, const K
         }
     }
     if (is_exact && !settles) {
-        const bool is_certain = rule.algorithm != "concurrency" && !rule.is_dry_run;
+        const bool is_certain =
+            rule.algorithm != "concurrency" && !rule.is_dry_run && !rule.has_rival;
         const Denial *const needless = is_certain ? needless_check(key) : nullptr;
         if (needless != nullptr) {
             complain(of + ": asked though it was known, at " + std::to_string(needless->time_us));

@@ -189,7 +189,7 @@ class Auditor {
     int64_t registered_by(const std::string &counter, int64_t reset_us) const;
     bool has_cause(const std::string &counter, const std::string &name, const Key &key,
                    const Denial &denial) const;
-    bool is_known(const Denial &denial, const Denial &later) const;
+    bool is_known(const AuditedRule &rule, const Denial &denial, const Denial &later) const;
     const Denial *needless_check(const Key &key) const;
     int64_t counts_since(const std::string &counter, const std::string &key, int64_t time_us) const;
 

@@ -29,7 +29,8 @@ Client::Client(Simulation &simulation, SimulatedHost &host, SimulatedWorker &wor
       key_(std::move(key)),
       cost_(std::to_string(simulation.chance.below(5))),
       final_cost_(std::to_string(simulation.chance.below(6))),
-      numbers_(draw_numbers(simulation.chance)) {
+      numbers_(draw_numbers(simulation.chance)),
+      is_elsewhere_(Chance(simulation.chance).fork().fork().one_in(2)) {
     if (!simulation.has_debts) {
         final_cost_ = std::min({final_cost_, cost_, std::string("1")});
     }
@@ -53,6 +54,12 @@ std::optional<std::string_view> Client::text(const limiter::Rule &rule, limiter:
     return text;
 }
 
+const limiter::RuleList &Client::level() const {
+    const HostConfiguration &configuration = worker_.configuration();
+    return is_elsewhere_ && !configuration.rivals().empty() ? configuration.rivals()
+                                                            : configuration.level();
+}
+
 void Client::begin() {
     began_ = simulation_.timeline.now();
     tries_again_ = simulation_.network.counts.try_again;
@@ -64,7 +71,7 @@ void Client::begin() {
 void Client::apply(rate_limit::Phase phase) {
     phase_ = phase;
     applied_ = simulation_.timeline.now();
-    act(limits_->apply({worker_.configuration().level(), false}, phase));
+    act(limits_->apply({level(), false}, phase));
 }
 
 void Client::leave_at(Time when) {
@@ -190,7 +197,7 @@ void Client::serve() {
 /// request that passes has exempted its client. A request that is known to be denied meets the
 /// rules alone that deny it.
 void Client::note_numbers(bool passes) {
-    for (const limiter::Rule *rule : worker_.configuration().level()) {
+    for (const limiter::Rule *rule : level()) {
         if (rule->phase != phase_) {
             continue;
         }
@@ -460,6 +467,20 @@ void Client::note_grant(const limiter::AppliedRule &rule) {
     grants_.emplace_back(number_of(rule), grant);
 }
 
+/// Whether no other rule of the phase that denies the request lets it wait longer.
+bool Client::has_longest_wait(const limiter::AppliedRule &rule) const {
+    for (const limiter::AppliedRule *one = limits_->rules().first(); one != nullptr;
+         one = one->next) {
+        const rate_limit::Verdict *verdict = one->verdict();
+        if (one->rule->phase == phase_ && !one->dry_run && one->denies() &&
+            (verdict->decision == rate_limit::Decision::never ||
+             verdict->retry_after > rule.verdict()->retry_after)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void Client::note_denials() {
     using Source = limiter::RuleResult::Source;
     for (const limiter::AppliedRule *one = limits_->rules().first(); one != nullptr;
@@ -496,7 +517,8 @@ void Client::note_denials() {
              .answered_us = simulation_.timeline.now().count(),
              .history = decision.history,
              .host = host_.number(),
-             .told = is_by_redis ? std::optional(told_of(one->charge->verdict)) : std::nullopt});
+             .told = told_of(one->charge->verdict),
+             .has_longest_wait = has_longest_wait(*one)});
     }
 }
 

@@ -75,6 +75,7 @@ class Client final : limiter::Request {
 
     void later(Time when, std::function<void()> what);
     void act(const limiter::Step &step);
+    const limiter::RuleList &level() const;
     void apply(rate_limit::Phase phase);
     void pass(Time delay);
     void serve();
@@ -108,6 +109,7 @@ class Client final : limiter::Request {
     /// Calls `use` for each rule of which Redis was asked, and no answer was taken yet.
     template <typename Use>
     void for_each_waiting(const Use &use) const;
+    bool has_longest_wait(const limiter::AppliedRule &rule) const;
     void note_denials();
     void finish_grants(bool settles);
 
@@ -123,6 +125,7 @@ class Client final : limiter::Request {
     enum class Numbers : uint8_t { right, none, wrong };
     static Numbers draw_numbers(const Chance &chance);
     Numbers numbers_;
+    bool is_elsewhere_; // than most, where there is another location
     std::string limit_;
     std::string burst_;
     std::vector<const limiter::Rule *> without_numbers_; // rules that were not told right ones

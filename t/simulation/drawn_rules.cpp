@@ -332,6 +332,35 @@ void change(Draft &draft, Chance &chance, Theme theme) {
     }
 }
 
+/// Returns a rule of the same counter, of another cost or limit. Those of a bucket have one limit:
+/// what they take is worth the same then.
+DrawnRule draw_rival(const DrawnRule &rule, Chance &chance) {
+    Draft draft = draft_of(rule);
+    draft.cost = 1 + chance.below(4);
+    if (!draft.is_bucket()) {
+        draft.limit = 1 + chance.below(2 * draft.limit);
+    }
+    DrawnRule rival = finish(draft).value_or(rule);
+    rival.audited.has_rival = true;
+    return rival;
+}
+
+/// Another location has rules of the same counters, where all that they grant is known.
+void draw_rivals(DrawnConfiguration &drawn, Chance &chance) {
+    const bool is_simple = std::ranges::all_of(drawn.rules, [](const DrawnRule &rule) {
+        const AuditedRule &audited = rule.audited;
+        return audited.algorithm != "concurrency" && !audited.has_leases && audited.shards == 1 &&
+               audited.block_us == 0;
+    });
+    if (drawn.theme != Theme::anything || !is_simple || chance.one_in(2)) {
+        return;
+    }
+    for (DrawnRule &rule : drawn.rules) {
+        rule.audited.has_rival = true;
+        drawn.rivals.push_back(draw_rival(rule, chance));
+    }
+}
+
 } // namespace
 
 DrawnConfiguration draw_configuration(Chance &chance, FixedWindows fixed_windows) {
@@ -354,6 +383,8 @@ DrawnConfiguration draw_configuration(Chance &chance, FixedWindows fixed_windows
     }
     drawn.has_host_without_leases =
         is_of_leases(drawn.theme) && chance.below(4) < (drawn.theme == Theme::waves ? 3 : 2);
+    Chance of_rivals = Chance(chance).fork(); // changes no other draw
+    draw_rivals(drawn, of_rivals);
     return drawn;
 }
 

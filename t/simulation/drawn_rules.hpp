@@ -51,6 +51,8 @@ struct DrawnConfiguration {
     bool fills_lease_books = false; // of hosts, with more keys than they have entries
     size_t max_pending = 16384;     // of each worker's backend
     std::vector<DrawnRule> rules;
+    /// Those of another location, or none: each has the counter of the rule of the same place.
+    std::vector<DrawnRule> rivals = {};
     /// The last host has the same rules without `lease=`.
     bool has_host_without_leases = false;
 };

@@ -1,6 +1,7 @@
 #include "simulation/host_configuration.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <span>
 #include <string_view>
@@ -22,7 +23,7 @@ HostConfiguration::HostConfiguration(const DrawnConfiguration &drawn, size_t fir
     zone_.backend = &settings_;
     std::vector<rate_limit::RuleParameters *> parameters;
     std::vector<limiter::Rule *> pointers;
-    for (const DrawnRule &one : drawn.rules) {
+    const auto add = [&](const DrawnRule &one, limiter::RuleList &level) {
         std::vector<std::string_view> words{"zone=z"};
         words.insert(words.end(), one.words.begin(), one.words.end());
         limiter::Rule &rule = rules_.emplace_back();
@@ -30,22 +31,29 @@ HostConfiguration::HostConfiguration(const DrawnConfiguration &drawn, size_t fir
         if (rate_limit::read_rule(words, rule, warnings)) {
             abort(); // the same
         }
-        numbers_.emplace(&rule, first_number + level_.size());
+        numbers_.emplace(&rule, first_number + numbers_.size());
         parameters.push_back(&rule);
         pointers.push_back(&rule);
-        level_.push_back(&rule);
+        level.push_back(&rule);
+    };
+    for (const DrawnRule &one : drawn.rules) {
+        add(one, level_);
+    }
+    for (const DrawnRule &one : drawn.rivals) {
+        add(one, rivals_);
     }
     rate_limit::decide_other_limits(parameters);
     for (limiter::Rule &rule : rules_) {
         rule.complete(zone_);
-        rule.first_of_name = &rule;
-        zone_.named_rules.push_back(&rule);
+        const limiter::Rule *first = rule_named(rule.name);
+        rule.first_of_name = first != nullptr ? &rules_[number_of(*first) - first_number] : &rule;
+        if (rule.first_of_name == &rule) {
+            zone_.named_rules.push_back(&rule);
+        }
     }
-    const limiter::Level level{level_, false};
+    const std::array levels{limiter::Level{level_, false}, limiter::Level{rivals_, false}};
     limiter::link_rules(
-        pointers, std::span(&level, 1), [this](const limiter::Rule &) -> auto & {
-            return settings_.session;
-        });
+        pointers, levels, [this](const limiter::Rule &) -> auto & { return settings_.session; });
 }
 
 void HostConfiguration::claim_counters(const HostConfiguration *running) {
@@ -59,8 +67,8 @@ void HostConfiguration::claim_counters(const HostConfiguration *running) {
             counters.keep(hash_of(rule));
         }
     }
-    for (limiter::Rule &rule : rules_) {
-        rule.counters = &counters.claim(hash_of(rule));
+    for (limiter::Rule *rule : zone_.named_rules) {
+        rule->counters = &counters.claim(hash_of(*rule));
     }
 }
 

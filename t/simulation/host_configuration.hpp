@@ -32,6 +32,8 @@ class HostConfiguration {
     const limiter::Zone &zone() const { return zone_; }
     limiter::Zone &zone() { return zone_; }
     const limiter::RuleList &level() const { return level_; }
+    /// Returns the rules of another location, which have the same counters. There may be none.
+    const limiter::RuleList &rivals() const { return rivals_; }
     size_t number_of(const limiter::Rule &rule) const { return numbers_.at(&rule); }
     bool has_precontent() const;
     /// Returns the rule of that name, or null.
@@ -47,6 +49,7 @@ class HostConfiguration {
     std::deque<limiter::Rule> rules_;
     std::map<const limiter::Rule *, size_t> numbers_; // looked up only
     limiter::RuleList level_;
+    limiter::RuleList rivals_;
 };
 
 } // namespace simulation

@@ -17,6 +17,7 @@ struct JudgedKey {
     int64_t longest_lease_us = 0; // of all rules of the counter
     bool settles = false;         // the same: units may be returned
     bool counts_in_time = false;  // a bucket: another limit takes its units for more, or for less
+    bool is_overridden = false;   // hosts may have had different numbers at one time
     bool is_all_known =
         false;          // each charge and each denial is in the lists, and nothing went wrong
     uint64_t times = 1; // so often the quota may have been granted, because data was copied

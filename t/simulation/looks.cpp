@@ -10,7 +10,8 @@ namespace simulation {
 Told told_of(const rate_limit::Verdict &verdict) {
     return {.remaining = verdict.remaining,
             .retry_after_us = verdict.retry_after.count(),
-            .reset_us = verdict.reset.count()};
+            .reset_us = verdict.reset.count(),
+            .next_unit_us = verdict.next_unit.count()};
 }
 
 class Looks::Look final : public redis_client::ControlCommand {

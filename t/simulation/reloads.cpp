@@ -1,6 +1,7 @@
 #include "simulation/reloads.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -14,16 +15,22 @@ constexpr Time longest_roll_out{2'000'000};
 
 void Reloads::set_configuration(DrawnConfiguration drawn) {
     drawn_ = std::move(drawn);
-    for (size_t i = 0; i < drawn_.rules.size(); ++i) {
-        std::string line = "rule";
-        for (const std::string &word : drawn_.rules[i].words) {
-            line += " " + word;
+    ++configurations_;
+    std::optional<size_t> first_number;
+    for (std::vector<DrawnRule> *rules : {&drawn_.rules, &drawn_.rivals}) {
+        for (DrawnRule &rule : *rules) {
+            std::string line = rules == &drawn_.rivals ? "rival" : "rule";
+            for (const std::string &word : rule.words) {
+                line += " " + word;
+            }
+            simulation_.write(line);
+            rule.audited.configuration = configurations_;
+            const size_t number = simulation_.auditor.add_rule(
+                rule.audited, (simulation_.timeline.now() + longest_roll_out).count());
+            first_number = first_number.value_or(number);
         }
-        simulation_.write(line);
-        const size_t number = simulation_.auditor.add_rule(
-            drawn_.rules[i].audited, (simulation_.timeline.now() + longest_roll_out).count());
-        first_number_ = i == 0 ? number : first_number_;
     }
+    first_number_ = *first_number;
 }
 
 std::unique_ptr<HostConfiguration> Reloads::make_configuration(bool is_last) const {

@@ -26,7 +26,8 @@ class Reloads {
     Simulation &simulation_;
     const Hosts &hosts_;
     DrawnConfiguration drawn_;
-    size_t first_number_ = 0; // of its rules
+    size_t first_number_ = 0;   // of its rules
+    size_t configurations_ = 0; // so far
     bool have_happened_ = false;
 };
 

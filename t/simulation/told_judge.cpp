@@ -18,9 +18,9 @@ bool is_wait_for(const TakenUnits &taken, uint64_t units, const AskedNumbers &as
            (wait_us == 0 || !taken.must_have(units, asked, wait_us - 1));
 }
 
-/// A check that Redis has seen, or a look.
+/// A check that Redis has seen, or a look, or what a deny cache denies.
 struct Asked {
-    enum class Kind { granted, denied, uncharged, look };
+    enum class Kind { granted, denied, uncharged, look, denied_by_cache };
 
     Kind kind;
     AskedNumbers by;
@@ -28,6 +28,10 @@ struct Asked {
     std::optional<Told> told = std::nullopt;
     const Grant *grant = nullptr; // where it is granted
 };
+
+bool is_seen_by_redis(const Asked &asked) {
+    return asked.kind != Asked::Kind::look && asked.kind != Asked::Kind::denied_by_cache;
+}
 
 /// Whether so long a wait is told rightly. Who was granted need not wait, and who can never be is
 /// told none. Who was denied must.
@@ -55,6 +59,13 @@ bool is_right_rest(const TakenUnits &taken, const Asked &asked) {
 std::optional<std::string> judge(const TakenUnits &taken, const Asked &asked) {
     const Told &told = *asked.told;
     const std::string at = " at " + std::to_string(asked.by.time_us);
+    if (asked.kind == Asked::Kind::denied_by_cache) {
+        // It tells a little more than Redis did, for the time on the way and the rates of clocks.
+        return taken.may_have(asked.cost, asked.by, told.retry_after_us)
+                   ? std::nullopt
+                   : std::optional("told by a deny cache to wait for " +
+                                   std::to_string(told.retry_after_us) + " us, too short," + at);
+    }
     if (!is_right_wait(taken, asked)) {
         return "told to wait for " + std::to_string(told.retry_after_us) + " us" + at;
     }
@@ -137,12 +148,15 @@ std::vector<Asked> all_asked(const JudgedKey &key, const std::vector<Look> &look
                        .grant = &grant});
     }
     for (const Denial &denial : key.denials) {
-        if (denial.is_by_redis) {
-            all.push_back({.kind = Asked::Kind::denied,
-                           .by = by(denial),
-                           .cost = denial.cost,
-                           .told = denial.blocked_until_us == 0 ? denial.told : std::nullopt});
-        }
+        const bool is_of_block = denial.blocked_until_us != 0;
+        // A deny cache learns when it asks again of what requests turn out to cost, and of what a
+        // host has granted by other numbers of an operator.
+        const bool may_be_old = !denial.is_by_redis && (key.settles || key.is_overridden);
+        all.push_back(
+            {.kind = denial.is_by_redis ? Asked::Kind::denied : Asked::Kind::denied_by_cache,
+             .by = by(denial),
+             .cost = denial.cost,
+             .told = is_of_block || may_be_old ? std::nullopt : std::optional(denial.told)});
     }
     for (const UnchargedCheck &check : key.uncharged) {
         if (check.is_answered) {
@@ -168,7 +182,7 @@ bool has_unknown_pace(const JudgedKey &key) {
 /// The same from then on, for checks of one microsecond have no order that anybody knows.
 bool leave_unknown_pace(const AuditedRule &rule, std::span<const Asked> all) {
     const auto sets_other_pace = [&](const Asked &one) {
-        return one.kind != Asked::Kind::look && one.by.limit != all.front().by.limit;
+        return is_seen_by_redis(one) && one.by.limit != all.front().by.limit;
     };
     return rule.is_bucket() && std::ranges::any_of(all, sets_other_pace);
 }
@@ -195,7 +209,7 @@ std::optional<std::string> judge_told_numbers(const JudgedKey &key,
         }
         endings.pass_to(time_us, *taken);
         for (const Asked &one : at_once) {
-            if (one.kind != Asked::Kind::look) {
+            if (is_seen_by_redis(one)) {
                 taken->see(one.by);
             }
             if (one.grant != nullptr) {
