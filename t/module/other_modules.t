@@ -56,6 +56,12 @@ server {
         redis_rate_limit zone=z algorithm=sliding_log limit=0 window=60 name=problem;
         redis_rate_limit_problem on;
     }
+    location /fields {
+        rewrite_by_lua_block { ngx.req.set_header("X-Key", "of lua"); ngx.req.set_header("Authorization", "Bearer lua") }
+        more_set_input_headers 'X-More: of more';
+        add_header X-Fields "[\$redis_rate_limit_field_x_key] [\$redis_rate_limit_field_x_more] [\$redis_rate_limit_bearer]";
+        empty_gif;
+    }
     location = /publish {
         redis_rate_limit zone=z algorithm=sliding_log limit=100000 window=60;
         nchan_publisher;
@@ -70,6 +76,9 @@ END
         is_deeply(decode_json($problem->{content})->{'violated-policies'}, ['problem'], 'a rejection has a body of its own');
         is($problem->{headers}{'content-length'}, length $problem->{content}, 'whatever length lua has set before');
         ok(!exists $problem->{headers}{$_}, "without the $_ of another body") for qw(last-modified etag);
+        my $fields = sub (%headers) { $nginx->get('/fields', headers => \%headers)->{headers}{'x-fields'} };
+        is($fields->('X-Key' => 'k', 'X-More' => 'm', Authorization => 'Bearer t'), '[k] [m] [t]', 'fields are those that the client sent');
+        is($fields->(), '[] [] []', 'or none');
         ok(wait_until(sub { publish($nginx) == 202 }), 'nchan works with its own hiredis') or diag publish($nginx);
         $nginx->stop(expect => $no_fault);
     };

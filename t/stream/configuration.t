@@ -45,6 +45,13 @@ refuses('redis_rate_limit_backend b { server 127.0.0.1; } redis_rate_limit_backe
     'redis_rate_limit_backend: invalid name "b", expected each backend once');
 refuses(in_server('redis_rate_limit zone=z algorithm=gcra limit=1 window=1 cost=$redis_rate_limit_addr_129;'),
     'redis_rate_limit: invalid variable "$redis_rate_limit_addr_129"');
+for my $variable (qw($redis_rate_limit_bearer $redis_rate_limit_field_x_api_key)) {
+    refuses("redis_rate_limit_zone $variable zone=z:1m;", qq(redis_rate_limit: variable "$variable" is of requests, expected it in http));
+}
+accepts('map $remote_addr $redis_rate_limit_bearer { default x; } redis_rate_limit_zone $redis_rate_limit_bearer zone=z:1m;', 'a variable of that name that a map defines');
+like(said("redis_rate_limit_zone $_ zone=z:1m;"), qr/\[warn\] .*redis_rate_limit_zone: key "$_" is the name of a variable/, "a warning: $_")
+    for qw(remote_addr server_port redis_rate_limit_addr_48);
+like(said("redis_rate_limit_backend other { server 127.0.0.1; } $zone"), qr/\[warn\] .*zone "z" has no backend= .* expected backend=other, or backend=default/, 'and of a backend that no zone has');
 
 refuses($zone, 'is already declared for a different use', http => $zone);
 accepts("redis_rate_limit_backend b { server 127.0.0.1; } redis_rate_limit_zone \$remote_addr zone=s:1m backend=b;",
