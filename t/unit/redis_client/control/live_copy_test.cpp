@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 
 namespace redis_client {
 namespace {
@@ -15,7 +16,7 @@ using std::chrono::microseconds;
 
 class LiveCopyTest : public testing::Test {
   protected:
-    static LiveChange change(const std::string &name, uint64_t version) {
+    static LiveChange change(std::string_view name, uint64_t version) {
         LiveChange change;
         change.record = {.name = name, .words = "words"};
         change.version = version;
