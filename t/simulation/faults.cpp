@@ -15,6 +15,13 @@ Faults::~Faults() {
 /// Most fleets have time to recover from one fault before the next. Others meet what is rare, and
 /// two faults at once.
 void Faults::happen_until(Time end) {
+    if (simulation_.loses_newest) {
+        simulation_.repeat(end, Time{2'500'000}, Time{5'000'000}, [this] {
+            simulation_.disturb(simulation_.topology->trouble());
+            simulation_.topology->lose_newest();
+        });
+        return;
+    }
     const bool is_storm = simulation_.chance.one_in(3);
     simulation_.repeat(end, Time{10'000}, Time{is_storm ? 100'000 : 1'500'000},
                        [this] { happen(); });

@@ -21,6 +21,7 @@ struct Happened : FaultCounts {
     uint64_t stopped_workers = 0;
     uint64_t scarce_memory = 0; // times that there was none
     uint64_t lost_data = 0;
+    uint64_t older_data = 0;
     uint64_t forgotten_scripts = 0;
     uint64_t outages = 0;
     uint64_t clocks_back = 0;
@@ -111,6 +112,7 @@ inline constexpr HappenedRow happened_rows[] = {
     {"nodes that disagreed", &Happened::disagreements},
     {"outages without loss of data", &Happened::outages},
     {"outages with loss of data", &Happened::lost_data},
+    {"outages with loss of the newest data", &Happened::older_data},
     {"SCRIPT FLUSH", &Happened::forgotten_scripts},
     {"workers killed", &Happened::killed_workers},
     {"workers stopped", &Happened::stopped_workers},

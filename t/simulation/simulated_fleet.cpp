@@ -88,7 +88,7 @@ std::vector<std::string> SimulatedFleet::run() {
         faults_.happen_harmlessly_until(end);
     }
     const Theme theme = reloads_.configuration().theme;
-    if (theme == Theme::operators || chance.one_in(2)) {
+    if (theme == Theme::operators || chance.one_in(2) || simulation_.loses_newest) {
         operators_.act_until(end, theme, clients_.keys());
     }
     if (chance.one_in(3)) {
@@ -107,7 +107,7 @@ std::vector<std::string> SimulatedFleet::run() {
 /// else.
 void SimulatedFleet::run_until(Time end) {
     Chance chance(simulation_.plan.seed ^ 0x3E30);
-    const bool is_scarce = simulation_.has_faults && chance.one_in(4);
+    const bool is_scarce = simulation_.has_faults && !simulation_.loses_newest && chance.one_in(4);
     const uint64_t runs_out_one_in = is_scarce ? 3 + chance.below(30) : 0;
     const ScarceMemory scarce(chance, runs_out_one_in, simulation_.happened.scarce_memory);
     simulation_.timeline.run(end);

@@ -28,9 +28,10 @@ Simulation::Simulation(const Plan &its_plan, Journal &its_journal)
       journal(its_journal),
       network(timeline, chance.fork()),
       has_faults(!chance.one_in(4)),
+      loses_newest(has_faults && Chance(plan.seed ^ 0x01DE).one_in(8)),
       topology(make_topology(*this)) {
     const uint64_t one_fault_in = has_faults ? 20 + chance.below(2000) : 0;
-    network.one_fault_in = plan.skipped.contains(0) ? 0 : one_fault_in;
+    network.one_fault_in = plan.skipped.contains(0) || loses_newest ? 0 : one_fault_in;
     network.on_fault = [this](const Server *server) {
         if (server == nullptr || topology->may_have_overrides(*server)) {
             disturb(Time{1'500'000});

@@ -53,6 +53,9 @@ struct Simulation {
     Auditor auditor;
     Happened happened;
     bool has_faults;
+    /// Redis loses what was written last, and nothing else goes wrong: what hosts know is judged
+    /// then.
+    const bool loses_newest;
     std::unique_ptr<Topology> topology;
 
   private:

@@ -212,7 +212,6 @@ void LiveSync::take_time(ReplyView reply) {
         take_late_time_from_ = world_.now() + wait_for_better_time;
     }
     if (world_.now() >= next_registration_ && !registration_.is_asked() && !purge_.is_asked()) {
-        next_registration_ = world_.now() + between_registrations;
         registering_ =
             rules_of(Registry::of_lengths).empty() ? Registry::of_calendars : Registry::of_lengths;
         registration_.ask();
@@ -246,6 +245,7 @@ void LiveSync::take_purge(ReplyView reply) {
         purged_ = purged_ == Registry::of_lengths ? Registry::of_calendars : Registry::of_lengths;
     }
     is_registered_ = true;
+    next_registration_ = world_.now() + between_registrations;
 }
 
 bool LiveSync::write_name_count(ByteQueue &out) const {

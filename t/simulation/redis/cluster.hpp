@@ -17,6 +17,7 @@ class SimulatedCluster final : public Topology {
 
     void configure(redis_client::BackendSettings &settings) const override;
     void go_wrong() override;
+    void lose_newest() override { lose_master(); }
     void recover() override;
     const SimulatedRedis &redis_of(uint16_t hash_slot) const override;
     bool may_have_overrides(const Server &server) const override;

@@ -3,6 +3,7 @@
 #include "simulation/simulation.hpp"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace simulation {
@@ -65,23 +66,37 @@ void RedisFaults::happen(SimulatedRedis &redis) {
 }
 
 void RedisFaults::end(SimulatedRedis &redis) {
-    write(redis, "is down");
     const bool loses_data = simulation_.chance.one_in(2);
-    const Time snapshot = topology_.draw_known_up_to();
-    const bool has_snapshot =
-        loses_data && redis.remembers_writes() && simulation_.chance.one_in(2);
+    if (loses_data && redis.remembers_writes() && simulation_.chance.one_in(2)) {
+        restart_older(redis);
+        return;
+    }
+    write(redis, "is down");
     simulation_.hit(loses_data ? &Happened::lost_data : &Happened::outages);
-    redis.is_down = true;
-    simulation_.network.cut(redis);
-    simulation_.timeline.add(soon(500'000), [this, &redis, loses_data, has_snapshot, snapshot] {
-        redis.is_down = false;
-        if (has_snapshot) {
-            write(redis, "is there again with an older snapshot");
-            topology_.bring_back(redis, snapshot);
-        } else if (loses_data) {
+    be_down_for_a_while(redis, [this, &redis, loses_data] {
+        if (loses_data) {
             write(redis, "is there again without its data");
             lose_data(redis);
         }
+    });
+}
+
+void RedisFaults::restart_older(SimulatedRedis &redis) {
+    write(redis, "is down");
+    simulation_.hit(&Happened::older_data);
+    const Time snapshot = topology_.draw_known_up_to();
+    be_down_for_a_while(redis, [this, &redis, snapshot] {
+        write(redis, "is there again with an older snapshot");
+        topology_.bring_back(redis, snapshot);
+    });
+}
+
+void RedisFaults::be_down_for_a_while(SimulatedRedis &redis, std::function<void()> what) {
+    redis.is_down = true;
+    simulation_.network.cut(redis);
+    simulation_.timeline.add(soon(500'000), [&redis, what = std::move(what)] {
+        redis.is_down = false;
+        what();
     });
 }
 

@@ -3,6 +3,7 @@
 
 #include "simulation/redis/topology.hpp"
 
+#include <functional>
 #include <set>
 #include <string>
 
@@ -16,8 +17,12 @@ class RedisFaults {
     void happen(SimulatedRedis &redis);
     /// The Redis is down for a while, and may have lost its data when it is there again.
     void end(SimulatedRedis &redis);
+    /// One that remembers writes is down for a while, and comes back from a snapshot.
+    void restart_older(SimulatedRedis &redis);
 
   private:
+    /// Then it is there again, and that is done.
+    void be_down_for_a_while(SimulatedRedis &redis, std::function<void()> what);
     void lose_data(SimulatedRedis &redis);
     void change_mood(SimulatedRedis &redis);
     void change_password(SimulatedRedis &redis);

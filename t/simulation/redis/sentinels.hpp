@@ -17,6 +17,7 @@ class Sentinels final : public Topology {
 
     void configure(redis_client::BackendSettings &settings) const override;
     void go_wrong() override;
+    void lose_newest() override { lose_master(); }
     bool tells_of_masters() const override { return lost_ == nullptr; }
     const SimulatedRedis &redis_of(uint16_t hash_slot) const override;
 

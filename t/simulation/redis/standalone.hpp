@@ -14,6 +14,7 @@ class Standalone final : public Topology {
 
     void configure(redis_client::BackendSettings &settings) const override;
     void go_wrong() override;
+    void lose_newest() override { faults_.restart_older(*redis_[0]); }
     SimulatedRedis *only_redis() override { return redis_[0].get(); }
     const SimulatedRedis &redis_of(uint16_t hash_slot) const override;
     Time trouble() const override { return Time{3'000'000}; }

@@ -71,8 +71,22 @@ size_t Topology::begin_history() {
 
 Time Topology::draw_known_up_to() {
     Chance &chance = simulation_.chance;
-    const int64_t longest_us = chance.one_in(3) ? 8'000'000 : 200'000;
+    const bool is_long = simulation_.loses_newest || chance.one_in(3);
+    const int64_t longest_us = is_long ? 8'000'000 : 200'000;
     return simulation_.timeline.now() - Time{chance.between(0, longest_us)};
+}
+
+/// If the copy is older than all that operators have set, nothing tells that it is the same store.
+void Topology::note_lost_newest(const SimulatedRedis::Copy &copy, Time when, bool clock_steps) {
+    AuditedOverrides &overrides = simulation_.auditor.overrides;
+    const auto is_head = [](std::string_view name) {
+        return is_of_live_limits(name) && name.ends_with(":head");
+    };
+    if (std::ranges::any_of(copy.engine->keys().names(), is_head)) {
+        overrides.lose_newest(when.count(), clock_steps);
+    } else {
+        overrides.doubt_all(when.count());
+    }
 }
 
 /// A clock that is ahead of that of the other one has the effect of a step forward.
@@ -82,8 +96,8 @@ void Topology::copy_data(const SimulatedRedis &from, Time known_up_to, Simulated
     Auditor &auditor = simulation_.auditor;
     const Time now = simulation_.timeline.now();
     if (may_have_overrides(from)) {
-        auditor.overrides.lose_newest(now.count(), from.ahead() != to.ahead());
-        auditor.overrides.lose_newest((now + takes_writes_for).count(), from.ahead() != to.ahead());
+        note_lost_newest(copy, now, from.ahead() != to.ahead());
+        note_lost_newest(copy, now + takes_writes_for, from.ahead() != to.ahead());
     }
     note_step_back(from.ahead() - to.ahead());
     const bool is_step_forward = to.ahead() > from.ahead();

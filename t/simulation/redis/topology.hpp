@@ -33,6 +33,8 @@ class Topology {
     virtual void configure(redis_client::BackendSettings &settings) const = 0;
     /// Lets something go wrong, by chance.
     virtual void go_wrong() = 0;
+    /// Lets Redis come back without what was written last.
+    virtual void lose_newest() = 0;
     /// Nothing goes wrong any more.
     virtual void recover();
     /// For so long hosts may not hear of changes after something that goes wrong.
@@ -113,6 +115,8 @@ class Topology {
     std::vector<std::unique_ptr<SimulatedRedis>> redis_;
 
   private:
+    void note_lost_newest(const SimulatedRedis::Copy &copy, Time when, bool clock_steps);
+
     std::optional<Time> last_copied_; // none: no data was
     Time way_back_{0};
     CheckedKeys::Names excused_lives_;

@@ -60,7 +60,8 @@ class LiveSyncTest : public LimiterTest {
         }
         if (command[0] == "HSET") {
             ++registrations_;
-            return ":1\r\n";
+            return registrations_ <= refused_registrations_ ? "-TRYAGAIN of a hash slot\r\n"
+                                                            : ":1\r\n";
         }
         if (command[0] == "GET") {
             return head_.empty() ? "$-1\r\n" : bulk_string(head_);
@@ -87,7 +88,8 @@ class LiveSyncTest : public LimiterTest {
     milliseconds round_trip_{2};
     microseconds ahead_ = 5h; // of Redis's clock
     int registrations_ = 0;
-    std::string head_; // of the store; empty: there is none
+    int refused_registrations_ = 0; // the first ones
+    std::string head_;              // of the store; empty: there is none
     TestLiveLog live_log_;
 
   private:
@@ -117,6 +119,12 @@ TEST_F(LiveSyncTest, RegistersRulesAtANewConnection) {
         serve(5s);
         EXPECT_EQ(registrations_ - before, 1) << round_trip.count();
     }
+}
+
+TEST_F(LiveSyncTest, RegistersRulesAgainAtTheNextPollWhereItCouldNot) {
+    refused_registrations_ = 2;
+    serve(5s);
+    EXPECT_EQ(registrations_, 3);
 }
 
 TEST_F(LiveSyncTest, FollowsTheClockOfAFarRedis) {
