@@ -8,6 +8,7 @@ use RateLimit::Nginx;
 use RateLimit::Redis;
 use RateLimit::Wait qw(wait_until);
 use Test::More;
+use Time::HiRes qw(time);
 
 my @redis = map { RateLimit::Redis->start_new(bind => "127.0.0.$_") } 1, 2;
 my $port  = $redis[0]->conf->{port};
@@ -74,6 +75,15 @@ subtest 'a name that nobody ever knew' => sub {
     $dns->answer('redis.test' => '127.0.0.3');
     ok(works($nginx), 'verdicts once it is known');
     is(scalar(() = $nginx->error_log =~ / fails: /g), 1, 'one line for all of it');
+    $nginx->stop;
+};
+
+subtest 'a name server that takes its time' => sub {
+    my $dns   = RateLimit::Dns->start_new('redis.test' => '127.0.0.3', delay => 1);
+    my $began = time;
+    my $nginx = start_nginx($dns);
+    ok(works($nginx), 'verdicts') or diag($nginx->error_log);
+    cmp_ok(time - $began, '<', 6, sprintf 'after %.1f s', time - $began);
     $nginx->stop;
 };
 

@@ -62,17 +62,16 @@ class SimulatedWorker::SimulatedLookup final : public redis_client::NameLookup {
     SimulatedLookup(SimulatedWorker &worker, Callbacks &callbacks)
         : network_(worker.network_), callbacks_(callbacks), timer_(worker, [this] { finish(); }) {}
 
-    bool start(std::string_view name, in_port_t port, std::chrono::milliseconds timeout) override {
+    bool start(std::string_view name, in_port_t port) override {
         name_ = name;
         port_ = port;
         const bool is_answered = !network_.has_fault_one_in(3, nullptr);
         network_.counts.names_not_found += is_answered ? 0 : 1;
-        found_ = is_answered;
-        timer_.start(is_answered || network_.chance.one_in(2) ? std::chrono::milliseconds{1}
-                                                              : timeout);
+        const bool is_late = !is_answered && !network_.chance.one_in(2);
+        found_ = is_answered || is_late;
+        timer_.start(std::chrono::milliseconds{is_late ? 1000 : 1});
         return true;
     }
-    void cancel() override { timer_.stop(); }
 
   private:
     void finish() {

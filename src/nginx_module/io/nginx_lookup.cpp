@@ -8,7 +8,7 @@
 
 namespace nginx_module {
 
-bool NginxLookup::start(std::string_view name, in_port_t port, std::chrono::milliseconds timeout) {
+bool NginxLookup::start(std::string_view name, in_port_t port) {
     end();
     port_ = port;
     lookup_ = ngx_resolve_start(&resolver_, nullptr);
@@ -20,7 +20,7 @@ bool NginxLookup::start(std::string_view name, in_port_t port, std::chrono::mill
         static_cast<NginxLookup *>(lookup->data)->on_end();
     };
     lookup_->data = this;
-    lookup_->timeout = static_cast<ngx_msec_t>(timeout.count());
+    lookup_->timeout = static_cast<ngx_msec_t>(longest.count());
     lookup_->cancelable = 1;
     if (ngx_resolve_name(lookup_) != NGX_OK) {
         lookup_ = nullptr;

@@ -13,8 +13,7 @@ class NginxLookup final : public redis_client::NameLookup {
         : callbacks_(callbacks), resolver_(resolver) {}
     ~NginxLookup() override { end(); }
 
-    bool start(std::string_view name, in_port_t port, std::chrono::milliseconds timeout) override;
-    void cancel() override { end(); }
+    bool start(std::string_view name, in_port_t port) override;
 
   private:
     void on_end();

@@ -27,11 +27,12 @@ class NameLookup {
     NameLookup &operator=(const NameLookup &) = delete;
     virtual ~NameLookup() = default;
 
-    /// Begins to look up the name. Calls on_resolved() once, perhaps before it returns, unless
-    /// cancel() is called before. Returns false, and calls nothing, if memory ran out.
-    virtual bool start(std::string_view name, in_port_t port,
-                       std::chrono::milliseconds timeout) = 0;
-    virtual void cancel() = 0;
+    /// Begins to look up the name, and ends the lookup before. Calls on_resolved() once, perhaps
+    /// before it returns, and at the latest after `longest`. Returns false, and calls nothing, if
+    /// memory ran out.
+    virtual bool start(std::string_view name, in_port_t port) = 0;
+
+    static constexpr std::chrono::milliseconds longest{30'000};
 };
 
 } // namespace redis_client

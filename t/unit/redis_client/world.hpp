@@ -93,14 +93,19 @@ class TestConnection final : public Connection {
 
 class TestLookup final : public NameLookup {
   public:
-    TestLookup(TestWorld &world, Callbacks &callbacks) : world_(world), callbacks_(callbacks) {}
+    TestLookup(TestWorld &world, Callbacks &callbacks)
+        : world_(world), callbacks_(callbacks), timer_(world, [this] { answer(); }) {}
 
-    bool start(std::string_view name, in_port_t port, std::chrono::milliseconds timeout) override;
-    void cancel() override {}
+    bool start(std::string_view name, in_port_t port) override;
 
   private:
+    void answer();
+
     TestWorld &world_;
     Callbacks &callbacks_;
+    std::string name_;
+    in_port_t port_ = 0;
+    TestTimer timer_;
 };
 
 class TestWorld final : public World {
@@ -146,6 +151,8 @@ class TestWorld final : public World {
     bool has_memory = true; // for timers
     bool has_resolver = false;
     std::map<std::string, std::vector<Address>, std::less<>> names; // that the resolver knows
+    std::chrono::milliseconds answers_in{0}; // so long a lookup takes; 0: it ends at once
+    size_t lookups = 0;                      // that have begun
 
   private:
     friend class TestTimer;
@@ -238,16 +245,26 @@ inline void TestConnection::receive_and_lose(std::string_view bytes) {
     lose();
 }
 
-inline bool TestLookup::start(std::string_view name, in_port_t port,
-                              std::chrono::milliseconds /*timeout*/) {
+inline bool TestLookup::start(std::string_view name, in_port_t port) {
+    name_ = name;
+    port_ = port;
+    ++world_.lookups;
+    if (world_.answers_in.count() == 0) {
+        answer();
+    } else {
+        timer_.start(world_.answers_in);
+    }
+    return true;
+}
+
+inline void TestLookup::answer() {
     std::vector<Address> found;
-    if (const auto known = world_.names.find(name); known != world_.names.end()) {
+    if (const auto known = world_.names.find(name_); known != world_.names.end()) {
         for (const Address &address : known->second) {
-            found.push_back(address.with_port(port));
+            found.push_back(address.with_port(port_));
         }
     }
     callbacks_.on_resolved(std::move(found), "Host not found");
-    return true;
 }
 
 inline void TestWorld::send() {

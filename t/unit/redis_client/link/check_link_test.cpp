@@ -224,6 +224,48 @@ TEST_F(CheckLinkTest, KeepsTheAddressesOfANameThatIsNoLongerFound) {
     EXPECT_TRUE(is_connected());
 }
 
+TEST_F(CheckLinkTest, ASlowNameServerIsHeardInTheEnd) {
+    settings_.has_resolver = world_.has_resolver = true;
+    settings_.servers = {{.host = "redis.test", .port = 6379}};
+    world_.names["redis.test"] = literal_address("10.0.0.1", 0);
+    world_.answers_in = 1s;
+    backend();
+    world_.pass(125ms);
+    EXPECT_EQ(log_.take(),
+              (Lines{"redis.test fails: its name cannot be resolved: Operation timed out"}));
+    world_.pass(400ms);
+    EXPECT_EQ(world_.lookups, 1u) << "the next attempts wait for the same answer";
+    world_.pass(1500ms);
+    EXPECT_TRUE(is_connected()) << "which comes between two of them";
+    EXPECT_EQ(world_.lookups, 2u) << "another name server might have answered sooner";
+}
+
+TEST_F(CheckLinkTest, AnAnswerThatComesLateIsUsedWhileItIsNew) {
+    settings_.has_resolver = world_.has_resolver = true;
+    settings_.servers = {{.host = "redis.test", .port = 6379}};
+    world_.names["redis.test"] = literal_address("10.0.0.1", 0);
+    backend();
+    log_in(redis());
+    for (const auto age : {4s, 6s}) {
+        world_.names["redis.test"] = literal_address("10.0.0.2", 0);
+        world_.answers_in = 300ms;
+        world_.connections().front()->lose();
+        world_.pass(200ms); // the next attempt goes to the old address
+        ASSERT_TRUE(is_connected());
+        log_in(*world_.connections().front());
+        world_.pass(200ms);
+        world_.answers_in = 0ms;
+        world_.names["redis.test"] = literal_address("10.0.0.3", 0);
+        world_.pass(age);
+        world_.connections().front()->lose();
+        world_.pass(1ms);
+        ASSERT_TRUE(is_connected());
+        EXPECT_EQ(world_.connections().front()->address(),
+                  age == 4s ? "10.0.0.2:6379" : "10.0.0.3:6379");
+        log_in(*world_.connections().front());
+    }
+}
+
 TEST_F(CheckLinkTest, NamesNeedAResolver) {
     settings_.servers = {{.host = "redis.test", .port = 6379}};
     backend();
