@@ -3,6 +3,9 @@
 
 use v5.36;
 use lib 't/lib';
+use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+use File::Path qw(make_path);
 use File::Temp qw(tempdir);
 use HTTP::Tiny;
 use IO::Select;
@@ -11,6 +14,7 @@ use MIME::Base64 qw(encode_base64);
 use RateLimit::Client;
 use RateLimit::Documentation qw(example_with examples_of http_level);
 use RateLimit::Nginx;
+use RateLimit::Port qw(empty_port);
 use RateLimit::Redis;
 use RateLimit::Server;
 use RateLimit::Wait qw(wait_until);
@@ -48,11 +52,51 @@ subtest 'the first configuration' => sub {
     is(scalar keys %told, 5, 'headers that the page shows');
     my $headers = $nginx->get('/')->{headers};
     is_deeply({ map { $_ => $headers->{lc $_} } keys %told }, \%told, 'are those of the first response');
-    my ($key) = $page =~ /^`(rl:\{per_ip:127\S+)`/m;
+    my ($key) = $page =~ /`(rl:\{per_ip:127\S+)`/;
     is(join(' ', $redis->keys), $key, 'and so is the key in Redis');
     unlike($nginx->statuses('/', 99), qr/429/, '100 requests pass');
     is($nginx->statuses('/', 2), '429 429', 'and no more');
     $nginx->stop;
+};
+
+# An address, a balancer and an API key, in files of which Debian's nginx.conf includes each.
+subtest 'three usual needs' => sub {
+    my $example = example_with($readme, '/etc/nginx/conf.d/limits.conf');
+    my $nginx   = start_nginx(
+        change(
+            $example,
+            '10.0.0.0/8'            => '127.0.0.1',
+            '80 default_server'     => '%PORT%',
+            'limit=100 '            => 'limit=3 ',
+            'http://127.0.0.1:8081' => 'http://unix:%DIR%/upstream.sock:',
+        ) . 'server { listen unix:%DIR%/upstream.sock; return 200 "key=$http_x_api_key"; }'
+    );
+    my $from = sub ($address, %fields) { $nginx->get('/api/', headers => { 'X-Forwarded-For' => $address, %fields }) };
+    is(join(' ', map { $from->("2001:db8:1:2::$_")->{status} } 1 .. 4), '200 200 200 429', 'each network of IPv6 has a limit');
+    is($from->('192.0.2.1')->{status}, 200, 'and each other client behind the balancer');
+    is(join(' ', map { $from->("192.0.2.$_", 'X-API-Key' => 'k')->{headers}{'x-ratelimit-remaining'} } 10, 11), '2 2', 'a key is counted');
+    like($from->('192.0.2.12', 'X-API-Key' => 'k')->{headers}{ratelimit}, qr/"per_key\/60s";r=47;/, 'over all addresses');
+    is($from->('192.0.2.13', 'X-API-Key' => 'k')->{content}, 'key=k', 'and reaches the application');
+    is($from->('192.0.2.14', 'X-API-Key' => [ 'k', 'other' ])->{content}, 'key=', 'which gets none of two');
+    is($nginx->get('/', headers => { 'X-Forwarded-For' => '192.0.2.1' })->{headers}{'x-ratelimit-remaining'}, 1, 'what is not of the API is counted, too');
+    $nginx->stop;
+
+    my $debian = '/etc/nginx/nginx.conf';
+    plan skip_all => "no $debian" if !-f $debian;
+    my $dir = tempdir(CLEANUP => 1);
+    my %text = map { /^(\S+)\n(.*)/s } grep { length } split /^# \/etc\/nginx\//m, $example;
+    $text{'modules-enabled/90-redis-rate-limit.conf'} = 'load_module ' . abs_path(RateLimit::Nginx::module()) . ";\n";
+    is(join(' ', sort keys %text), 'conf.d/limits.conf modules-enabled/90-redis-rate-limit.conf sites-enabled/default', 'three files');
+    like(RateLimit::Nginx::slurp($readme), qr{/etc/nginx/\Q$_\E\b}, "the page names $_") for sort keys %text;
+    make_path(map { "$dir/" . dirname($_) } keys %text);
+    RateLimit::Nginx::write_file("$dir/$_", $text{$_} =~ s/listen 80 /listen 127.0.0.1:${\empty_port()} /r) for keys %text;
+    RateLimit::Nginx::write_file("$dir/nginx.conf",
+        RateLimit::Nginx::slurp($debian) =~ s{/etc/nginx/(?!mime)}{$dir/}gr =~ s{/run/|/var/log/nginx/}{$dir/}gr =~ s/^user .*//mr);
+    my $binary = RateLimit::Nginx::binary();
+    my $said   = qx{$binary -t -e $dir/error.log -c $dir/nginx.conf 2>&1};
+    is($?, 0, "Debian's nginx.conf takes them") or diag($said);
+    unlike($said, qr/redis_rate_limit/, 'without a warning') or diag($said);
+    is(() = qx{$binary -T -e $dir/error.log -c $dir/nginx.conf 2>&1} =~ m{^# configuration file $dir/(?:conf\.d|sites-enabled|modules-enabled)/}mg, 3, 'all three');
 };
 
 # A page of another site can make its own name lead to this host, and a browser then lets it read what

@@ -50,6 +50,32 @@ is(join(' ', map { $_->{place} } @whole), '', 'no example counts addresses of IP
 
 cmp_ok(RateLimit::Nginx::slurp('README.md') =~ tr/\n//, '<', 170, 'the README is short enough to be read');
 
+# --- what the README tells of other pages
+
+my $readme = RateLimit::Nginx::slurp('README.md');
+my ($before) = $readme =~ /\A(.*?)^```nginx$(?:.*?)^```$/ms;
+my ($first)  = $readme =~ /^```nginx\n(.*?)^```$/ms;
+cmp_ok(($before =~ tr/\n//) + ($first =~ tr/\n//), '<', 25, 'the first configuration is on the first screen');
+like($first, qr/^http \{/m, 'and whole');
+
+# Those of Debian are among the others.
+my ($tested) = RateLimit::Nginx::slurp('docs/compatibility.md') =~ /^## nginx and its relatives\n(.*?)^## /ms;
+my %nginx_version = map { $_ => 1 } $tested =~ /^\| [\w.-]+ \| ([\w.]+\/\S+?)(?: of Debian [\d.]+|,[^|]*)? \|/mg;
+my ($servers) = RateLimit::Nginx::slurp('docs/compatibility.md') =~ /^## Redis and Valkey\n(.*?)^## /ms;
+my %server;
+++$server{$_} for $servers =~ /^\| [\w.-]+ \| (Redis|Valkey) \d/mg;
+my @words = qw(none one two three four five six seven eight nine ten);
+my $versions = "${\scalar keys %nginx_version} versions of nginx and its relatives, $words[$server{Redis}] of Redis and $words[$server{Valkey}] of Valkey";
+ok(index($readme =~ s/\s+/ /gr, "[$versions](docs/compatibility.md)") >= 0, "docs/compatibility.md has $versions");
+
+my @ratios = sort { $a <=> $b } map { (split / *\| */)[9] } RateLimit::Nginx::slurp('docs/benchmark.md') =~ /^(\| gcra, headers off +\|.*)$/mg;
+cmp_ok(scalar @ratios, '>', 3, 'several loads');
+like($readme, qr/takes $ratios[0] to $ratios[-1] times the CPU/, 'the range of what a check costs is that of docs/benchmark.md');
+
+my ($compared) = $readme =~ /^## Compared with others\n(.*?)^## /ms;
+cmp_ok((($compared =~ /^(\|.*)$/m)[0] // '') =~ tr/|//, '<=', 5, 'a phone can show the comparison');
+unlike(RateLimit::Nginx::slurp('docs/comparison.md'), qr/^\|/m, 'and the page of all that was compared, which has no tables');
+
 # --- the version
 
 my $version = RateLimit::Nginx::slurp('VERSION');
