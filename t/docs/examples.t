@@ -103,6 +103,8 @@ subtest 'three usual needs' => sub {
 # is answered.
 subtest 'servers for operators' => sub {
     my @examples = grep { $_->{text} =~ /127\.0\.0\.1:9145/ } map { examples_of($_) } $readme, glob 'docs/*.md';
+    my $only = example_with('docs/metrics.md', 'redis_rate_limit_api write');
+    is(join(' ', map { $_->{place} } grep { index($_->{text}, $only) < 0 } @examples), '', 'all pages have the one of docs/metrics.md');
     cmp_ok(scalar @examples, '>=', 3, 'there are some');
     for my $example (@examples) {
         my $nginx  = start_nginx(change($example->{text}, '127.0.0.1:9145', '127.0.0.1:%PORT%'));

@@ -70,6 +70,7 @@ sub http_level ($text) {
         ? "redis_rate_limit_zone \$remote_addr zone=per_ip:10m;\n" : '';
     $text = "server {\n$text}\n" if $is_fragment;
     $text =~ s/^( *server \{)\n(?!\s*listen)/$1\n    listen %PORT%;\n/mg;
+    $text =~ s{/var/log/nginx/}{%DIR%/}g;
     return $zone . $text;
 }
 
