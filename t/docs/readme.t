@@ -48,6 +48,12 @@ ok($accepted, 'which nginx takes') or diag($said);
 my @whole = grep { $_->{text} =~ /redis_rate_limit_zone \$(?:binary_)?remote_addr\b/ } map { examples_of($_) } 'README.md', grep { !/migrating/ } glob 'docs/*.md';
 is(join(' ', map { $_->{place} } @whole), '', 'no example counts addresses of IPv6 one by one');
 
+# What somebody copies out of the text of a page works. The tables of directives.md show a syntax, which nobody pastes.
+for my $page ('README.md', grep { !/directives/ } glob 'docs/*.md') {
+    my @escaped = RateLimit::Nginx::slurp($page) =~ /^(\|.*`[^`|]*\\\|.*)$/mg;
+    is("@escaped", '', "$page: no code with a \\| in a table");
+}
+
 cmp_ok(RateLimit::Nginx::slurp('README.md') =~ tr/\n//, '<', 170, 'the README is short enough to be read');
 
 # --- what the README tells of other pages

@@ -81,9 +81,10 @@ subtest 'a budget per key and day' => sub {
     $nginx->stop;
 };
 
-# The table's rows, and the answers that they are for.
+# The page's expressions by the APIs, and the answers that they are for.
 subtest 'where answers tell their usage' => sub {
-    my %expression = map { s/\\\|/|/gr } RateLimit::Nginx::slurp($page) =~ /^\| (\S.*?)(?:, also .*?|, in lines of JSON)? \| `([^`]*)` \|$/mg;
+    my ($block)    = RateLimit::Nginx::slurp($page) =~ /These\s+are\s+for\s+common\s+APIs:\n\n```\n(.*?)^```$/ms;
+    my %expression = $block =~ /^# (\S.*?)(?:, also .*?|, in lines of JSON)?\n(\S+)$/mg;
     my %used = (
         'chat completions' => { 'chat.json' => 42, 'chat.sse' => 21, 'chat_without_usage.sse' => '-' },
         'messages'  => { 'messages.json' => 40, 'messages.sse' => 40, 'messages_again.sse' => 1080, 'messages_zero.sse' => 40 },
@@ -91,7 +92,7 @@ subtest 'where answers tell their usage' => sub {
         'generateContent' => { 'generate.json' => 34, 'generate.sse' => 34 },
         'chat of local model servers' => { 'local.ndjson' => 308, 'local_cached.ndjson' => 282, 'local_embed.json' => 8 },
     );
-    is_deeply([ sort keys %expression ], [ sort keys %used ], 'the table has all');
+    is_deeply([ sort keys %expression ], [ sort keys %used ], 'the page has all');
     my @apis = sort keys %used;
     my $locations = join '', map { "location /$_/ { redis_rate_limit_response_value \$tokens $expression{$apis[$_]}; proxy_pass ${\$model->url}; }\n" } 0 .. $#apis;
     my $nginx = RateLimit::Nginx->start_new("log_format told '\$uri [\$tokens]'; access_log %DIR%/told.log told; proxy_buffering off; proxy_http_version 1.1; server { listen %PORT%; $locations }");
