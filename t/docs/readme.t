@@ -39,7 +39,7 @@ for my $example (map { examples_of($_) } 'README.md', glob 'docs/*.md') {
 
 # The tables of migrating.md have rules, too, most of them without the zone.
 my @rules = RateLimit::Nginx::slurp('docs/migrating.md') =~ /`[^`]*?(algorithm=[^`;]+)/g;
-cmp_ok(scalar @rules, '>=', 10, 'rules in tables');
+cmp_ok(scalar @rules, '>=', 20, 'rules in tables');
 my $locations = join "\n", map { "location /$_ { redis_rate_limit zone=z $rules[$_] name=rule-$_; }" } 0 .. $#rules;
 my ($said, $accepted) = RateLimit::Nginx->new("redis_rate_limit_zone \$remote_addr zone=z:1m; server { listen %PORT%; $locations }")->test_configuration;
 ok($accepted, 'which nginx takes') or diag($said);
