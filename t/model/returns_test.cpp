@@ -242,6 +242,53 @@ TEST(Returns, LeaveTheCounterAsIfRequestsHadCostWhatTheyKept) {
     EXPECT_GT(everything.states(), 100'000);
 }
 
+// Most of what may go wrong needs few units, few requests and more steps than can all be tried.
+TEST(Returns, LeaveItSoInManySmallWorlds) {
+    Traffic traffic;
+    for (int round = 0; round < 3'000 && !testing::Test::HasFailure(); ++round) {
+        ExactBucket exact({seconds(static_cast<uint64_t>(traffic.between(4, 8)))});
+        for (int step = 0; step < 25; ++step) {
+            std::vector<Flight> &in_flight = exact.in_flight();
+            if (!in_flight.empty() && traffic.one_in(2)) {
+                const auto which = static_cast<size_t>(
+                    traffic.between(0, static_cast<int64_t>(in_flight.size()) - 1));
+                const auto most = static_cast<int64_t>(in_flight[which].units);
+                const Refund by = !traffic.one_in(4)  ? Refund::whole
+                                  : traffic.one_in(2) ? Refund::of_1_0_0
+                                                      : Refund::on_one_key;
+                exact.give_back(which, static_cast<uint64_t>(traffic.between(1, most)), by);
+            } else if (traffic.one_in(3)) {
+                exact.bucket().now_us += second * traffic.between(1, 2) / 2;
+            } else {
+                exact.charge(static_cast<uint64_t>(traffic.between(1, 3)));
+            }
+            exact.expect_exact();
+        }
+    }
+}
+
+// What is known of the past is out of date then.
+TEST(Returns, LeaveItSoAfterOthersThatDoNotKeepThePast) {
+    for (const Refund by : {Refund::on_one_key, Refund::of_1_0_0}) {
+        ExactBucket exact({seconds(8)});
+        const auto give_back = [&](size_t which, uint64_t units, Refund as) {
+            exact.give_back(which, units, as);
+            exact.expect_exact();
+        };
+        exact.charge(1);
+        exact.charge(3);
+        give_back(0, 1, Refund::whole); // it knows that 3 are taken
+        give_back(0, 3, by);
+        exact.charge(4);
+        exact.charge(1);
+        give_back(0, 4, Refund::whole);
+        exact.bucket().now_us += second + second / 2; // the last one has come back of itself
+        exact.charge(2);
+        give_back(0, 1, Refund::whole);
+        EXPECT_EQ(exact.bucket().ahead_us(), 2 * second);
+    }
+}
+
 TEST(Returns, LeaveItSoOverLongTimes) {
     Traffic traffic;
     int64_t returned = 0;

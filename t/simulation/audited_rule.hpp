@@ -133,8 +133,8 @@ struct Denial {
     int64_t answered_us = 0;      // when the host knew the answer
     size_t history = 0;
     size_t host = 0;
-    Told told{};
-    bool has_longest_wait = true; // of the rules that deny the request
+    std::optional<Told> told = std::nullopt; // none: it is not known
+    bool has_longest_wait = true;            // of the rules that deny the request
 };
 
 /// What an operator has seen of a key, as of a request of that cost which nobody is charged.

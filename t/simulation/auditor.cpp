@@ -31,13 +31,13 @@ int64_t certain_until(const AuditedRule &rule, const Denial &denial) {
     if (denial.blocked_until_us != 0) {
         return denial.blocked_until_us;
     }
-    const bool has_nothing_left = denial.told.remaining == 0;
+    const bool has_nothing_left = denial.told && denial.told->remaining == 0;
     const bool are_alike = !rule.has_own_numbers && (!rule.has_own_costs || denial.cost == 1);
     if (are_alike || (has_nothing_left && rule.algorithm == "fixed_window")) {
         return denial.until_us;
     }
     const bool needs_a_unit = has_nothing_left && !rule.has_own_numbers;
-    return denial.time_us + (needs_a_unit ? denial.told.next_unit_us : 0);
+    return denial.time_us + (needs_a_unit ? denial.told->next_unit_us : 0);
 }
 
 } // namespace

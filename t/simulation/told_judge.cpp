@@ -156,7 +156,7 @@ std::vector<Asked> all_asked(const JudgedKey &key, const std::vector<Look> &look
             {.kind = denial.is_by_redis ? Asked::Kind::denied : Asked::Kind::denied_by_cache,
              .by = by(denial),
              .cost = denial.cost,
-             .told = is_of_block || may_be_old ? std::nullopt : std::optional(denial.told)});
+             .told = is_of_block || may_be_old ? std::nullopt : denial.told});
     }
     for (const UnchargedCheck &check : key.uncharged) {
         if (check.is_answered) {

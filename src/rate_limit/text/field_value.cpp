@@ -24,11 +24,6 @@ bool is_token68(std::string_view text) {
 
 } // namespace
 
-bool has_outer_blanks(std::string_view text) {
-    return !text.empty() && (blanks.find(text.front()) != std::string_view::npos ||
-                             blanks.find(text.back()) != std::string_view::npos);
-}
-
 std::string_view without_outer_blanks(std::string_view text, std::string_view address) {
     const size_t head = text.starts_with(address) ? address.size() : 0;
     const size_t tail = text.ends_with(address) ? address.size() : 0;

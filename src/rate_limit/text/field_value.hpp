@@ -17,8 +17,11 @@ constexpr bool is_field_variable(std::string_view variable) {
     return variable == bearer_variable || variable.starts_with(field_variable_prefix);
 }
 
-/// Whether the text begins or ends with a blank or tab.
-bool has_outer_blanks(std::string_view text);
+/// Whether the text begins or ends with a blank or tab. Each request asks this of each key.
+constexpr bool has_outer_blanks(std::string_view text) {
+    constexpr auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+    return !text.empty() && (is_blank(text.front()) || is_blank(text.back()));
+}
 
 /// Returns the text without the blanks and tabs at both of its ends. An end that consists of
 /// `address`, the client's address in bytes, stays whole, because its bytes are no blanks: a `map`

@@ -227,6 +227,40 @@ TEST(ToldJudgeOfBucketsTest, WhoWasDeniedIsToldToWait) {
         std::nullopt);
 }
 
+struct TwoDenials {
+    int64_t wait_by_cache_us; // at 100 ms, after a grant at 50 ms that Redis had not known of
+    bool settles = false;
+    bool is_overridden = false;
+};
+
+/// Of a log of 8 units in a second.
+std::optional<std::string> judge_cached(const TwoDenials &told) {
+    const AuditedRule of = rule("sliding_log", 8);
+    const std::vector<Grant> grants{of_window(0, 4, {4, 0, second}),
+                                    of_window(50'000, 2, {2, 0, second})};
+    const std::vector<Denial> denials{{.time_us = 100'000,
+                                       .cost = 5,
+                                       .limit = 8,
+                                       .capacity = 8,
+                                       .is_by_redis = false,
+                                       .told = Told{4, told.wait_by_cache_us, second}}};
+    return judge_told_numbers({.rule = of,
+                               .settles = told.settles,
+                               .is_overridden = told.is_overridden,
+                               .grants = grants,
+                               .denials = denials,
+                               .uncharged = {}},
+                              {});
+}
+
+TEST(ToldJudgeOfDenyCachesTest, WhoWaitsSoLongGetsThrough) {
+    EXPECT_EQ(judge_cached({900'000}), std::nullopt);
+    EXPECT_EQ(judge_cached({901'001}), std::nullopt); // clocks differ
+    EXPECT_NE(judge_cached({899'999}), std::nullopt);
+    EXPECT_EQ(judge_cached({.wait_by_cache_us = 1, .settles = true}), std::nullopt);
+    EXPECT_EQ(judge_cached({.wait_by_cache_us = 1, .is_overridden = true}), std::nullopt);
+}
+
 std::optional<std::string> judge_after_debt(const AuditedRule &of, int64_t time_us,
                                             uint64_t remaining, int64_t reset_us,
                                             int64_t ended_us = 10'000) {
