@@ -587,7 +587,7 @@ END
 };
 
 subtest 'make install' => sub {
-    my ($place) = RateLimit::Nginx::slurp($readme) =~ /^make install +# as root: puts it into (\S+)$/m;
+    my ($place) = RateLimit::Nginx::slurp($readme) =~ / make install +# as root, without a package: into (\S+)$/m;
     my $root    = tempdir('root-XXXXXXXX', TMPDIR => 1, CLEANUP => 1);
     local @ENV{qw(MAKEFLAGS MAKELEVEL)}; # of the make that runs the tests
     my $said = qx{make install DESTDIR=$root 2>&1};

@@ -16,6 +16,16 @@ use Time::HiRes qw(time);
 
 my $page = RateLimit::Attack->new('docs/stream.md');
 
+# Sends back what has come, up to an end that has come with it: a connection that has ended is not open.
+sub goes_on ($socket, $served) {
+    my $length;
+    while ($length = sysread $socket, my $text, 65536) {
+        --$$served if $text =~ /innocent/;
+        syswrite $socket, $text;
+    }
+    return !defined $length && $!{EAGAIN};
+}
+
 # Counts connections, and the most that were open at a time. All are the attacker's, but those with a line that
 # names the innocent. It sends each line back, over UDP each datagram but those that would take long.
 sub counting_server () {
@@ -34,13 +44,11 @@ sub counting_server () {
                     $udp->send($datagram, 0, $from) if $datagram !~ /slow/;
                 } elsif ($socket == $listener) {
                     my $client = $listener->accept or next;
+                    $client->blocking(0);
                     $select->add($client);
                     ++$served;
                     $most = max($most, ++$open);
-                } elsif (sysread $socket, my $text, 65536) {
-                    --$served if $text =~ /innocent/;
-                    syswrite $socket, $text;
-                } else {
+                } elsif (!goes_on($socket, \$served)) {
                     --$open;
                     $select->remove($socket);
                     close $socket;

@@ -23,6 +23,7 @@ my $process = RateLimit::Process->run(sub {
     }
 });
 
+# With reuseport all datagrams of a client come to one worker; else each may take some of them for a session.
 my %port  = map { $_ => empty_port() } qw(sliding_log gcra concurrency);
 my $nginx = new_stream(<<"END", workers => 2);
 %STREAM_LOG%
@@ -30,7 +31,7 @@ redis_rate_limit_backend default { server ${\$redis->address}; timeout 5s; conne
 redis_rate_limit_zone \$remote_addr zone=z:1m;
 server { listen 127.0.0.1:$port{sliding_log} udp; proxy_responses 1; redis_rate_limit zone=z algorithm=sliding_log limit=3 window=1h; proxy_pass 127.0.0.1:$port; }
 server { listen 127.0.0.1:$port{gcra} udp; proxy_responses 1; redis_rate_limit zone=z algorithm=gcra limit=3 window=1h burst=2 name=gcra; proxy_pass 127.0.0.1:$port; }
-server { listen 127.0.0.1:$port{concurrency} udp; proxy_timeout 1s; redis_rate_limit zone=z algorithm=concurrency limit=2 name=concurrency; proxy_pass 127.0.0.1:$port; }
+server { listen 127.0.0.1:$port{concurrency} udp reuseport; proxy_timeout 1s; redis_rate_limit zone=z algorithm=concurrency limit=2 name=concurrency; proxy_pass 127.0.0.1:$port; }
 END
 $nginx->start;
 

@@ -23,23 +23,19 @@ void LiveCopy::begin_reading() {
 
 bool LiveCopy::take(const LiveChange &change) {
     const auto &[name, words] = change.record;
-    auto missing = missing_.find(name);
-    auto present = missing == missing_.end() ? present_.find(name) : present_.end();
-    if (missing == missing_.end() && present == present_.end()) {
+    auto present = present_.find(name);
+    if (const auto missing = missing_.find(name); missing != missing_.end()) {
+        present = present_.insert(missing_.extract(missing)).position;
+    }
+    if (present == present_.end()) {
         present_.emplace(name, Known{change.version, end_of(change), std::string(words)});
         return true;
     }
-    Known &known = missing != missing_.end() ? missing->second : present->second;
-    if (known.version > change.version) {
-        if (present != present_.end()) {
-            missing_.insert(present_.extract(present));
-        }
+    if (present->second.version > change.version) {
+        missing_.insert(present_.extract(present));
         return false;
     }
-    known = {change.version, end_of(change), std::string(words)};
-    if (missing != missing_.end()) {
-        present_.insert(missing_.extract(missing));
-    }
+    present->second = {change.version, end_of(change), std::string(words)};
     return true;
 }
 

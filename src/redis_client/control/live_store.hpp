@@ -141,7 +141,7 @@ struct CounterPage {
 class LiveStore {
   public:
     /// How many records a page looks at, at most: so many that neither Redis nor a host is held up.
-    static constexpr size_t records_of_page = 500;
+    static constexpr size_t records_of_page = 250;
 
     /// How long after its last registration, and after its window, a counter is forgotten.
     static constexpr std::chrono::hours registered_for{2};

@@ -166,8 +166,10 @@ sub workers ($self, $master = $self->{pid}) { return children_of($master, qr/wor
 
 sub leaving_workers ($self, $master = $self->{pid}) { return children_of($master, qr/worker process is/) }
 
-sub children_of ($pid, $pattern) {
-    return grep { slurp("/proc/$_/cmdline") =~ $pattern } split ' ', slurp("/proc/$pid/task/$pid/children");
+# The kernel's own list, /proc/PID/task/PID/children, may lack some while others of them end.
+sub children_of ($parent, $pattern) {
+    my @processes = map { m{(\d+)\z} } glob '/proc/[0-9]*';
+    return grep { slurp("/proc/$_/stat") =~ /\) \S $parent / && slurp("/proc/$_/cmdline") =~ $pattern } @processes;
 }
 
 # Returns when new workers serve; the old ones may still be leaving.
