@@ -37,6 +37,7 @@ BackgroundFetch::BackgroundFetch(Worker &worker, const AppliedRule &applied,
 bool BackgroundFetch::prepare(uint64_t wanted) {
     const Rule &rule = *applied_.rule;
     charge_.wanted = wanted;
+    charge_.lease_counters = &applied_.counters();
     if (!applied_.has_own_numbers) {
         charge_.arguments = &*rule.fetch_arguments;
     } else if (auto *own = arena_.array<redis_client::WireWords>(1)) {

@@ -48,6 +48,7 @@ bool take_units(Worker &worker, AppliedRule &applied) {
     }
     if (!step.taken) {
         applied.charge->wanted = step.wanted;
+        applied.charge->lease_counters = &applied.counters();
         applied.lease.claim = step.claim;
         return false;
     }

@@ -13,6 +13,7 @@
 #include "redis_client/wire/resp.hpp"
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -37,6 +38,8 @@ struct Charge {
     const WireWords *arguments = nullptr;
     bool may_lease = false;
     uint64_t wanted = 0; // units to lease if the check is granted, to most_leased
+    // Of the rule: here they count if the answer comes too late. Null: they are not counted then.
+    rate_limit::RuleCounters *lease_counters = nullptr;
     // For how long a denial blocks the client; 0: the rule has no `block`. A charge that blocks is
     // no dry run, and leases nothing.
     std::chrono::milliseconds block{0};
@@ -118,6 +121,10 @@ struct Command : Pooled<Command> {
     bool is_abandoned = false;     // its request is gone, see Backend::abandon()
     bool is_sent_for_good = false; // its permits are released: it cannot be sent again
     bool timed_out = false;        // it was counted so, and a late reply changes nothing
+    // Copies of the charges of such a check, if it wants units leased: its late reply tells how
+    // many. What the copies refer to is gone.
+    std::unique_ptr<Charge[]> late_charges; // null: none
+    size_t late_charge_count = 0;
 
     /// Whether the command is to be sent again if Redis did not run it.
     bool is_wanted() const {

@@ -42,6 +42,7 @@ Command *Pipeline::new_command(Command::Kind kind) {
 void Pipeline::recycle(Command &command) {
     --pending_;
     group_.background_commands -= command.kind == Command::Kind::check ? 0 : 1;
+    command.late_charges.reset(); // rather than when the command is taken again
     group_.commands.give_back(command);
 }
 

@@ -4,9 +4,27 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <utility>
 
 namespace redis_client {
+
+namespace {
+
+/// Keeps what tells how many units Redis leases for the check. Without memory nobody counts them.
+void keep_late_charges(Command &check) {
+    const auto wants = [](const Charge &charge) { return charge.wanted > 0; };
+    if (!check.is_sent || std::ranges::none_of(check.charges, wants)) {
+        return;
+    }
+    check.late_charges.reset(new (std::nothrow) Charge[check.charges.size()]);
+    if (check.late_charges != nullptr) {
+        std::ranges::copy(check.charges, check.late_charges.get());
+        check.late_charge_count = check.charges.size();
+    }
+}
+
+} // namespace
 
 Session::Session(SessionGroup &group, uint32_t seed, Redirects *redirects)
     : group_(group),
@@ -86,6 +104,7 @@ Failure Session::refuse(Failure failure, Time now) {
 void Session::forget(Command &check, Time now) {
     permit_commands_.give_back_permits(check, now);
     waiting_.remove(check);
+    keep_late_charges(check);
     check.callbacks = nullptr;
     check.charges = {};
     if (check.is_to_send) {

@@ -3,6 +3,7 @@
 
 #include "redis_client/script/answer.hpp"
 
+#include <span>
 #include <utility>
 
 namespace redis_client {
@@ -15,6 +16,22 @@ size_t batch_length(const Command &first) {
         ++length;
     }
     return length;
+}
+
+/// Counts the units that Redis has leased for a check which was given up: nobody can use them.
+void count_late_leases(const Command &check, std::string_view answer) {
+    const std::span<Charge> charges(check.late_charges.get(), check.late_charge_count);
+    if (charges.empty() || read_answer(answer, charges) != AnswerState::good) {
+        return;
+    }
+    for (const Charge &charge : charges) {
+        if (charge.leased.units > 0 && charge.lease_counters != nullptr) {
+            charge.lease_counters->count(rate_limit::RuleCounter::leases_taken);
+            charge.lease_counters->count(rate_limit::RuleCounter::lease_units, charge.leased.units);
+            charge.lease_counters->count(rate_limit::RuleCounter::lease_units_expired,
+                                         charge.leased.units);
+        }
+    }
 }
 
 } // namespace
@@ -109,6 +126,9 @@ Session::Progress Session::take_verdicts(Command &first, const Reply &reply, Tim
         check->has_failed = has_error || state == AnswerState::impossible;
         errors += has_error ? 1 : 0;
         is_broken = state == AnswerState::foreign;
+        if (!has_error) {
+            count_late_leases(*check, answer);
+        }
         answers.remove_prefix(first.reply_size);
     }
     if (is_broken || (!answers.empty() && errors == 0)) {

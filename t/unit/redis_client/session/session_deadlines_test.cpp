@@ -2,7 +2,10 @@
 
 #include "session_test.hpp"
 
+#include <array>
+#include <cstdint>
 #include <optional>
+#include <string>
 
 namespace redis_client {
 namespace {
@@ -62,6 +65,68 @@ TEST_F(SessionTest, GivesALateReplyToNobody) {
     receive(grant(2));
     EXPECT_EQ(b_.results, Results{granted(2)});
     EXPECT_EQ(a_.results, Results{Failure::timeout});
+}
+
+/// A check of a window that may lease units.
+class SessionLateLeasesTest : public SessionTest {
+  protected:
+    SessionLateLeasesTest() {
+        SessionSettings settings = default_settings();
+        settings.shapes.emplace_back().add(
+            {.algorithm = Algorithm::fixed_window, .dry_run = false, .may_lease = true});
+        start(settings);
+        log_in();
+    }
+
+    /// Asks for so many units, and hears nothing until the deadline.
+    void ask_in_vain(uint64_t wanted) {
+        Charge &charge =
+            a_.new_charges({{.quota = window_, .redis_key = "rl:{z:a}:fixed_window:60000"}})[0];
+        charge.arguments = &arguments_;
+        charge.may_lease = true;
+        charge.wanted = wanted;
+        charge.lease_counters = &counters_;
+        (void)session_->ask(a_.charges(), a_, now_);
+        flush();
+        now_ += 100ms;
+        session_->expire(now_);
+        EXPECT_EQ(a_.results.back(), Result{Failure::timeout});
+        a_.all_charges.clear(); // with the request
+    }
+
+    std::string answer_with(int64_t leased) const {
+        return answer({40, 7'000'000, leased, 250'000, 0});
+    }
+    std::array<uint64_t, 3> counted() const {
+        const rate_limit::RuleCounts counts = counters_.read();
+        return {counts.of(rate_limit::RuleCounter::leases_taken),
+                counts.of(rate_limit::RuleCounter::lease_units),
+                counts.of(rate_limit::RuleCounter::lease_units_expired)};
+    }
+
+    const Quota window_ = quota_of(Algorithm::fixed_window);
+    const WireWords arguments_ = leasing_arguments(window_, false, 1s);
+    rate_limit::RuleCounters counters_{};
+};
+
+TEST_F(SessionLateLeasesTest, CountAsTakenAndExpired) {
+    ask_in_vain(5);
+    EXPECT_EQ(receive(answer_with(4)), Progress::more);
+    EXPECT_EQ(counted(), (std::array<uint64_t, 3>{1, 4, 4}));
+    ask_in_vain(5);
+    receive(answer_with(0)); // nothing was leased
+    ask_in_vain(0);
+    receive(answer_with(0)); // nor wanted
+    ask_in_vain(5);
+    receive(answer_with(6)); // nor is that an answer of ours
+    EXPECT_EQ(counted(), (std::array<uint64_t, 3>{1, 4, 4}));
+    EXPECT_EQ(session_->counters().failures, 4u) << "by their deadlines";
+}
+
+TEST_F(SessionLateLeasesTest, AreUnknownWhereNoAnswerComes) {
+    ask_in_vain(5);
+    session_->disconnected(Lost::in_use, now_);
+    EXPECT_EQ(counted(), (std::array<uint64_t, 3>{0, 0, 0}));
 }
 
 TEST_F(SessionTest, GivesALateErrorToNobody) {
