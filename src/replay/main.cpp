@@ -48,7 +48,7 @@ none. Several logs, of several days or hosts, may be given in any order.
 Example:
 
   cat >rules.conf <<'END'
-  redis_rate_limit_zone $remote_addr zone=per_ip:10m;
+  redis_rate_limit_zone $redis_rate_limit_addr zone=per_ip:10m;
   redis_rate_limit zone=per_ip algorithm=sliding_log limit=100 window=60s;
   END
   redis-rate-limit-replay --rules rules.conf --html report.html /var/log/nginx/access.log*

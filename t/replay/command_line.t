@@ -385,6 +385,15 @@ subtest 'what it refuses' => sub {
         my $result = file('result', '');
         is((replay('--rules', $rules, $option, $result, $log))[0], 0, "but an empty file") for 1, 2;
     }
+    my $of_stream = "stream {\n    redis_rate_limit_zone \$remote_addr zone=sessions:1m;\n    redis_rate_limit off;\n    server {\n        redis_rate_limit zone=sessions algorithm=concurrency limit=20 PHASE;\n    }\n}\n";
+    for my $beside ('', RateLimit::Nginx::slurp($rules)) {
+        my $preread = file('stream.conf', $beside, $of_stream =~ s/PHASE/phase=preread/r);
+        $refuses->(1, qr/stream\.conf:\d+: redis_rate_limit: the rule "sessions\/concurrency" is one of stream, .*; expected rules of http alone$/, '--rules', $preread, $log);
+    }
+    my $late = file('stream.conf', $of_stream =~ s/PHASE/phase=precontent/r);
+    $refuses->(1, qr/stream\.conf:5: redis_rate_limit: invalid phase "precontent", expected access or preread$/, '--rules', $late, $log);
+    my $without = file('stream.conf', RateLimit::Nginx::slurp($rules), $of_stream =~ s/zone=sessions algorithm.*;/off;/r);
+    is(json_of('--rules', $without, $log)->{rules}{'per_ip/60s'}{requests}, 8, 'stream without rules is passed over');
     my $key = file('key.conf', "redis_rate_limit_zone \$http_x_key zone=k:1m;\nredis_rate_limit zone=k algorithm=gcra limit=1 window=1;\n");
     $refuses->(1, qr/key\.conf:1: redis_rate_limit_zone: the log has no \$http_x_key/, '--rules', $key, $log);
     $refuses->(1, qr/--zone-key: the log has no \$http_x_other/, '--rules', $key, '--zone-key', 'k=$http_x_other', $log);
@@ -412,6 +421,12 @@ subtest 'help' => sub {
     my ($example) = $out =~ /^Example:\n\n(.*?)\n\n/ms or BAIL_OUT('no example');
     ok(-e 'man/redis-rate-limit-replay.1', 'a man page');
     my $man = RateLimit::Nginx::slurp('man/redis-rate-limit-replay.1') =~ s/\\-/-/gr;
+    my $page = RateLimit::Nginx::slurp('docs/finding-the-right-limit.md');
+    my ($of_page) = $page =~ /```nginx\n(.*?)```/s;
+    for my $text ($example, $man) {
+        my ($of_text) = $text =~ /^ *cat >rules\.conf <<'END'\n(.*?)^ *END$/ms or BAIL_OUT('no rules');
+        is($of_text =~ s/^ +//gmr, $of_page, 'has the rules of the page');
+    }
     like($man, qr/\Q$_\E\b/, "has $_") for $out =~ /^  (--[\w-]+)/mg;
     is(qx{man -l --warnings -E UTF-8 man/redis-rate-limit-replay.1 2>&1 >/dev/null}, '', 'that man reads') if -x '/usr/bin/man';
     ($status, $out) = replay('--version');
@@ -426,6 +441,10 @@ subtest 'documentation' => sub {
     for (0 .. $#rules) {
         is(json_of('--rules', file("page$_.conf", $rules[$_]), $log)->{lines}, 8, 'are replayed');
     }
+    my ($of_sessions) = $page =~ /`--format '(.*?)'`/ or BAIL_OUT('no format of sessions');
+    my $sessions = file('sessions.log', map { "192.0.2.1 [25/Nov/2026:10:00:0$_ +0100] TCP 200 5 7 $_.000\n" } 1 .. 3);
+    my $at_once  = file('at_once.conf', "${zone}redis_rate_limit zone=per_ip algorithm=concurrency limit=2;\n");
+    is(json_of('--rules', $at_once, '--format', $of_sessions, $sessions)->{rules}{'per_ip/concurrency'}{rejected}, 1, 'a log of sessions');
     my ($format) = $page =~ /log_format limits '(.*?)' *\n *'(.*?)';/s ? "$1$2" : '';
     my $limits = file('limits.log', qq{1700000000.000001 1700000000.010 0.010 192.0.2.1 200 "GET / HTTP/1.1" PASSED\n});
     is(json_of('--rules', $rules, '--format', $format, $limits)->{estimate}, JSON::PP::false, 'the format');

@@ -23,6 +23,12 @@ class RulesReader {
         : file_(file), zone_keys_(zone_keys), variables_(variables) {}
 
     Result read(const std::vector<Directive> &directives) {
+        for (const Directive &directive : directives) {
+            const bool is_stream = directive.name() == "stream";
+            if (auto error = is_stream ? refuse_rules_of_stream(directive.block) : std::nullopt) {
+                return error;
+            }
+        }
         if (auto error = find_zones_and_maps(directives)) {
             return error;
         }
@@ -53,6 +59,34 @@ class RulesReader {
 
     static std::vector<std::string_view> values_of(const Directive &directive) {
         return {directive.words.begin() + 1, directive.words.end()};
+    }
+
+    /// They limit sessions, of which the log of stream tells too little: see
+    /// docs/finding-the-right-limit.md.
+    static Result refuse_rules_of_stream(const std::vector<Directive> &directives) {
+        for (const Directive &directive : directives) {
+            const auto values = values_of(directive);
+            const bool is_rule =
+                directive.name() == "redis_rate_limit" && !values.empty() && values[0] != "off";
+            Result error = is_rule ? refuse_rule_of_stream(directive)
+                                   : refuse_rules_of_stream(directive.block);
+            if (error) {
+                return error;
+            }
+        }
+        return std::nullopt;
+    }
+
+    static Error refuse_rule_of_stream(const Directive &directive) {
+        rate_limit::RuleParameters rule;
+        rule.place = rate_limit::Place::stream;
+        std::vector<std::string> warnings;
+        if (const Refusal refusal = rate_limit::read_rule(values_of(directive), rule, warnings)) {
+            return at(directive, *refusal);
+        }
+        return at(directive, "the rule \"" + rule.rule.name() +
+                                 "\" is one of stream, and a log of sessions does not tell what it "
+                                 "would have done; expected rules of http alone");
     }
 
     Zone *zone_named(std::string_view name) const {
