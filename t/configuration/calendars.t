@@ -2,7 +2,11 @@
 
 use v5.36;
 use lib 't/lib';
-use RateLimit::Configuration qw(accepts around invalid refuses refuses_line $nginx);
+use File::Basename qw(dirname);
+use File::Copy qw(copy);
+use File::Path qw(make_path);
+use File::Temp qw(tempdir);
+use RateLimit::Configuration qw(accepts around invalid refuses refuses_line warns $nginx);
 use Test::More;
 
 my $month = 'zone=z algorithm=fixed_window limit=5 window=month';
@@ -28,13 +32,14 @@ for my $algorithm (qw(sliding_log sliding_window token_bucket gcra leaky_bucket 
 refuses('rule', "$month aligned", invalid('redis_rate_limit', 'parameter', 'aligned', 'it without window=month, which is aligned by itself'));
 my $alone = 'it beside window=day, week, month, quarter or year alone';
 refuses('rule', "zone=z algorithm=fixed_window limit=5 window=30d aligned $_", invalid('redis_rate_limit', split(/=/, $_), $alone))
-    for qw(timezone=UTC timezone=Europe/Berlin starts=15);
+    for qw(timezone=UTC timezone=Europe/Berlin);
+# Whoever follows the message is not refused again.
 refuses('rule', "zone=z algorithm=fixed_window limit=5 window=$_ starts=2",
-    invalid('redis_rate_limit', 'starts', 2, 'it beside window=month, quarter or year alone')) for qw(day week);
+    invalid('redis_rate_limit', 'starts', 2, 'it beside window=month, quarter or year alone')) for qw(day week 30d), '60 aligned';
 refuses('rule', "$month starts=$_", invalid('redis_rate_limit', 'starts', $_, 'a day of the month from 1 to 28')) for '', qw(0 29 -1 x 1.5 $arg_starts);
 refuses('rule', "$month $_ $_", invalid('redis_rate_limit', split(/=/, $_), 'it only once')) for qw(starts=2 timezone=UTC);
 
-for my $name ('', qw(localtime posixrules posix/UTC right/UTC ../UTC /etc/localtime Europe/ /Berlin Europe//Berlin $arg_zone zone.tab Fixed/UTC+01:00:00), 'x' x 41) {
+for my $name ('', qw(localtime posixrules Factory posix/UTC right/UTC ../UTC /etc/localtime Europe/ /Berlin Europe//Berlin $arg_zone zone.tab Fixed/UTC+01:00:00), 'x' x 41) {
     refuses('rule', "$month timezone=$name", invalid('redis_rate_limit', 'timezone', $name, 'the name of a time zone, such as Europe/Berlin'));
 }
 my $expected = $has_zones ? "a time zone of the system's tz database" : 'UTC, for this module was built without the library cctz';
@@ -74,11 +79,42 @@ refuses('location', 'redis_rate_limit zone=z algorithm=fixed_window limit=5 wind
 
 SKIP: {
     skip 'built without cctz' if !$has_zones;
-    # Debian 13 has some old names in a package of their own.
-    accepts('rule', "$month timezone=$_")
-        for qw(Europe/Berlin America/Argentina/Buenos_Aires Etc/GMT+12), grep { -f "/usr/share/zoneinfo/$_" } 'EST5EDT';
+    accepts('rule', "$month timezone=$_") for qw(Europe/Berlin America/Argentina/Buenos_Aires Etc/GMT+12);
     refuses_line(two_rules('window=day', 'window=day timezone=Asia/Tokyo'), 'limit=9', qr/expected window day as its other rules of the zone have, not day\@Asia\/Tokyo: give one a name=/);
     accepts_both('window=day', 'window=day timezone=Asia/Tokyo name=tokyo');
+}
+
+# A tz database with and without its old names, as Debian 12 and 13 have it. Links to these are the old names.
+SKIP: {
+    skip 'built without cctz' if !$has_zones;
+    my $database = tempdir('zones-XXXXXXXX', TMPDIR => 1, CLEANUP => 1);
+    my %zones = ('America/Los_Angeles' => ['US/Pacific'], 'Asia/Kolkata' => ['Asia/Calcutta'], 'Europe/Prague' => ['Europe/Bratislava'], 'Etc/GMT' => ['GMT', 'Etc/GMT+0']);
+    for my $name (keys %zones) {
+        make_path("$database/" . dirname($name));
+        copy("/usr/share/zoneinfo/$name", "$database/$name") or die "$name: $!";
+    }
+    RateLimit::Nginx::write_file("$database/tzdata.zi", join '', "# version 2026a\nR A 1916 o - Jun 14 23s 1 S\n", map { my $name = $_; map { "L $name $_\n" } $zones{$name}->@* } sort keys %zones);
+    RateLimit::Nginx::write_file("$database/zone.tab", "# comment\nCZ\t+5005+01426\tEurope/Prague\nSK\t+4809+01707\tEurope/Bratislava\nUS\t+340308-1181434\tAmerica/Los_Angeles\tPacific\n");
+    local $ENV{TZDIR} = $database;
+
+    refuses('rule', "$month timezone=US/Pacific", invalid('redis_rate_limit', 'timezone', 'US/Pacific', 'America/Los_Angeles, of which it is an old name that this system does not have'));
+    refuses('rule', "$month timezone=Asia/Calcutta", invalid('redis_rate_limit', 'timezone', 'Asia/Calcutta', 'Asia/Kolkata, of which it is an old name that this system does not have'));
+    refuses('rule', "$month timezone=$_", invalid('redis_rate_limit', 'timezone', $_, $expected)) for qw(US Pacific Europe/Bratislava);
+
+    for my $name (keys %zones) {
+        for my $link ($zones{$name}->@*) {
+            make_path("$database/" . dirname($link));
+            symlink("$database/$name", "$database/$link") or die "$link: $!";
+        }
+    }
+    warns('rule', "$month timezone=US/Pacific", quotemeta 'timezone "US/Pacific" is an old name that not every system has (Debian 13 has it in tzdata-legacy), expected America/Los_Angeles, with which clients begin a fresh window');
+    accepts('rule', "$month timezone=$_") for qw(America/Los_Angeles Asia/Kolkata Europe/Bratislava GMT Etc/GMT+0);
+    # Without these files nobody knows which name is old.
+    for my $file (qw(zone.tab tzdata.zi)) {
+        rename("$database/$file", "$database/away") or die "$file: $!";
+        accepts('rule', "$month timezone=US/Pacific");
+        rename("$database/away", "$database/$file") or die "$file: $!";
+    }
 }
 
 done_testing;

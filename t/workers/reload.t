@@ -139,6 +139,44 @@ END
     $nginx->stop;
 };
 
+# The name of the rule says nothing of it, and its counters have another name.
+subtest 'the calendar of a rule that has changed' => sub {
+    my $http = sub ($window) {
+        return <<"END";
+redis_rate_limit_backend default { server ${\$redis->address}; }
+redis_rate_limit_zone \$arg_key zone=plan:1m;
+server {
+    listen %PORT%;
+    location / {
+        redis_rate_limit zone=plan algorithm=fixed_window limit=10 window=$window;
+        redis_rate_limit zone=plan algorithm=fixed_window limit=10 window=1m;
+        empty_gif;
+    }
+}
+END
+    };
+    my $nginx = RateLimit::Nginx->start_new($http->('month'));
+    for my $same ('month', 'month timezone=UTC starts=1', 'year', 'month') {
+        $nginx->configure($http->($same));
+        $nginx->reload;
+    }
+    unlike($nginx->error_log, qr/before this reload/, 'the same calendar, or a rule of another name, needs no word');
+    $nginx->configure($http->('month starts=15'));
+    $nginx->reload;
+    my @warnings = $nginx->error_log =~ /\[warn\].* (redis_rate_limit: the rule .*)/g;
+    is_deeply(
+        \@warnings,
+        [
+            'redis_rate_limit: the rule "plan/month" of the zone "plan" has window=month starts=15, and had window=month before this reload: '
+                . 'it has other counters now, in which all clients begin a fresh month, expected the old one if what they have used is to count'
+        ],
+        'another one does'
+    );
+    $nginx->reload;
+    is(() = $nginx->error_log =~ /before this reload/g, 1, 'once');
+    $nginx->stop;
+};
+
 subtest 'a graceful stop lets suspended requests finish' => sub {
     my ($relay, $server) = relayed;
     my $nginx = start_nginx(server => $server);

@@ -76,6 +76,28 @@ void warn_of_another_key(const ZoneConf &zone, const ZoneConf &running, ngx_log_
     }
 }
 
+/// A counter's key has the calendar by which its windows begin and end, and the name of the rule
+/// does not tell that there is another one.
+void warn_of_other_calendars(const ZoneConf &zone, const ZoneConf &running, ngx_log_t *log) {
+    for (const limiter::Rule *rule : zone.named_rules) {
+        const auto was = std::ranges::find(running.named_rules, rule->name, &limiter::Rule::name);
+        const rate_limit::Calendar *calendar = rule->rule.calendar.get();
+        if (calendar == nullptr || was == running.named_rules.end() ||
+            (*was)->rule.calendar == nullptr || (*was)->rule.calendar->name() == calendar->name()) {
+            continue;
+        }
+        const std::string_view unit = to_string(calendar->parts().unit);
+        ngx_log_error(NGX_LOG_WARN, log, 0,
+                      "%s: the rule \"%s\" of the zone \"%s\" has %s, and had %s "
+                      "before this reload: it has other counters now, in which all clients begin "
+                      "a fresh %*s, expected the old one if what they have used is to count",
+                      rule_directive, rule->name.c_str(), zone.name.c_str(),
+                      calendar->parts().parameters().c_str(),
+                      (*was)->rule.calendar->parts().parameters().c_str(), unit.size(),
+                      unit.data());
+    }
+}
+
 /// Lays out shared memory that is new. Returns false if there is no room or no random number; the
 /// log says so.
 bool begin_memory(ngx_shm_zone_t *shared, ZoneConf &zone) {
@@ -103,6 +125,7 @@ ngx_int_t init_memory(ngx_shm_zone_t *shared, void *old) noexcept {
     if (running != nullptr) {
         zone.memory.take_over(running->memory, zone.mutex);
         warn_of_another_key(zone, *running, shared->shm.log);
+        warn_of_other_calendars(zone, *running, shared->shm.log);
     } else if (!begin_memory(shared, zone)) {
         return NGX_ERROR;
     }

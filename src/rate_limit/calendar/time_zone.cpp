@@ -53,7 +53,7 @@ bool is_part_of_name(std::string_view text) {
 } // namespace
 
 bool is_time_zone_name(std::string_view text) {
-    for (const std::string_view other : {"localtime", "posixrules"}) {
+    for (const std::string_view other : {"localtime", "posixrules", "Factory"}) {
         if (text == other) {
             return false;
         }

@@ -29,7 +29,7 @@ inline constexpr size_t longest_time_zone_name = 40;
 
 /// Whether a text may name a time zone: parts of `A-Za-z0-9_+-`, joined by `/`. Files beside the
 /// zones, and copies of all of them, may not be named: `localtime`, `posixrules`, `posix/...`,
-/// `right/...`.
+/// `right/...`. Nor may `Factory`, by which the tz database says that nobody has chosen a zone.
 bool is_time_zone_name(std::string_view text);
 
 /// Whether this program knows more than UTC.

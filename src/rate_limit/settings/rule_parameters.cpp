@@ -1,5 +1,6 @@
 #include "rate_limit/settings/rule_parameters.hpp"
 
+#include "rate_limit/calendar/old_time_zones.hpp"
 #include "rate_limit/rule/leasing.hpp"
 #include "rate_limit/rule/shards.hpp"
 #include "rate_limit/text/times_and_numbers.hpp"
@@ -204,20 +205,49 @@ std::string window_of(CalendarUnit unit) {
     return "window=" + std::string(to_string(unit));
 }
 
+/// Refuses a day of the month beside a window that is none of the calendar, or that begins on
+/// others.
+Refusal refuse_starts(const RuleParameters &rule) {
+    return refused("starts", std::to_string(*rule.starts),
+                   "it beside window=" + names_of_calendar_units(may_start_later) + " alone");
+}
+
 /// Refuses what goes with the windows of a calendar alone.
 Refusal refuse_parts_of_calendar(const RuleParameters &rule) {
-    const std::string calendars = "it beside window=" + names_of_calendar_units() + " alone";
     if (rule.time_zone) {
-        return refused("timezone", *rule.time_zone, calendars);
+        return refused("timezone", *rule.time_zone,
+                       "it beside window=" + names_of_calendar_units() + " alone");
     }
-    if (rule.starts) {
-        return refused("starts", std::to_string(*rule.starts), calendars);
+    return rule.starts ? refuse_starts(rule) : std::nullopt;
+}
+
+/// Refuses a time zone that this host does not have.
+Refusal refuse_time_zone(const std::string &name) {
+    if (!has_time_zones()) {
+        return refused("timezone", name,
+                       "UTC, for this module was built without the library cctz, which reads the "
+                       "others");
     }
-    return std::nullopt;
+    const std::string newer = newer_name_of_time_zone(name);
+    return refused("timezone", name,
+                   newer.empty()
+                       ? "a time zone of the system's tz database, such as Europe/Berlin"
+                       : newer + ", of which it is an old name that this system does not have");
+}
+
+/// Warns of a name that keeps nginx from starting where the tz database has no old names.
+void warn_of_old_time_zone(const std::string &name, std::vector<std::string> &warnings) {
+    const std::string newer = newer_name_of_time_zone(name);
+    if (!newer.empty()) {
+        warnings.push_back("timezone \"" + name +
+                           "\" is an old name that not every system has (Debian 13 has it in "
+                           "tzdata-legacy), expected " +
+                           newer + ", with which clients begin a fresh window");
+    }
 }
 
 /// Gives the rule its calendar, if `window=` names one.
-Refusal set_calendar(RuleParameters &rule) {
+Refusal set_calendar(RuleParameters &rule, std::vector<std::string> &warnings) {
     if (!rule.calendar_unit) {
         return refuse_parts_of_calendar(rule);
     }
@@ -234,20 +264,16 @@ Refusal set_calendar(RuleParameters &rule) {
                        "it without " + window_of(unit) + ", which is aligned by itself");
     }
     if (rule.starts && !may_start_later(unit)) {
-        return refused("starts", std::to_string(*rule.starts),
-                       "it beside window=" + names_of_calendar_units(may_start_later) + " alone");
+        return refuse_starts(rule);
     }
     const CalendarName name{.unit = unit,
                             .starts = rule.starts.value_or(1),
                             .time_zone = rule.time_zone.value_or(std::string(utc))};
     auto zone = find_time_zone(name.time_zone);
     if (zone == nullptr) {
-        return refused("timezone", name.time_zone,
-                       has_time_zones() ? "a time zone of the system's tz database, such as "
-                                          "Europe/Berlin"
-                                        : "UTC, for this module was built without the library "
-                                          "cctz, which reads the others");
+        return refuse_time_zone(name.time_zone);
     }
+    warn_of_old_time_zone(name.time_zone, warnings);
     rule.rule.calendar = std::make_shared<const Calendar>(name, std::move(zone));
     quota.calendar = rule.rule.calendar.get();
     quota.window = quota.calendar->longest_window();
@@ -434,7 +460,7 @@ void warn_of_empty_bucket(const Quota &quota, std::vector<std::string> &warnings
 /// Checks what depends on more than one parameter of the rule.
 Refusal check_rule(RuleParameters &rule, std::vector<std::string> &warnings) {
     Quota &quota = rule.rule.quota;
-    if (Refusal refusal = set_calendar(rule)) {
+    if (Refusal refusal = set_calendar(rule, warnings)) {
         return refusal;
     }
     if (quota.window.count() == 0) {
