@@ -105,7 +105,8 @@ TEST_F(LiveCopyTest, WhatEndedIsKeptForAnHour) {
 TEST_F(LiveCopyTest, AllThatEndedGoInTheEnd) {
     constexpr size_t count = 5000;
     for (size_t i = 0; i < count; ++i) {
-        LiveChange one = change("k" + std::to_string(i), 1);
+        const std::string key = "k" + std::to_string(i); // to which the change refers
+        LiveChange one = change(key, 1);
         one.override.what.expires_at = microseconds(i % 2);
         copy_.take(one);
     }
