@@ -35,6 +35,11 @@ my ($dashboard) = $said =~ /^Dashboard: +(http\S+)$/m;
 is(HTTP::Tiny->new->get($dashboard)->{status}, 200, 'the dashboard is where it says');
 my $rule = decode_json(HTTP::Tiny->new->get("${dashboard}status.json")->{content})->{zones}{per_ip}{rules}{'per_ip/10s'};
 is_deeply([ $rule->{passed} >= 10, $rule->{rejected} >= 2 ], [ 1, 1 ], 'and has seen the burst');
+my ($api) = HTTP::Tiny->new->get($dashboard)->{content} =~ /<body data-api="(\/[^"]+)">/;
+ok($api, 'it has an inspector');
+my $client = HTTP::Tiny->new->get("http://127.0.0.1:$port${\($api // '/')}key?zone=per_ip&key=127.0.0.1");
+like($client->{content}, qr{"per_ip/10s": \{.*"capacity": 10,}s, 'whose API knows the client');
+is(HTTP::Tiny->new->get("http://127.0.0.1:$port/", { headers => { Host => 'rebound.example' } })->{status}, 599, 'and serves no other name');
 
 my ($other, $other_out) = demo($port);
 my $refusal = do { local $/; <$other_out> };

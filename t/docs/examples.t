@@ -114,6 +114,10 @@ subtest 'servers for operators' => sub {
         my $port   = $nginx->port;
         is($status->($_), 200, "$example->{place}: tells who asks for $_") for "127.0.0.1:$port", "localhost:$port";
         is($status->($_), 0, "$example->{place}: says nothing to $_") for "rebound.example:$port", 'rebound.example', "127.0.0.1.rebound.example:$port";
+        if ($example->{text} =~ m{location /limits/ } && $example->{text} =~ m{redis_rate_limit_api}) {
+            my $page = RateLimit::Client->new($nginx)->send("GET /limits/ HTTP/1.1\r\nHost: localhost\r\n\r\n")->response;
+            like($page->{body}, qr{<body data-api="/limits/api/">}, "$example->{place}: the dashboard has an inspector");
+        }
         $nginx->stop;
     }
 };
