@@ -4,7 +4,7 @@
 
 const backendCards = new Map(); // of names
 
-function buildBackend(name, { mode }) {
+function buildBackend(name, { mode, servers }) {
   const state = element('span', { class: 'state' });
   const list = element('dl');
   const facts = {};
@@ -20,7 +20,7 @@ function buildBackend(name, { mode }) {
     format: seconds,
     onChoice: () => showLatency(name),
   });
-  const title = heading(name, element('span', { class: 'unit mode' }, mode), state);
+  const title = heading(name, element('span', { class: 'unit mode foreign' }, `${mode}, ${servers.join(', ')}`), state);
   byId('backends').append(element('div', { class: 'panel' }, title, list, errors, place));
   backendCards.set(name, { state, facts, errors, chart });
 }
@@ -57,7 +57,10 @@ function showLatency(name) {
   tell(facts.longest, seconds(latency.max));
 }
 
-function showBackend(name, backend, axis) {
+const latencyHistory = (name, percentile) => samples.map(({ latencies }) => latencies.get(name)?.[percentile] ?? 0);
+
+// `longest` is where the scale of its chart ends at least.
+function showBackend(name, backend, axis, longest) {
   const { state, facts, errors, chart } = backendCards.get(name);
   const fine = { level: backend.state === 'up' ? 'good' : 'unknown', word: backend.state };
   const { level, word } = troubleOf(name, backend) ?? fine;
@@ -73,11 +76,12 @@ function showBackend(name, backend, axis) {
   tell(errors, known.length > 0
     ? `Checks without a verdict: ${known.map((kind) => `${kind} ${count(backend.errors[kind])}`).join(', ')}.`
     : 'Every check got its verdict.');
-  chart.draw(axis, percentiles.map((percentile) =>
-    samples.map((sample) => sample.latencies.get(name)?.[percentile] ?? 0)));
+  chart.draw(axis, percentiles.map((percentile) => latencyHistory(name, percentile)), longest);
   showLatency(name);
 }
 
+// All charts have one scale, so that a slow Redis looks slow beside a fast one.
 function showBackends(backends, axis) {
-  Object.entries(backends).forEach(([name, backend]) => showBackend(name, backend, axis));
+  const longest = highestOf(Object.keys(backends).map((name) => latencyHistory(name, 'p99')));
+  Object.entries(backends).forEach(([name, backend]) => showBackend(name, backend, axis, longest));
 }

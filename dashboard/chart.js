@@ -57,8 +57,9 @@ class Chart {
     tell(this.when, isPast ? `at the line: ${Math.round(((width - x) * span) / width)} s ago` : 'now');
   }
 
-  draw(axis, rows) {
-    const end = this.chartLines.draw(axis, rows, roundUp);
+  // The scale reaches to `least` at least, also where no number does.
+  draw(axis, rows, least) {
+    const end = this.chartLines.draw(axis, rows, (highest) => roundUp(Math.max(highest, least)));
     tell(this.top, end > 0 ? this.format(end) : '');
     tell(this.middle, end > 0 ? this.format(end / 2) : '');
     this.xs = axis.xs;

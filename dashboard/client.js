@@ -62,8 +62,8 @@ function showClient({ key, rules }) {
   tell(byId('client-title'), key || '(a key that is not shown)');
   byId('client-state').className = `state ${level}`;
   tell(byId('client-state'), text);
-  tell(byId('client-note'), mayBeCut(live.key) ? `This key has ${keptBytes} bytes. If it comes from the list of keys that are `
-    + 'rejected most, it may be the beginning of a longer one.' : '');
+  const used = usedOfTightest(rules);
+  tell(byId('client-used'), used === null ? '' : `${used} % used`);
   clientRules.show(rules, rulesOfZone());
   clientOverrides.set(overridesOf(rules));
 }

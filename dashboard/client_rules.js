@@ -26,10 +26,22 @@ function clientLimitOf({ algorithm, limit, dry_run: isDryRun, override }, { wind
   ].join(', ');
 }
 
+// How much of a rule's capacity is taken, in whole per cent, as $redis_rate_limit_used has it. Null: nobody knows.
+function usedOf({ override, capacity, remaining }) {
+  if (override?.ban) return 100;
+  if (override?.exempt || remaining === null || !(capacity > 0)) return null;
+  return Math.floor((100 * (capacity - Math.min(remaining, capacity))) / capacity);
+}
+
+function usedOfTightest(rules) {
+  const known = Object.values(rules).map(usedOf).filter((used) => used !== null);
+  return known.length > 0 ? Math.max(...known) : null;
+}
+
 class ClientRules {
   constructor(table) {
     this.rows = new Map(); // by names of rules
-    const columns = ['Rule', 'Left', 'Full again', 'Next request', 'On this host'];
+    const columns = ['Rule', 'Left', 'Used', 'Full again', 'Next request', 'On this host'];
     const head = element('thead', {}, element('tr', {}, ...columns.map((name) => element('th', { scope: 'col' }, name))));
     this.body = element('tbody');
     table.className = 'stacked';
@@ -41,13 +53,13 @@ class ClientRules {
     const left = element('span');
     const used = element('i');
     const bar = element('div', { class: 'bar', role: 'meter', 'aria-label': `Left of ${name}`, 'aria-valuemin': 0 }, used);
-    const [reset, next, host] = ['Full again', 'Next request', 'On this host']
+    const [part, reset, next, host] = ['Used', 'Full again', 'Next request', 'On this host']
       .map((label) => element('td', { 'data-label': label }));
     const pill = element('span');
     next.append(pill);
     const place = element('tr', {}, element('th', { scope: 'row' }, name, limit),
-      element('td', { class: 'drawing' }, bar, left), reset, next, host);
-    return { limit, left, used, bar, reset, pill, host, place };
+      element('td', { class: 'drawing' }, bar, left), part, reset, next, host);
+    return { limit, left, used, bar, part, reset, pill, host, place };
   }
 
   // `rules` are those of GET key, `configured` those of GET zones.
@@ -63,6 +75,8 @@ class ClientRules {
     const isKnown = remaining !== null && capacity !== null;
     tell(row.limit, clientLimitOf(rule, configured));
     tell(row.left, isKnown ? `${count(remaining)} of ${count(capacity)}` : 'depends on the request');
+    const part = usedOf(rule);
+    tell(row.part, part === null ? '–' : `${part} %`);
     row.bar.hidden = !isKnown;
     if (isKnown) {
       row.bar.setAttribute('aria-valuemax', capacity);

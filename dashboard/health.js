@@ -27,25 +27,47 @@ function effects(total) {
     .map(([number, describe]) => ` – ${describe(rate(number))}`);
 }
 
-// The rule that rejects most, once that is known.
+// What the rule that rejects most comes to, once that is known. It is a warning where the alert
+// RateLimitRejectsMuch would be one.
 function worstOf(rules) {
-  if (samples.length === 0) return '';
+  if (samples.length === 0) return { level: 'good', text: '' };
   const [worst] = rules.map((rule) => ({ ...rule, rejected: sum(rule.rates, refused) }))
     .sort((one, other) => other.rejected - one.rejected);
-  if (!(worst?.rejected > 0)) return ', nothing is rejected';
-  return `, ${worst.name} rejects ${share(worst.rejected, sum(worst.rates, all))} of its checks`;
+  if (!(worst?.rejected > 0)) return { level: 'good', text: ', nothing is rejected' };
+  const checked = sum(worst.rates, all);
+  const isMuch = worst.rejected > 1 && worst.rejected > 0.2 * checked;
+  return {
+    level: isMuch ? 'warning' : 'good',
+    text: `, ${worst.name} rejects ${share(worst.rejected, checked)} of its checks`,
+  };
+}
+
+// Rules that let nobody pass, which may be a fault of the configuration; null if there are none.
+function troubleOfRules(rules) {
+  const names = rules.filter(({ history }) => rejectsAll(history)).map(({ name }) => name);
+  if (names.length === 0) return null;
+  const [named, more] = [names.slice(0, 3).join(', '), names.length - 3];
+  const text = names.length === 1 ? `Rule ${named} rejects all of its checks`
+    : `${names.length} rules reject all of their checks: ${named}${more > 0 ? ` and ${more} more` : ''}`;
+  return { level: 'bad', text };
 }
 
 function tellHealth({ backends }, rules, total) {
-  const troubles = Object.entries(backends)
+  const ofBackends = Object.entries(backends)
     .map(([name, backend]) => troubleOf(name, backend))
     .filter((trouble) => trouble !== null);
+  const ofRules = troubleOfRules(rules);
+  const isAnswered = Object.values(backends).some(({ state }) => state === 'up');
+  const troubles = ofRules === null ? ofBackends : [...ofBackends, ofRules];
   if (troubles.length > 0) {
     const isBad = troubles.some(({ level }) => level === 'bad');
-    showHealth(isBad ? 'bad' : 'warning', troubles.map(({ text }) => text).join('; '),
-      { more: effects(total).join(''), title: isBad ? '⚠ Redis · ' : '' });
-  } else if (Object.values(backends).some(({ state }) => state === 'up')) {
-    showHealth('good', 'Redis answers', { more: worstOf(rules) });
+    showHealth(isBad ? 'bad' : 'warning', troubles.map(({ text }) => text).join('; '), {
+      more: ofBackends.length > 0 ? effects(total).join('') : isAnswered ? '; Redis answers' : '',
+      title: isBad ? `⚠ ${ofBackends.length > 0 ? 'Redis' : 'all rejected'} · ` : '',
+    });
+  } else if (isAnswered) {
+    const { level, text } = worstOf(rules);
+    showHealth(level, 'Redis answers', { more: text });
   } else {
     showHealth('unknown', 'No Redis has been asked yet');
   }

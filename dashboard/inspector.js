@@ -50,6 +50,7 @@ async function refreshLive() {
   await refreshZones();
   await refreshClient();
   zoneOverrides.showTimes();
+  if (!isListed) listMore();
 }
 
 async function watchLive() {

@@ -3,8 +3,6 @@
 // How a client is named in the API's queries. The part behind the page's # is such a query, so that
 // a link leads to a client, and reloading the page stays there.
 
-const keptBytes = 64; // of a top key
-
 // What a form or another program has percent-encoded, with all else that a query cannot have as it is.
 const completed = (encoded) => encoded.replace(/[^%\w.~-]/gu, encodeURIComponent);
 
@@ -18,9 +16,6 @@ const keyKinds = {
 function keyOfTop(shown) {
   return `key=${shown.replace(/\\x([0-9a-f]{2})|[^]/g, (one, hex) => (hex ? `%${hex}` : encodeURIComponent(one)))}`;
 }
-
-// A key of that length may have been cut.
-const mayBeCut = (key) => key.replace(/^key=/, '').replace(/%../g, '-').length === keptBytes;
 
 // Names of zones and rules need no encoding: they are of A-Za-z0-9._/-.
 const clientQuery = (zone, key) => `zone=${zone}&${key}`;

@@ -29,7 +29,8 @@ class OverrideTable {
     const columns = ['For', 'What', 'Ends', 'Note', 'Set', ''];
     const head = element('thead', {}, element('tr', {}, ...columns.map((name) => element('th', { scope: 'col' }, name))));
     this.body = element('tbody');
-    this.none = element('tr', {}, element('td', { class: 'empty', colspan: columns.length }, none));
+    this.empty = element('td', { class: 'empty', colspan: columns.length }, none);
+    this.none = element('tr', {}, this.empty);
     table.className = 'stacked';
     table.tabIndex = -1;
     table.replaceChildren(head, this.body);
@@ -84,6 +85,11 @@ class OverrideTable {
     const ids = new Set(overrides.map(OverrideTable.idOf));
     this.rows = new Map([...this.rows].filter(([id]) => ids.has(id)));
     this.put(overrides);
+  }
+
+  // What stands where there are no rows.
+  tellNone(text) {
+    tell(this.empty, text);
   }
 
   arrange() {

@@ -34,7 +34,7 @@ function build(status) {
   const rules = rulesOf(status);
   const configuration = JSON.stringify([
     rules.map(({ id, counts }) => [id, limitOf(counts)]),
-    Object.entries(status.backends).map(([name, { mode }]) => [name, mode]),
+    Object.entries(status.backends).map(([name, { mode, servers }]) => [name, mode, servers]),
     Object.keys(status.zones),
   ]);
   if (configuration === configured) return;
@@ -58,7 +58,7 @@ function update() {
   drawRates(axis);
   showRules(rules, axis);
   showBackends(status.backends, axis);
-  showZones(status.zones);
+  showZones(status.zones, rules);
 }
 
 function take(status, time) {

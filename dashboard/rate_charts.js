@@ -18,8 +18,12 @@ class RateChart {
     });
   }
 
-  draw(axis) {
-    this.chart.draw(axis, historyOf(byId('rule').value, this.kind, this.series));
+  history() {
+    return historyOf(byId('rule').value, this.kind, this.series);
+  }
+
+  draw(axis, rows, least) {
+    this.chart.draw(axis, rows, least);
     this.showNumbers();
   }
 
@@ -40,8 +44,11 @@ const rateCharts = [
   new RateChart('verdicts', 'sources', sources, 'Verdicts per second by source', (rates, { of }) => of(rates)),
 ];
 
+// They stand beside each other, so they have one scale.
 function drawRates(axis) {
-  rateCharts.forEach((each) => each.draw(axis));
+  const histories = rateCharts.map((each) => each.history());
+  const highest = Math.max(...histories.map((rows) => highestOf(stack(rows))));
+  rateCharts.forEach((each, i) => each.draw(axis, histories[i], highest));
 }
 
 byId('rule').addEventListener('change', () => drawRates(makeAxis()));

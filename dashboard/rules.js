@@ -12,6 +12,7 @@ const columns = [
 ];
 
 const ruleRows = new Map(); // of ids
+const ruleSelection = new Selection('rules', 20);
 
 function buildRule({ id, zone, name, counts }) {
   const series = outcomes.map((outcome) => outcome.name);
@@ -22,14 +23,13 @@ function buildRule({ id, zone, name, counts }) {
   });
   const inAll = element('td', { class: 'number', 'data-label': 'Rejected in all' });
   const title = element('th', { scope: 'row' }, name, element('small', {}, `${limitOf(counts)}, zone ${zone}`));
-  byId('rules').tBodies[0].append(element('tr', {}, title, element('td', { class: 'drawing' }, spark.svg),
-    ...cells.map(({ place }) => place), inAll));
-  ruleRows.set(id, { spark, cells, inAll });
+  const place = element('tr', {}, title, element('td', { class: 'drawing' }, spark.svg),
+    ...cells.map((each) => each.place), inAll);
+  ruleRows.set(id, { spark, cells, inAll, place });
 }
 
 function buildRules(rules) {
   ruleRows.clear();
-  byId('rules').tBodies[0].replaceChildren();
   rules.forEach(buildRule);
 }
 
@@ -74,8 +74,11 @@ function showNotes(place, texts) {
   texts.forEach((text, at) => tell(place.children[at], text));
 }
 
+// What is said below the table is of the rules in it.
 function showRules(rules, axis) {
-  rules.forEach((rule) => showRule(rule, axis));
-  showNotes(byId('dry-runs'), rules.filter((rule) => rule.isDryRun).map((rule) => dryRunText(rule, rules)));
-  showNotes(byId('settlements'), rules.filter(({ counts }) => sum(counts.settlements, settlements) > 0).map(settlementText));
+  const shown = ruleSelection.choose(rules, ({ zone, name }) => `${name} ${zone}`, troubleOfRule);
+  arrange(byId('rules').tBodies[0], shown.map(({ id }) => ruleRows.get(id).place));
+  shown.forEach((rule) => showRule(rule, axis));
+  showNotes(byId('dry-runs'), shown.filter((rule) => rule.isDryRun).map((rule) => dryRunText(rule, rules)));
+  showNotes(byId('settlements'), shown.filter(({ counts }) => sum(counts.settlements, settlements) > 0).map(settlementText));
 }

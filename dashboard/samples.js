@@ -84,8 +84,8 @@ function addZone(grew, name, now, before) {
     grew.rules.set(ruleId(name, rule), growth(counters, counts, earlier));
   }
   // A key counts from when it is taken in: one that was not kept before has counted from 0.
-  const earlier = new Map(isSame ? before.top_rejected.map(({ key, rejected }) => [key, rejected]) : []);
-  const keys = now.top_rejected.map(({ key, rejected }) => [key, grown(rejected, earlier.get(key))]);
+  const earlier = new Map(isSame ? before.top_rejected.map((top) => [shownTop(top), top.rejected]) : []);
+  const keys = now.top_rejected.map((top) => [shownTop(top), grown(top.rejected, earlier.get(shownTop(top)))]);
   grew.keys.set(name, new Map(keys));
 }
 
@@ -169,6 +169,32 @@ function isDryRun(history) {
   const occurs = (name) => outcomes.some((outcome, i) => outcome.name === name && Math.max(...history[i]) > 0);
   return occurs('trial') && !occurs('delayed') && !occurs('rejected');
 }
+
+// Whether a rule has rejected each of its latest checks: at least ten, and no more than half a minute old.
+function rejectsAll(history) {
+  const [enough, longest] = [10, 30]; // checks, and seconds
+  let rejected = 0;
+  for (let at = samples.length - 1, age = 0; at >= 0 && age < longest; at -= 1) {
+    if (outcomes.some(({ name }, i) => name !== 'rejected' && history[i][at] > 0)) return false;
+    rejected += history[outcomes.findIndex(({ name }) => name === 'rejected')][at] * samples[at].seconds;
+    if (Math.round(rejected) >= enough) return true;
+    age += samples[at].seconds;
+  }
+  return false;
+}
+
+// How many requests a rule has held back in the samples that are kept, those that are worst for clients first.
+function troubleOfRule({ history }) {
+  const total = (isCounted) => history.filter((row, i) => isCounted(outcomes[i].name))
+    .reduce((subtotal, row) => row.reduce((all, number, at) => all + number * samples[at].seconds, subtotal), 0);
+  return [
+    total((name) => name === 'rejected' || name === 'failed'),
+    ...['trial', 'delayed'].map((each) => total((name) => name === each)),
+  ].map(Math.round);
+}
+
+// What is shown of a key that is rejected most. No other key is shown so: what is no printable ASCII is escaped.
+const shownTop = ({ key, is_cut: isCut = false }) => (isCut ? `${key}…` : key);
 
 // All rules as they are now.
 function currentRules() {

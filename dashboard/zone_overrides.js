@@ -5,6 +5,7 @@
 const overridesMessage = new Message(byId('overrides-message'));
 const ruleMessage = new Message(byId('rule-message'));
 let cursor = null; // of the next page
+let isListed = false; // the first page has come
 
 const queryOf = (override) => ownerQuery(override, showsKeys(override.zone));
 
@@ -30,7 +31,7 @@ const zoneOverrides = new OverrideTable(byId('overrides'), {
       run: (override) => deleteOverride(overridesMessage, queryOf(override), override),
     },
   ],
-  none: 'None.',
+  none: '',
 });
 
 // Adds the next page.
@@ -41,6 +42,8 @@ async function listMore() {
   try {
     const page = await ask('GET', `overrides?zone=${zone}${from === null ? '' : `&cursor=${from}`}`);
     if (!isCurrent()) return;
+    isListed = true;
+    zoneOverrides.tellNone('None.');
     zoneOverrides.put(page.overrides);
     cursor = page.cursor;
     byId('more').hidden = cursor === null;
@@ -52,7 +55,9 @@ async function listMore() {
 
 function listFromStart() {
   cursor = null;
+  isListed = false;
   byId('more').hidden = true;
+  zoneOverrides.tellNone('They are in Redis, and are not read yet.');
   zoneOverrides.set([]);
   return listMore();
 }

@@ -135,11 +135,12 @@ subtest 'a client is looked up by keys alone' => sub {
     ok(shows('#client-title', qr/^typed & \+%41$/), 'the key that was typed');
     is($browser->value('document.activeElement.id'), 'client-title', 'has the focus');
     my $row = sub ($n) { shown("#client-rules tbody tr:nth-child($n)") };
-    like($row->(1), qr{^clients/3600s sliding_log, limit 5 per 1 h 1 of 5 in (?:1 h|5\d min \d+ s) passes ·$}, 'its rules');
-    like($row->(2), qr{^even gcra, limit 100 per 1 h 1[67] of 20 in [12] min \d+ s passes ·$}, 'one of them a bucket');
-    like($row->(3), qr{^trial fixed_window, limit 2 per 1 h, dry run 0 of 2 in (?:1 h|5\d min \d+ s) would be denied for }, 'one of them a dry run');
+    like($row->(1), qr{^clients/3600s sliding_log, limit 5 per 1 h 1 of 5 80 % in (?:1 h|5\d min \d+ s) passes ·$}, 'its rules');
+    like($row->(2), qr{^even gcra, limit 100 per 1 h 1[67] of 20 (?:15|20) % in [12] min \d+ s passes ·$}, 'one of them a bucket');
+    like($row->(3), qr{^trial fixed_window, limit 2 per 1 h, dry run 0 of 2 100 % in (?:1 h|5\d min \d+ s) would be denied for }, 'one of them a dry run');
     is($browser->value('document.querySelector("#client-rules .bar i").style.width'), '20%', 'as bars');
     is(shown('#client-state'), 'passes', 'what its next request comes to');
+    is(shown('#client-used'), '100 % used', 'how much of the tightest rule is taken, as $redis_rate_limit_used of the request before has it');
     is(request('typed & +%41', 3), '200 429 429', 'more requests');
     ok(shows('#client-state', qr{^clients/3600s: denied for (?:1 h|5\d min \d+ s)$}), 'it is denied meanwhile');
     ok(shows('#client-rules tbody tr', qr/known to be denied$/),                       'out of the deny cache of this host');
@@ -194,7 +195,7 @@ subtest 'other numbers' => sub {
     ok(shows('#client-overrides', qr{this client clients/3600s limit 9}), 'it is replaced');
     click('#reset');
     ok(shows('#client-message', qr/^Reset, \d counters? deleted: the full limit is there again\./), 'reset');
-    ok(shows('#client-rules tbody tr', qr/ 9 of 9 it is full passes/), 'all of it is there');
+    ok(shows('#client-rules tbody tr', qr/ 9 of 9 0 % it is full passes/), 'all of it is there');
     submit('#client-form', What => 'exempt', Rule => '');
     ok(shows('#client-overrides', qr/this client all rules exempt: not counted/), 'exempt, beside it');
     ok(shows('#client-rules tbody tr:nth-child(2)', qr/not counted/), 'what is exempt is not counted');
@@ -300,8 +301,13 @@ subtest 'what goes wrong' => sub {
     like($browser->value('byId("client").className'), qr/stale/, 'what is shown is old');
     click('#reset');
     ok(shows('#client-message', qr/^Redis has not [\w ]+ \(502\): /), 'nothing is reset');
+    click('#reload');
+    ok(shows('#overrides-message', qr/^Redis has not [\w ]+ \(502\): /), 'nor are overrides read');
+    is(shown('#overrides tbody'), 'They are in Redis, and are not read yet.', 'which does not mean that there are none');
+    like(shown('#overrides-count'), qr/^[1-9]\d* known to this host$/, 'for some hold here');
     $redis->restart;
     ok(wait_until(sub { $browser->value('byId("client").className') !~ /stale/ }, 30), 'until it is back');
+    ok(shows('#overrides tbody', qr/^(?!They are in Redis)./), 'they are read then');
     is_deeply([ grep { !/status of (?:400|502) / } $browser->errors ], [], 'no other error on its console');
 };
 

@@ -144,7 +144,7 @@ sub overrides (%rejected) { return { (map { $_ => 0 } qw(count rejections droppe
 sub status ($zones, %backend) {
     my %zone    = (context => 'http', size_bytes => 1 << 20, used_bytes => 0, entries => 0, evictions => 0, overrides => overrides(), top_rejected => [], rules => {});
     my $default = {
-        mode            => 'standalone', state => 'up', checks => 0, reconnects => 0, script_reloads => 0, pending => 0,
+        mode            => 'standalone', servers => ['127.0.0.1:6379'], state => 'up', checks => 0, reconnects => 0, script_reloads => 0, pending => 0,
         live_limits_followed => JSON::PP::true,
         errors          => { map { $_ => 0 } qw(timeout connect reply breaker overload) },
         latency_seconds => { map { $_ => 0 } qw(p50 p90 p99 max) },
@@ -170,7 +170,13 @@ sub give (@statuses) {
 sub rules (%rules) { return status({ z => { rules => \%rules } }) }
 
 sub keys_rejected (@counts) {
-    return status({ z => { top_rejected => [ map { { key => $_->[0], rejected => $_->[1] } } pairs @counts ] } });
+    return status({ z => { top_rejected => [ map { top(@$_) } pairs @counts ] } });
+}
+
+# A key that ends in an ellipsis is cut there.
+sub top ($key, $rejected) {
+    my $is_cut = $key =~ s/\x{2026}$//;
+    return { key => $key, rejected => $rejected, $is_cut ? (is_cut => JSON::PP::true) : () };
 }
 
 sub text ($selector) { return $browser->text($selector) =~ s/\s+/ /gr }
@@ -230,7 +236,7 @@ subtest 'of statuses that are made up' => sub {
                 . 'the rules in force of its zone reject 244 /s, 195 /s of them known denials that it is not asked about.',
             'beside a rule in force'
         );
-        like($beside->($trial, rule(dry_run_delayed => 1)), qr/^Dry run in_force .*; no rule of its zone is in force\. Dry run trial .*; no rule of its zone is in force\.$/, 'alone');
+        like($beside->($trial, rule(dry_run_delayed => 1)), qr/^Dry run trial .*; no rule of its zone is in force\. Dry run in_force .*; no rule of its zone is in force\.$/, 'alone');
         is($beside->(rule(dry_run_rejected => 9,  passed   => 5), rule), '', 'not of what was a dry run some time ago');
         is($beside->(rule(dry_run_rejected => 99, rejected => 5), rule), '', 'or has come into force');
     };
@@ -251,6 +257,21 @@ subtest 'of statuses that are made up' => sub {
         give(@traffic);
         is($announced->(),  'Redis answers',                                   'and its end');
         is(text('#health'), 'Redis answers, other rejects 50 % of its checks', 'the rule that rejects most is told, not announced');
+        my $is = sub { $browser->value('document.getElementById("health").className') };
+        is($is->(), 'warning', 'as a warning where it is much');
+        give(rules(r => rule), rules(r => rule(passed => 99, rejected => 1)));
+        is($is->(), 'good', 'a few rejections are usual');
+        my @all_rejected = map { rules(busy => rule(passed => 1000 * $_, rejected => 900 * $_), broken => rule(rejected => 4 * $_)) } 0 .. 3;
+        give(@all_rejected[ 0 .. 2 ]);
+        is($is->(), 'warning', 'eight rejections say nothing yet');
+        give(@all_rejected);
+        is($is->() . ' ' . text('#health'), 'bad Rule broken rejects all of its checks; Redis answers', 'a rule that lets nobody pass');
+        screenshots('rejects-all' => [ 1280, 900, 'light' ]);
+        is($browser->value('document.title'), "\x{26a0} all rejected \x{b7} redis_rate_limit", 'is in the title, too');
+        give(map { rules(a => rule(rejected => 20 * $_), b => rule(local_rejected => 20 * $_)) } 0, 1);
+        is(text('#health'), '2 rules reject all of their checks: a, b; Redis answers', 'two of them');
+        give(rules(r => rule), rules(r => rule(rejected => 99)), 40, rules(r => rule(rejected => 99)));
+        is($is->(), 'good', 'not for ever');
         give(status({}, state => 'idle'));
         is(text('#health'), 'No Redis has been asked yet', 'none that was asked');
         give({ zones => {} });
@@ -269,6 +290,11 @@ subtest 'of statuses that are made up' => sub {
         $browser->value('getSelection().selectAllChildren(document.querySelector("#zones td.key"))');
         give(keys_rejected('<b>x</b>' => 30), keys_rejected('<b>x</b>' => 70));
         is($browser->value('getSelection().toString()') . ' ' . $shown->()->[0], "<b>x</b> <b>x</b>\t40.0\t70", 'what is selected stays selected');
+        my $long = 'x' x 64;
+        give(keys_rejected("$long\x{2026}" => 9, $long => 5), keys_rejected("$long\x{2026}" => 19, $long => 6));
+        is_deeply($shown->(), [ "$long\x{2026}\t10.0\t19", "$long\t1.0\t6" ], 'a key that is cut has a sign, a whole one of its bytes has none');
+        like(text('#zones'), qr/Of a key that ends in \x{2026} only the first 64 bytes are kept\./, 'and it is said');
+        is_deeply([ $schema->validate(keys_rejected("$long\x{2026}" => 9)) ], [], 'as the schema has it');
         give(status({ z => { context => 'stream' } }));
         like(text('#zones'), qr/^z in stream, 0 /, 'a zone of stream');
     };
@@ -283,11 +309,46 @@ subtest 'of statuses that are made up' => sub {
         give(rules(permits => rule(algorithm => 'concurrency', limit => '100', window_seconds => 60), usual => rule));
         like(text('#rules'), qr/permits concurrency, limit 100, zone z .* usual gcra, limit 10 per 1 s, zone z/, 'limits');
 
+        like(text('#backends'), qr/^default standalone, 127\.0\.0\.1:6379 up /, 'the address of a Redis');
+        my $pair = sub ($leased) { rules(r => rule(passed => $leased, uncharged => 9 * $leased, leases => leases($leased))) };
+        give(map { $pair->($_) } 0, 100);
+        my $ends = sub (@charts) { join ' ', map { text("$_ .top") } @charts };
+        is($ends->('#outcomes', '#verdicts'), '1 000 /s 1 000 /s', 'charts beside each other have one scale');
+        my $two = status({}, latency_seconds => { p50 => 0.001, p90 => 0.001, p99 => 0.002, max => 0.002 });
+        $two->{backends}{far} = { $two->{backends}{default}->%*, servers => [ 's1:26379', 's2:26379' ], latency_seconds => { p50 => 0.04, p90 => 0.04, p99 => 0.05, max => 0.06 } };
+        give(($two) x 2);
+        is($browser->value('[...document.querySelectorAll("#backends .top")].map((top) => top.textContent).join(" ")'), '50 ms 50 ms', 'so have those of two Redises');
+
         my $busy = sub ($samples) { rules(map { ("rule-$_" => rule(passed => 100 * $samples, delayed => $samples, rejected => $_ * $samples)) } 1 .. 500) };
         give(map { $busy->($_) } 1, 2);
         $browser->value('while (samples.length < 118) samples.unshift({ ...samples[0], time: samples[0].time - 1000 })');
         my @times = map { $browser->value('(() => { const start = performance.now(); update(); return performance.now() - start })()') } 1 .. 4;
         cmp_ok(min(@times), '<', 200, '500 rules take no more than 200 ms each second') or diag("@times");
+    };
+
+    subtest 'many rules' => sub {
+        my $many = sub ($samples) {
+            my %zones = map { ("zone-$_" => { rules => { "rule-$_" => rule(passed => 10 * $samples, rejected => $_ == 77 ? 5 * $samples : 0, dry_run_rejected => $_ == 150 ? 9 * $samples : 0) } }) } 1 .. 200;
+            return status(\%zones);
+        };
+        give(map { $many->($_) } 1, 2);
+        my $names = sub { $browser->value('[...document.querySelectorAll("#rules tbody th")].map((each) => each.firstChild.textContent)') };
+        is_deeply([ scalar $names->()->@*, $names->()->@[ 0 .. 2 ] ], [ 20, qw(rule-77 rule-150 rule-1) ], 'the first ones in the order of trouble');
+        is(text('#rules-count'), '20 of 200', 'as is said');
+        is($browser->value('[...document.querySelectorAll("#zones h3")].slice(0, 2).map((each) => each.textContent).join()'), 'zone-77,zone-150', 'zones, too');
+        for my $look ([ 1280, 900 ], [ 390, 844 ]) {
+            $browser->look(@$look, 'light');
+            cmp_ok($browser->value('document.documentElement.scrollHeight'), '<', 8_000, "the page is not endless, $look->[0] wide");
+            is($browser->value('document.documentElement.scrollWidth'), $look->[0], 'nor too wide');
+        }
+        screenshots('200-rules' => [ 1280, 900, 'light' ], '200-rules-narrow' => [ 390, 844, 'dark' ]);
+        $browser->value('byId("rules-order").value = "configured"; byId("rules-order").dispatchEvent(new Event("input"))');
+        is($names->()->[0], 'rule-1', 'as they are configured');
+        $browser->value('byId("rules-filter").value = "ZONE-77"; byId("rules-filter").dispatchEvent(new Event("input"))');
+        is_deeply($names->(), ['rule-77'], 'those of a zone');
+        $browser->value('byId("rules-filter").value = ""; byId("rules-all").click()');
+        is(scalar $names->()->@*, 200, 'all of them');
+        is(text('#rules-all') . text('#rules-count'), 'Show the first 20', 'and fewer again');
     };
 };
 

@@ -27,12 +27,16 @@ subtest 'backends' => sub {
     my $nginx = RateLimit::Nginx->start_new(<<"END");
 $http
 redis_rate_limit_backend unused { server ${\$redis->address}; }
+redis_rate_limit_backend far { mode sentinel; server 127.0.0.1; server [::1]:1234; sentinel_master m; }
 server { listen %PORT%; location /json { redis_rate_limit_metrics json; } location /metrics { redis_rate_limit_metrics; } $locations }
 END
     my $told   = sub ($name) { metrics_of($nginx)->{backends}{$name} };
     my $errors = sub ($name) { my $errors = $told->($name)->{errors}; return { map { $_ => $errors->{$_} } grep { $errors->{$_} } keys %$errors } };
     my $states = sub () { my $backends = metrics_of($nginx)->{backends}; join ' ', map { "$_=$backends->{$_}{state}" } sort keys %$backends };
-    ok(wait_until(sub { $states->() eq 'default=up full=up nobody=down slow=up unused=idle' }), 'states') or diag $states->();
+    ok(wait_until(sub { $states->() eq 'default=up far=idle full=up nobody=down slow=up unused=idle' }), 'states') or diag $states->();
+
+    is_deeply($told->('default')->{servers}, [ $redis->address ], 'the server');
+    is_deeply($told->('far')->{servers}, [ '127.0.0.1:26379', '[::1]:1234' ], 'servers with the ports that nobody gave');
 
     request($nginx, '/default?key=1', 3);
     $redis->client->set('rl:{default:bad}:sliding_log:60000', 'text');

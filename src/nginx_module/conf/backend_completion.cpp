@@ -23,6 +23,15 @@ std::string_view name_of(const ServerAddress &server) {
     return server.is_local() ? server.addresses.front().text() : std::string_view(server.host);
 }
 
+/// Returns the server's name in the configuration, with the port.
+std::string text_of(const ServerAddress &server) {
+    if (server.is_local()) {
+        return server.addresses.front().text();
+    }
+    const bool is_ipv6 = server.host.find(':') != std::string::npos;
+    return (is_ipv6 ? '[' + server.host + ']' : server.host) + ':' + std::to_string(server.port);
+}
+
 char *check_hash_slots(ngx_conf_t *cf, const BackendConf &backend) {
     const std::string with_mode = "with mode " + std::string(backend.traits().name);
     if (backend.session.database != 0) {
@@ -79,6 +88,7 @@ void complete_servers(BackendConf &backend) {
         if (server.addresses.empty()) {
             server.addresses = redis_client::literal_address(server.host, server.port);
         }
+        backend.server_texts.push_back(text_of(server));
     }
 }
 

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace rate_limit {
@@ -29,6 +30,7 @@ struct RuleMetrics {
 
 struct TopKeyMetrics {
     std::string_view key; // in the form that is shown to people
+    bool is_cut;          // it is the beginning of a longer one
     uint64_t rejected;
 };
 
@@ -98,6 +100,7 @@ struct ZoneMetrics {
 struct BackendMetrics {
     std::string_view name;
     std::string_view mode;
+    std::span<const std::string> servers; // as the configuration names them, with their ports
     BackendCounts counts;
     bool follows_live_limits; // what operators set there reaches this host
 };

@@ -48,6 +48,11 @@ void write(Json &json, const BackendMetrics &backend) {
     const BackendCounts &counts = backend.counts;
     json.begin_object(backend.name);
     json.member("mode", backend.mode);
+    json.begin_array("servers");
+    for (const std::string &server : backend.servers) {
+        json.value(AnyText{server});
+    }
+    json.end_array();
     json.member("state", to_string(counts.state));
     json.member("checks", counts.checks);
     json.begin_object("errors");
@@ -147,6 +152,9 @@ void write(Json &json, const ZoneMetrics &zone) {
     for (const TopKeyMetrics &top : zone.top_rejected) {
         json.begin_object();
         json.member("key", AnyText{top.key});
+        if (top.is_cut) {
+            json.member("is_cut", true);
+        }
         json.member("rejected", top.rejected);
         json.end_object();
     }

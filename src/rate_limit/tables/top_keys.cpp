@@ -31,8 +31,8 @@ TopKeys::Words TopKeys::words_of(uint64_t hash, uint64_t base_count, Kept kept,
                                  std::string_view key) {
     Words words{};
     words[base] = base_count;
-    words[size] = key.size();
-    std::memcpy(&words[text], key.data(), key.size());
+    words[size] = std::min(key.size(), longest_key + 1);
+    std::memcpy(&words[text], key.data(), std::min(key.size(), longest_key));
     words[seal] = seal_of(hash, kept, words);
     return words;
 }
@@ -79,8 +79,9 @@ void TopKeys::count(const HashSeed &seed, Kept kept, std::string_view key) const
     if (kept == Kept::nothing || load(memory_->kept) != static_cast<uint64_t>(kept)) {
         return;
     }
-    key = key.substr(0, longest_key);
-    const uint64_t hash = hash_of(seed, key).low;
+    const bool is_cut = key.size() > longest_key;
+    // What was cut is no whole key of the same bytes, which counts by itself.
+    const uint64_t hash = hash_of(seed, key.substr(0, longest_key)).low ^ (is_cut ? 1 : 0);
     auto place = find(hash);
     if (place) {
         const Words words = words_at(place->index);
@@ -102,14 +103,19 @@ std::span<const TopKeys::Counted> TopKeys::read(Kept kept, Buffer &out) const {
         const Words words = words_at(place);
         const uint64_t count = load(memory_->counts[place]);
         if (count <= words[base] || words[seal] != seal_of(hash, kept, words) ||
-            words[size] > longest_key) {
+            words[size] > longest_key + 1) {
             continue;
         }
-        Counted counted{.bytes = {}, .size = words[size], .rejected = count - words[base]};
+        Counted counted{.bytes = {},
+                        .size = std::min<size_t>(words[size], longest_key),
+                        .is_cut = words[size] > longest_key,
+                        .rejected = count - words[base]};
         std::memcpy(counted.bytes.data(), &words[text], longest_key);
         // Two processes may have taken a place for the same key at the same time.
         auto *const same =
-            std::ranges::find(out.begin(), out.begin() + size_of_out, counted.key(), &Counted::key);
+            std::find_if(out.begin(), out.begin() + size_of_out, [&counted](const Counted &other) {
+                return other.key() == counted.key() && other.is_cut == counted.is_cut;
+            });
         if (same != out.begin() + size_of_out) {
             same->rejected += counted.rejected;
         } else {

@@ -27,7 +27,7 @@ namespace rate_limit {
 class TopKeys {
   public:
     static constexpr size_t capacity = 100;
-    /// No more bytes of a key are kept. Keys whose first bytes are the same count as one.
+    /// No more bytes of a key are kept. Longer keys whose first bytes are the same count as one.
     static constexpr size_t longest_key = 64;
 
     /// A key and its rejections since it last took a place. These are all, unless the key has lost
@@ -35,6 +35,7 @@ class TopKeys {
     struct Counted {
         std::array<char, longest_key> bytes;
         size_t size;
+        bool is_cut; // the key is longer
         uint64_t rejected;
 
         std::string_view key() const { return {bytes.data(), size}; }
@@ -66,6 +67,7 @@ class TopKeys {
 
   private:
     using Word = std::atomic<uint64_t>;
+    // A size beyond the longest key says that the key was cut.
     enum : size_t { seal, base, size, text, word_count = text + longest_key / sizeof(uint64_t) };
     using Words = std::array<uint64_t, word_count>;
 

@@ -24,6 +24,7 @@ EMBED_ALL(redis_rate_limit_page_js,
     CONTENTS("dashboard/chart_lines.js")
     CONTENTS("dashboard/chart.js")
     CONTENTS("dashboard/rate_charts.js")
+    CONTENTS("dashboard/selection.js")
     CONTENTS("dashboard/rules.js")
     CONTENTS("dashboard/backends.js")
     CONTENTS("dashboard/zones.js")

@@ -71,7 +71,8 @@ bool read_top_keys(ngx_pool_t *pool, const limiter::Zone &zone, rate_limit::Zone
         if (pooled.data == nullptr) {
             return false;
         }
-        top[i] = {.key = view(pooled), .rejected = counted[i].rejected};
+        top[i] = {
+            .key = view(pooled), .is_cut = counted[i].is_cut, .rejected = counted[i].rejected};
     }
     metrics.top_rejected = top;
     return true;
@@ -100,6 +101,7 @@ rate_limit::BackendMetrics read_backend(const ShownLimits &limits, const Backend
                                         microseconds now) {
     return {.name = backend.name,
             .mode = backend.traits().name,
+            .servers = backend.server_texts,
             .counts = backend.memory.read(limits.worker->world, now),
             .follows_live_limits =
                 backend.memory.live_trouble() == redis_client::LiveTrouble::none};

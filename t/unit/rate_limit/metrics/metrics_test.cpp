@@ -58,15 +58,19 @@ struct Example {
                                     .window = 60s,
                                     .calendar = nullptr,
                                     .counts = {}}};
-    std::vector<TopKeyMetrics> top_rejected{{.key = "203.0.113.7", .rejected = 12},
-                                            {.key = R"(\x22)", .rejected = 1}};
+    std::vector<TopKeyMetrics> top_rejected{{.key = "203.0.113.7", .is_cut = false, .rejected = 12},
+                                            {.key = R"(\x22)", .is_cut = true, .rejected = 1}};
     std::vector<ZoneMetrics> zones{{.name = "per_ip",
                                     .context = "http",
                                     .values = {20000, 1048576, 12, 3, 31, 32, 33},
                                     .top_rejected = top_rejected,
                                     .rules = rules}};
-    std::vector<BackendMetrics> backends{
-        {.name = "default", .mode = "standalone", .counts = {}, .follows_live_limits = true}};
+    std::vector<std::string> servers{"127.0.0.1:6379", "unix:/a\"b"};
+    std::vector<BackendMetrics> backends{{.name = "default",
+                                          .mode = "standalone",
+                                          .servers = servers,
+                                          .counts = {},
+                                          .follows_live_limits = true}};
     Metrics metrics{.server_version = "1.22.1",
                     .workers = 2,
                     .uptime = 90s,
@@ -79,7 +83,8 @@ TEST(MetricsTest, Json) {
     EXPECT_EQ(
         without_version(written(write_json, example.metrics)),
         R"({"version": "", "nginx_version": "1.22.1", "workers": 2, "uptime_seconds": 90, )"
-        R"("backends": {"default": {"mode": "standalone", "state": "up", "checks": 21, )"
+        R"("backends": {"default": {"mode": "standalone", )"
+        R"("servers": ["127.0.0.1:6379", "unix:/a\"b"], "state": "up", "checks": 21, )"
         R"("errors": {"timeout": 1, "connect": 2, "reply": 3, "breaker": 4, "overload": 5}, )"
         R"("reconnects": 6, "script_reloads": 7, "pending": 8, "live_limits_followed": true, )"
         R"("latency_seconds": {"p50": 0.0004, "p90": 0.0004, "p99": 0.0004, "max": 0.0004}}}, )"
@@ -87,7 +92,7 @@ TEST(MetricsTest, Json) {
         R"("entries": 12, "evictions": 3, "overrides": {"count": 31, "rejections": 32, "dropped": 33, )"
         R"("rejected": {"per_ip/60s": 1}}, )"
         R"("top_rejected": [{"key": "203.0.113.7", "rejected": 12}, )"
-        R"({"key": "\\x22", "rejected": 1}], "rules": {"per_ip/60s": )"
+        R"({"key": "\\x22", "is_cut": true, "rejected": 1}], "rules": {"per_ip/60s": )"
         R"({"algorithm": "sliding_log", "limit": "100", "window_seconds": 60, "passed": 1, )"
         R"("delayed": 2, "rejected": 3, "rejected_by_deny_cache": 2, "dry_run_delayed": 4, )"
         R"("dry_run_rejected": 5, "local_passed": 6, "local_delayed": 7, "local_rejected": 8, )"

@@ -38,6 +38,13 @@ class TopKeysTest : public testing::Test {
     }
 };
 
+struct Shown {
+    std::string key;
+    bool is_cut;
+    uint64_t rejected;
+    bool operator==(const Shown &) const = default;
+};
+
 using Kept = std::vector<std::pair<std::string, uint64_t>>;
 
 TEST_F(TopKeysTest, KeepsNoneAtFirst) {
@@ -62,6 +69,21 @@ TEST_F(TopKeysTest, OfAnyBytesOfWhichTheFirstAreKept) {
     count(longest + "b");
     count(longest.substr(1));
     EXPECT_EQ(kept(), (Kept{{"", 4}, {zeros, 3}, {longest, 2}, {longest.substr(1), 1}}));
+}
+
+TEST_F(TopKeysTest, TellsWhatWasCutFromAWholeKeyOfTheSameBytes) {
+    const std::string longest(TopKeys::longest_key, 'x');
+    for (int i = 0; i < 3; ++i) {
+        count(longest + "a");
+        count(longest + "b");
+        count(longest);
+    }
+    TopKeys::Buffer buffer;
+    std::vector<Shown> shown;
+    for (const TopKeys::Counted &counted : keys_.read(kept_, buffer)) {
+        shown.push_back({std::string(counted.key()), counted.is_cut, counted.rejected});
+    }
+    EXPECT_EQ(shown, (std::vector<Shown>{{longest, true, 6}, {longest, false, 3}}));
 }
 
 TEST_F(TopKeysTest, ANewKeyTakesThePlaceOfTheLeastAndCountsFromThere) {
