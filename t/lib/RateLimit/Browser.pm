@@ -114,16 +114,11 @@ sub look ($self, $width, $height, $scheme) {
     $self->call('Emulation.setEmulatedMedia', features => [ { name => 'prefers-color-scheme', value => $scheme } ]);
 }
 
-# The whole page as a PNG, or an element of it with some of what is around it.
-sub screenshot ($self, $path, $selector = undef) {
-    my @clip;
-    if (defined $selector) {
-        my $margin = 16;
-        my $place  = $self->value("document.querySelector('$selector').getBoundingClientRect().toJSON()");
-        my $top    = $self->value('scrollY');
-        @clip = (clip => { x => 0, y => $top + $place->{y} - $margin, width => $place->{right} + $margin, height => $place->{height} + 2 * $margin, scale => 1 });
-    }
-    my $image = $self->call('Page.captureScreenshot', format => 'png', captureBeyondViewport => JSON::PP::true, @clip);
+# The whole page as a PNG, or an element of it with a margin around it.
+sub screenshot ($self, $path, $selector = 'html', $margin = 0) {
+    my $place = $self->value("(({ x, y, width, height }) => ({ x: x + scrollX, y: y + scrollY, width, height }))(document.querySelector('$selector').getBoundingClientRect())");
+    my %clip  = (x => $place->{x} - $margin, y => $place->{y} - $margin, width => $place->{width} + 2 * $margin, height => $place->{height} + 2 * $margin, scale => 1);
+    my $image = $self->call('Page.captureScreenshot', format => 'png', captureBeyondViewport => JSON::PP::true, clip => \%clip);
     CORE::open(my $file, '>:raw', $path) or die "$path: $!";
     print {$file} decode_base64($image->{data});
     close $file or die "$path: $!";
