@@ -45,6 +45,20 @@ sub statuses_of ($nginx, $address, $count, $path = '/') {
     return join ' ', map { $http->get($nginx->url($path))->{status} } 1 .. $count;
 }
 
+# nginx takes the last `map` of a variable for all of them, and says nothing.
+subtest 'examples that stand beside each other' => sub {
+    my %text;
+    for my $file ($readme, glob 'docs/*.md') {
+        for my $example (examples_of($file)) {
+            my $plain = $example->{text} =~ s/#.*//gr =~ s/\s+/ /gr;
+            $text{$2}{"$1$3"}{$file} = 1 while $plain =~ /((?:map|geo) [^{}]*?)(\$\w+) (\{.*?\})/g;
+            $text{$1}{$2}{$file} = 1 while $plain =~ /\bjson_set (\$\w+) (.*?);/g;
+        }
+    }
+    cmp_ok(scalar keys %text, '>', 20, 'variables');
+    is(join('; ', map { "$_ in " . join ' and ', map { join ' ', sort keys %$_ } values $text{$_}->%* } grep { values $text{$_}->%* > 1 } sort keys %text), '', 'have one text each');
+};
+
 subtest 'the first configuration' => sub {
     my $nginx = start_nginx(change(example_with($readme, 'listen 8080'), 8080, '%PORT%'));
     my $page  = RateLimit::Nginx::slurp($readme);

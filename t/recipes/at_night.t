@@ -19,6 +19,7 @@ $page->holds('zone=per_customer:10m', %plan, moves => [ fields_of('X-API-Key', '
 my $address = 0;
 my %spread = (%plan, moves => [ map { +{ %$_, actor => 'everywhere', address => '192.0.2.' . ++$address } } fields_of('X-API-Key', 'k') ]);
 $page->holds('zone=per_customer:10m', %spread);
+$page->finds('zone=per_customer:10m', 'bytes that the application cuts', [ 'return 400;' => '' ], %spread);
 $page->finds('zone=per_customer:10m', 'the application reads what nginx does not', [ 'proxy_set_header' => '#' ], %spread);
 
 $page->all_attacked;

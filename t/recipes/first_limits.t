@@ -2,7 +2,7 @@
 
 use v5.36;
 use lib 't/lib';
-use RateLimit::Attack qw(addresses_of_a_network bearers fields_of leaving);
+use RateLimit::Attack qw(addresses_of_a_network bearers compressed fields_of leaving);
 use RateLimit::Port qw(empty_port);
 use Test::More;
 
@@ -21,11 +21,12 @@ my %plans = (
 $page->holds('$nobodys_address', %plans);
 $page->finds('$nobodys_address', 'the whole field', [ 'map $redis_rate_limit_field_x_api_key' => 'map $http_x_api_key', 'proxy_set_header X-API-Key' => '#' ], %plans);
 
+my @encoded = map { +{ %$_, fields => [ Authorization => 'Bearer k', 'Content-Encoding' => 'gzip' ] } } compressed();
 my %budget = (
     scale     => { 1000000 => 40_000, 20000 => 4000 },
     upstream  => { field => 'authorization', keys => { k => 'attacker', i => 'innocent' } },
     request   => { path => '/v1/chat/completions', method => 'POST', body => '{"max_tokens":3000}', fields => [ Authorization => 'Bearer k' ] },
-    moves     => [ leaving(), leaving(), bearers('k'), { ask => 'silent' }, { ask => 'stream,silent' }, { ask => 'stream' }, { ask => 'break' } ],
+    moves     => [ @encoded, @encoded, leaving(), leaving(), bearers('k'), { ask => 'silent' }, { ask => 'stream,silent' }, { ask => 'stream' }, { ask => 'break' } ],
     innocents => [ map { +{ fields => [ Authorization => 'Bearer i' ], %$_ } } (map { +{ ask => $_ } } ('status=401') x 8, ('status=500') x 8), {} ],
 );
 $page->holds('final_cost=$charged', %budget);

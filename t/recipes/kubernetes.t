@@ -62,6 +62,7 @@ $page->holds('zone=per_key algorithm', %by_key, moves => [ fields_of('X-API-Key'
 my $address = 0;
 my %spread = (%by_key, moves => [ map { +{ %$_, actor => 'everywhere', address => '192.0.2.' . ++$address } } fields_of('X-API-Key', 'k'), fields_of('X-API-Key', 'k') ]);
 $page->holds('zone=per_key algorithm', %spread);
+$page->finds('zone=per_key algorithm', 'bytes that the application cuts', [ 'return 400;' => '' ], %spread);
 $page->finds('zone=per_key algorithm', 'the application reads what nginx does not', [ 'proxy_set_header' => '#' ], %spread);
 
 # What the converter writes counts whole addresses, as ingress-nginx does, and answers 503.

@@ -44,6 +44,7 @@ my %by_key = (
 $page->holds('lease=auto', %by_key);
 my @whole_field = ('map $redis_rate_limit_field_x_api_key' => 'map $http_x_api_key', 'proxy_set_header X-API-Key' => '#');
 $page->finds('lease=auto', 'no key is no limit', [ 'return 401;' => '' ], %by_key);
+$page->finds('lease=auto', 'bytes that the application cuts', [ '!~ "^[!-~]+$"' => '= ""' ], %by_key);
 
 my %plans = (
     %by_key,
@@ -55,6 +56,7 @@ my %plans = (
 $page->holds('$nobodys_address', %plans);
 $page->finds('$nobodys_address', 'the whole field', \@whole_field, %plans);
 $page->finds('$nobodys_address', 'the application reads what nginx does not', [ 'proxy_set_header X-API-Key $redis_rate_limit_field_x_api_key;' => '' ], %plans);
+$page->finds('$nobodys_address', 'bytes that the application cuts', [ 'return 400;' => '' ], %plans);
 $page->finds('$nobodys_address', 'unknown keys are unlimited', [ 'redis_rate_limit zone=anonymous' => '#' ], %plans);
 
 $page->holds('auth_request_set', %by_key, scale => { 100 => 20 }, request => { path => '/v1/' });
@@ -72,14 +74,15 @@ $page->finds('final_cost=$bytes_sent', 'nothing is reserved', [ 'cost=50000000' 
 my %login = (
     request => { path => '/login', method => 'POST', body => 'name=root&password=guess', ask => 'wait=0.02' },
     moves   => [
-        (map { +{ path => $_ } } '/login/', '/Login', '/LOGIN', '/login.json', '/login;x', '/login;x=1/', '//login', '/./login', '/x/../login', '/%6cogin', '/log%69n/', '/login?x'),
+        (map { +{ path => $_ } } '/login/', '/Login', '/LOGIN', '/login.json', '/login;x', '/login;x=1/', '//login', '/./login', '/x/../login', '/%6cogin', '/log%69n/', '/login?x', '/;x/login', '/x/..;/login', '/api/v2/login'),
         (map { +{ method => $_ } } qw(PUT PATCH)),
         leaving(), @network,
     ],
     innocents => [{ body => 'name=me&password=right' }],
 );
 $page->holds('$who_logs_in', %login);
-$page->finds('$who_logs_in', 'one way to write the path', [ 'location ~* ^/+login' => 'location = /login' ], %login);
+$page->finds('$who_logs_in', 'one way to write the path', [ 'location ~* /login' => 'location = /login' ], %login);
+$page->finds('$who_logs_in', 'parts of the path before it', [ 'location ~* /login' => 'location ~* ^/+login' ], %login);
 $page->finds('$who_logs_in', 'one method', [ 'default $redis_rate_limit_addr' => 'default ""', 'GET     ""' => 'POST $redis_rate_limit_addr' ], %login);
 
 # Eight people behind one address, and then once more.

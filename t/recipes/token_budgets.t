@@ -3,17 +3,18 @@
 
 use v5.36;
 use lib 't/lib';
-use RateLimit::Attack qw(bearers leaving);
+use RateLimit::Attack qw(bearers compressed leaving);
 use Test::More;
 
 my $page = RateLimit::Attack->new('docs/token-budgets.md');
 
 my @errors = (map { +{ ask => $_ } } ('status=401') x 8, ('status=429') x 8, ('status=500') x 8, ('status=529') x 8);
+my @encoded = map { +{ %$_, fields => [ Authorization => 'Bearer k', 'Content-Encoding' => 'gzip' ] } } compressed();
 my %budget = (
     scale     => { 1000000 => 40_000, 20000 => 4000 },
     upstream  => { field => 'authorization', keys => { k => 'attacker', i => 'innocent', o => 'owner of an upstream that is gone' } },
     request   => { path => '/v1/chat/completions', method => 'POST', body => '{"max_tokens":3000}', fields => [ Authorization => 'Bearer k' ] },
-    moves     => [ leaving(), leaving(), bearers('k'), { ask => 'silent' }, { ask => 'stream,silent' }, { ask => 'stream' }, { ask => 'break' }, { body => '{' } ],
+    moves     => [ @encoded, @encoded, leaving(), leaving(), bearers('k'), { ask => 'silent' }, { ask => 'stream,silent' }, { ask => 'stream' }, { ask => 'break' }, { body => '{' } ],
     innocents => [ map { +{ fields => [ Authorization => 'Bearer i' ], %$_ } } @errors, {} ],
 );
 
@@ -31,13 +32,14 @@ $page->holds($default, %budget, after => \&nobody_listens);
 $page->finds($default, 'the whole field', [ 'zone $redis_rate_limit_bearer' => 'zone $http_authorization', 'proxy_set_header   Authorization' => '#' ], %budget);
 $page->finds($default, 'no key is no limit', [ 'return 401;' => '' ], %budget);
 $page->finds($default, 'a usual reservation', [ 'cost=20000' => 'cost=100' ], %budget);
+$page->finds($default, 'encoded prompts', [ 'proxy_set_header   Content-Encoding' => '#' ], %budget);
 $page->finds($default, 'who leaves gets the reservation back', [ 'default                            "";' => 'default 0;' ], %budget);
 $page->finds($default, 'errors keep the reservation', [ 'final_cost=$charged' => 'final_cost=$tokens' ], %budget, moves => []);
 
 my @reads = map { +{ method => 'GET', body => undef, path => '/v1/models' } } 1 .. 40;
-$page->holds('cost=$reserved final_cost=$settled', %budget, scale => { 200000 => 40_000, 100000 => 6000, 20000 => 4000 },
+$page->holds('cost=$reserved_by_method final_cost=$settled', %budget, scale => { 200000 => 40_000, 100000 => 6000, 20000 => 4000 },
     moves => [ @{ $budget{moves} }, @reads ], innocents => [ map { +{ fields => [ Authorization => 'Bearer i' ], %$_ } } @errors, @reads, {} ]);
-$page->finds('cost=$reserved final_cost=$settled', 'reading costs a reservation', [ 'GET     0;' => '' ], %budget, scale => { 200000 => 40_000, 100000 => 6000, 20000 => 4000 },
+$page->finds('cost=$reserved_by_method final_cost=$settled', 'reading costs a reservation', [ 'GET     0;' => '' ], %budget, scale => { 200000 => 40_000, 100000 => 6000, 20000 => 4000 },
     moves => [], innocents => [ map { +{ fields => [ Authorization => 'Bearer i' ], %$_ } } @reads, {} ]);
 
 $page->holds('zone=per_team:10m', %budget, scale => { 10000000 => 60_000, 1000000 => 40_000, 20000 => 4000 });

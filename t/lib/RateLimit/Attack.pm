@@ -6,6 +6,7 @@ package RateLimit::Attack;
 
 use v5.36;
 use Exporter 'import';
+use IO::Compress::Gzip qw(gzip);
 use List::Util qw(any max);
 use RateLimit::Client;
 use RateLimit::CountingUpstream;
@@ -17,7 +18,7 @@ use RateLimit::Wait qw(wait_until);
 use Test::More;
 use Time::HiRes qw(time);
 
-our @EXPORT_OK = qw(addresses_of_a_network bearers breaches change fields_of leaving scale_numbers);
+our @EXPORT_OK = qw(addresses_of_a_network bearers breaches change compressed fields_of leaving scale_numbers);
 
 my $http2_host = '127.0.0.3'; # where nginx of a recipe listens with http2
 
@@ -32,14 +33,15 @@ my %whose = (address => 'address', 'whole address' => 'address', 'address withou
 
 # --- moves: parts of requests
 
-# A key in a field, as an upstream finds it: a prefix such as `Bearer` before it, blanks and tabs around it,
-# the field twice, and the key in other fields alone.
+# A key in a field, as an upstream finds it: a prefix such as `Bearer` before it, blanks and tabs around it, and
+# other bytes that languages take for blank, the field twice, and the key in other fields alone.
 sub fields_of ($field, $key, @prefixes) {
     @prefixes = '' if !@prefixes;
     my @values = map { ("$_$key", "\t$_$key", "$_$key\t", " \t $_$key \t ") } @prefixes;
     my @others = grep { $_ ne $field } qw(Authorization X-API-Key X-Goog-Api-Key Api-Key);
     my @forms  = (
         (map { [ $field, $_ ] } @values),
+        (map { [ $field, $_ ] } map { ("$prefixes[0]$key$_", "$_$prefixes[0]$key", "$prefixes[0]$key$_ $_") } "\xa0", "\x85", "\x0b", "\x0c"),
         [ $field, $values[0], $field, 'junk' ],
         [ $field, $values[0], $field, $values[0] ],
         [ $field, 'junk', $field, $values[0] ],
@@ -61,6 +63,12 @@ sub bearers ($key) { return fields_of('Authorization', $key, 'Bearer ', 'bearer 
 sub leaving (%request) {
     return map { +{ %request, leave => $_->[0], ask => join ',', grep { defined } $_->[1], $request{ask} } }
         [ 'at once' ], [ 'asked', 'wait=0.2' ], [ 'answered', 'stream,wait=0.2' ];
+}
+
+# A prompt of 80,000 bytes in 200, from a client that leaves.
+sub compressed () {
+    gzip(\('{"max_tokens":3000,"prompt":"' . 'x' x 80_000 . '"}'), \my $body);
+    return map { +{ %$_, body => $body } } leaving();
 }
 
 # Those of the attacker's network, a /64.

@@ -1,9 +1,10 @@
 package RateLimit::CountingUpstream;
 
 # An upstream that knows whom it has served how much. It reads credentials as upstreams do: blanks and tabs
-# around a value are cut, schemes are compared without case, of a field that comes twice the first counts,
-# and where the usual field has no key, others may have it. It counts when a request comes, for a client
-# that leaves then has been served all the same.
+# around a value are cut, and what else trim() or strip() of a language takes for blank, schemes are compared
+# without case, of a field that comes twice the first counts, and where the usual field has no key, others may
+# have it. Bodies may be compressed. It counts when a request comes, for a client that leaves then has been
+# served all the same.
 #
 # What a request asks for stands in its field X-Ask, in words with commas between:
 #
@@ -16,6 +17,7 @@ package RateLimit::CountingUpstream;
 use v5.36;
 use parent 'RateLimit::Server';
 use IO::Select;
+use IO::Uncompress::Gunzip qw(gunzip);
 use JSON::PP ();
 use List::Util qw(max min);
 use MIME::Base64 qw(decode_base64);
@@ -98,7 +100,7 @@ sub values_of ($head, $name) { return $head =~ /^\Q$name\E:[ \t]*(.*?)[ \t]*\r$/
 
 # The key that a field's value has, or the user's name.
 sub key_of ($field, $value) {
-    return $value if $field ne 'authorization';
+    return $value =~ s/\A[\s\x0b\x0c\x1c-\x1f\x85\xa0]+|[\s\x0b\x0c\x1c-\x1f\x85\xa0]+\z//gr if $field ne 'authorization';
     return decode_base64($1) =~ s/:.*//sr if $value =~ /^basic[ \t]+(.*)/i;
     return $value =~ /^bearer[ \t]+(.*)/i ? $1 : '';
 }
@@ -124,11 +126,14 @@ sub serve ($upstream, $connection, $head, $body) {
     my %ask   = map { my ($word, $value) = split /=/; ($word => $value // 1) } split /,/, $ask // '';
     my $due   = time + ($ask{wait} // 0);
     my $has_body = $method !~ /^(?:GET|HEAD|OPTIONS)$/;
+    if (my ($encoding) = values_of($head, 'content-encoding')) {
+        gunzip(\(my $encoded = $body), \$body) if $encoding eq 'gzip';
+    }
     my $json  = eval { JSON::PP->new->utf8->decode($body) };
     my @calls = ref $json eq 'ARRAY' ? grep { ref eq 'HASH' } @$json : {}; # of JSON-RPC
     my $asked = ref $json eq 'HASH' ? $json : {};
     @calls = $asked if ref $json eq 'HASH';
-    my $tokens = $has_body ? ($asked->{max_completion_tokens} // $asked->{max_tokens} // $usual_tokens) * ($asked->{n} // 1) : 0;
+    my $tokens = $has_body ? ($asked->{max_completion_tokens} // $asked->{max_tokens} // $usual_tokens) * ($asked->{n} // 1) + int(length($body) / 4) : 0;
     my $is_attempt = $has_body && is_login($path);
     my $is_right   = $is_attempt && $body =~ /password=right/;
 
