@@ -59,6 +59,15 @@ subtest 'examples that stand beside each other' => sub {
     is(join('; ', map { "$_ in " . join ' and ', map { join ' ', sort keys %$_ } values $text{$_}->%* } grep { values $text{$_}->%* > 1 } sort keys %text), '', 'have one text each');
 };
 
+subtest 'keys that are secrets' => sub {
+    my @shown;
+    for my $file ($readme, glob 'docs/*.md') {
+        my $page = RateLimit::Nginx::slurp($file);
+        push @shown, map { "$file: $_" } grep { !/show_keys=(?:hash|off)/ } $page =~ /^ *(redis_rate_limit_zone +\S*\$redis_rate_limit_(?:bearer|field_\w+)\S* [^;]*)/mg;
+    }
+    is(join("\n", @shown), '', 'are not shown in logs and pages');
+};
+
 subtest 'the first configuration' => sub {
     my $nginx = start_nginx(change(example_with($readme, 'listen 8080'), 8080, '%PORT%'));
     my $page  = RateLimit::Nginx::slurp($readme);
