@@ -90,7 +90,7 @@ my @calls = map { +{ body => $_ } } (
     '{"id":1,"method":"tools/call","params":{"name":"report"}}',
     '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"report"},"x":"' . 'x' x 70_000 . '"}',
 );
-my %calls = (%budget, scale => { 200 => 60 }, request => { %{ $budget{request} }, path => '/mcp' }, moves => [ @calls, bearers('k'), map { +{ %{ $calls[0] }, %$_ } } leaving(), bearers('k') ],
+my %calls = (%budget, scale => { 200 => 60 }, request => { %{ $budget{request} }, path => '/mcp' }, moves => [ @calls, bearers('k'), map { +{ %{ $calls[0] }, %$_ } } leaving(), bearers('k'), ({ method => 'PUT', body => '[' . join(',', ($calls[0]{body}) x 3) . ']' }) x 3 ],
     innocents => [ { %{ $calls[0] }, fields => [ Authorization => 'Bearer i' ] } ]);
 $page->holds('json_set $rpc_tool', %calls);
 $page->finds('json_set $rpc_tool', 'arrays of calls', [ 'return 400;' => '' ], %calls);
