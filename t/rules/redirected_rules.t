@@ -3,6 +3,7 @@
 
 use v5.36;
 use lib 't/lib';
+use List::Util qw(pairs);
 use RateLimit::Nginx;
 use RateLimit::Redis;
 use Test::More;
@@ -49,16 +50,30 @@ my $local    = pair("$log limit=1000", "$log limit=3", zone => 'local');
 my $local_bucket = pair("$tokens limit=1000", "$tokens limit=3", zone => 'local');
 my $by_uri   = pair("$log limit=1000", "$log limit=3", zone => 'by_uri');
 
+my @ways = (dropped => 'try_files /none /strict', kept => 'try_files /none /strict?$args', named => 'error_page 404 = @strict', page => 'error_page 404 = /strict');
+my $by_argument = join '', map {
+    my ($way, $lead) = @$_;
+    my $strict = rule("$log limit=3 name=$way", 'by_argument') . ' try_files /page =404;';
+    "location /$way/ { ${\rule(qq($log limit=1000 name=$way), 'by_argument')} ${\($lead =~ s/strict/strict_$way/r)}; }\n"
+        . "location = /strict_$way { $strict }\nlocation \@strict_$way { $strict }\n";
+} pairs @ways;
+
 my $nginx = RateLimit::Nginx->start_new(<<"END");
 redis_rate_limit_backend default { server ${\$redis->address}; connect_timeout 5s; timeout 5s; }
 redis_rate_limit_backend gone { server unix:/no/redis; }
 redis_rate_limit_zone \$http_x_case zone=z:1m on_error=closed;
 redis_rate_limit_zone \$http_x_case zone=local:1m backend=gone;
 redis_rate_limit_zone \$http_x_case\$uri zone=by_uri:1m on_error=closed;
+redis_rate_limit_zone \$arg_k zone=by_argument:1m on_error=closed;
+limit_req_zone \$arg_k zone=lax:1m rate=1000r/s;
+limit_req_zone \$arg_k zone=strict:1m rate=1r/m;
 add_header X-Told \$redis_rate_limit_status always;
 server {
     listen %PORT%;
     @locations
+    $by_argument
+    location /other/ { limit_req zone=lax burst=9; try_files /none /other_strict?\$args; }
+    location = /other_strict { limit_req zone=strict; try_files /page =404; }
     location = /accel { ${\rule("$log limit=1000 name=accel")} proxy_pass http://unix:%DIR%/upstream.sock; }
     location = /accelerated { internal; ${\rule("$log limit=3 name=accel")} try_files /page =404; }
     location /index/ { ${\rule("$log limit=1000 name=index")} index page; }
@@ -153,6 +168,16 @@ subtest 'shards' => sub {
 };
 
 is(statuses("/$by_uri", 5), '200 200 200 429 429', 'another key behind the redirect is charged in full');
+
+subtest 'a key out of the query' => sub {
+    my $all     = join ' ', (200) x 5;
+    my $limited = '200 200 200 429 429';
+    is(statuses('/dropped/?k=1', 5), $all,     'is empty where the query is dropped');
+    is(statuses('/page/?k=1',    5), $all,     'as by error_page');
+    is(statuses('/kept/?k=1',    5), $limited, 'holds where the query is kept');
+    is(statuses('/named/?k=1',   5), $limited, 'or the location has a name');
+    is(statuses('/other/?k=1',   5), $all,     'limit_req applies no second limit');
+};
 
 subtest 'headers' => sub {
     my $name = $by_algorithm{sliding_log};
