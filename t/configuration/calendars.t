@@ -84,22 +84,22 @@ SKIP: {
     accepts_both('window=day', 'window=day timezone=Asia/Tokyo name=tokyo');
 }
 
-# A tz database with and without its old names, as Debian 12 and 13 have it. Links to these are the old names.
+# Time zones with and without their old names, as Debian 12 and 13 have them: cctz looks in TZDIR. What the old names
+# are links to stands in the files of the system.
 SKIP: {
     skip 'built without cctz' if !$has_zones;
+    skip 'the system has no list of links' if !-e '/usr/share/zoneinfo/tzdata.zi' || !-e '/usr/share/zoneinfo/zone.tab';
     my $database = tempdir('zones-XXXXXXXX', TMPDIR => 1, CLEANUP => 1);
     my %zones = ('America/Los_Angeles' => ['US/Pacific'], 'Asia/Kolkata' => ['Asia/Calcutta'], 'Europe/Prague' => ['Europe/Bratislava'], 'Etc/GMT' => ['GMT', 'Etc/GMT+0']);
     for my $name (keys %zones) {
         make_path("$database/" . dirname($name));
         copy("/usr/share/zoneinfo/$name", "$database/$name") or die "$name: $!";
     }
-    RateLimit::Nginx::write_file("$database/tzdata.zi", join '', "# version 2026a\nR A 1916 o - Jun 14 23s 1 S\n", map { my $name = $_; map { "L $name $_\n" } $zones{$name}->@* } sort keys %zones);
-    RateLimit::Nginx::write_file("$database/zone.tab", "# comment\nCZ\t+5005+01426\tEurope/Prague\nSK\t+4809+01707\tEurope/Bratislava\nUS\t+340308-1181434\tAmerica/Los_Angeles\tPacific\n");
     local $ENV{TZDIR} = $database;
 
     refuses('rule', "$month timezone=US/Pacific", invalid('redis_rate_limit', 'timezone', 'US/Pacific', 'America/Los_Angeles, of which it is an old name that this system does not have'));
     refuses('rule', "$month timezone=Asia/Calcutta", invalid('redis_rate_limit', 'timezone', 'Asia/Calcutta', 'Asia/Kolkata, of which it is an old name that this system does not have'));
-    refuses('rule', "$month timezone=$_", invalid('redis_rate_limit', 'timezone', $_, $expected)) for qw(US Pacific Europe/Bratislava);
+    refuses('rule', "$month timezone=$_", invalid('redis_rate_limit', 'timezone', $_, $expected)) for qw(US Pacific Europe/Bratislava US/Hawaii);
 
     for my $name (keys %zones) {
         for my $link ($zones{$name}->@*) {
@@ -109,12 +109,6 @@ SKIP: {
     }
     warns('rule', "$month timezone=US/Pacific", quotemeta 'timezone "US/Pacific" is an old name that not every system has (Debian 13 has it in tzdata-legacy), expected America/Los_Angeles, with which clients begin a fresh window');
     accepts('rule', "$month timezone=$_") for qw(America/Los_Angeles Asia/Kolkata Europe/Bratislava GMT Etc/GMT+0);
-    # Without these files nobody knows which name is old.
-    for my $file (qw(zone.tab tzdata.zi)) {
-        rename("$database/$file", "$database/away") or die "$file: $!";
-        accepts('rule', "$month timezone=US/Pacific");
-        rename("$database/away", "$database/$file") or die "$file: $!";
-    }
 }
 
 done_testing;

@@ -2,7 +2,6 @@
 
 #include "rate_limit/calendar/time_zone.hpp"
 
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -10,20 +9,16 @@ namespace rate_limit {
 
 namespace {
 
-/// Returns a file of the directory in which cctz finds the time zones.
-std::ifstream file_of_database(const char *file) {
-    const char *given = std::getenv("TZDIR");
-    const std::string directory =
-        given != nullptr && *given != '\0' ? given : "/usr/share/zoneinfo";
-    return std::ifstream(directory + "/" + file);
-}
+/// Where systems have their time zones, and with them these files, which tell of the names.
+constexpr const char *places_file = "/usr/share/zoneinfo/zone.tab";
+constexpr const char *database_file = "/usr/share/zoneinfo/tzdata.zi";
 
 enum class Listed { yes, no, unknown };
 
 /// Whether the name is that of a place: the line of a country has its code, coordinates and a name.
 /// Some of these are links, too, and none is old.
 Listed is_of_place(const std::string &name) {
-    std::ifstream places = file_of_database("zone.tab");
+    std::ifstream places(places_file);
     if (!places) {
         return Listed::unknown;
     }
@@ -42,7 +37,7 @@ Listed is_of_place(const std::string &name) {
 
 /// Returns the name to which a name is a link, or nothing. The line of a link is `L target name`.
 std::string target_of(const std::string &name) {
-    std::ifstream database = file_of_database("tzdata.zi");
+    std::ifstream database(database_file);
     std::string line;
     while (std::getline(database, line)) {
         std::istringstream fields(line);
