@@ -50,7 +50,7 @@ async function refreshLive() {
   await refreshZones();
   await refreshClient();
   zoneOverrides.showTimes();
-  if (!isListed) listMore();
+  if (!isListed && Object.hasOwn(live.zones, live.zone)) listMore();
 }
 
 async function watchLive() {
