@@ -277,7 +277,7 @@ TEST_F(LiveOlderStoreTest, ManyAreWrittenBackInPages) {
     one_.poll();
     fail_over();
     one_.poll();
-    EXPECT_EQ(one_.written_back, 3);
+    EXPECT_EQ(one_.written_back, 6);
     poll_all();
     expect_all(expected);
 }

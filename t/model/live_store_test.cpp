@@ -359,7 +359,7 @@ TEST_F(LiveStoreTest, PagesTellAllOnceAndKeepToAZone) {
                                  ++seen[std::string(change.name.encoded_key)];
                              }
                          }),
-              3);
+              5);
     EXPECT_EQ(seen.size(), static_cast<size_t>(count));
     size_t in_zone = 0;
     EXPECT_EQ(read_pages(0, "seventh",
@@ -369,7 +369,7 @@ TEST_F(LiveStoreTest, PagesTellAllOnceAndKeepToAZone) {
                                  ++in_zone;
                              }
                          }),
-              3);
+              5);
     EXPECT_EQ(in_zone, (count + 6) / 7);
 }
 

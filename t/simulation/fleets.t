@@ -1,6 +1,5 @@
 # Fleets of hosts in one process, with faults of all kinds, held against what the module promises: see
-# docs/contributing.md. With SIMULATE, the program built without sanitizers, and WORLDS of at least 1600
-# each fault has to hit something a hundred times.
+# docs/contributing.md. With WORLDS of at least 1600 each fault has to hit something a hundred times.
 
 use v5.36;
 use Test::More;
@@ -8,7 +7,7 @@ use Test::More;
 # A killed worker leaves its memory as it is.
 $ENV{ASAN_OPTIONS} = join ':', $ENV{ASAN_OPTIONS} // (), 'detect_leaks=0';
 
-my $simulate = $ENV{SIMULATE} // 'build/cmake/simulate';
+my $simulate = ($ENV{OPTIMIZED} // 'build/simulation') . '/simulate';
 
 sub simulate ($options) {
     my $said = qx{$simulate $options 2>&1};
@@ -29,6 +28,5 @@ for my $seed (grep { /^--/ } <$seeds>) {
     my ($status, $said) = simulate($seed);
     is($status, 0, "nothing is wrong any more: $seed") or diag($said);
 }
-
 
 done_testing;

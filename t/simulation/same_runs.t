@@ -8,7 +8,7 @@ use Test::More;
 # A killed worker leaves its memory as it is.
 $ENV{ASAN_OPTIONS} = join ':', $ENV{ASAN_OPTIONS} // (), 'detect_leaks=0';
 
-my $built    = 'build/cmake/simulate';
+my $built    = ($ENV{OPTIMIZED} // 'build/simulation') . '/simulate';
 my @programs = split /;\s*/, $ENV{PROGRAMS} // "$built; setarch -R $built";
 my $worlds   = $ENV{WORLDS} // 3;
 

@@ -40,15 +40,15 @@ subtest 'what has to be built for a test' => sub {
         unit_tests                   => 'unit_tests',
         't/rules/limit.t'            => 'module',
         't/rules/deny_cache.t'       => 'module', # starts nginx by a module of t/lib
-        't/rules/algorithms.t'       => 'algorithm_tests',
-        't/rules/lease_simulation.t' => 'lease_simulation_tests',
+        't/rules/algorithms.t'       => 'optimized',
+        't/simulation/fleets.t'      => 'optimized',
         't/replay/command_line.t'    => 'redis-rate-limit-replay',
         't/replay/page.t'            => 'redis-rate-limit-replay',
         't/replay/nginx.t'           => 'module print_verdicts',
     );
     is(join(' ', builds_of($_)), $built{$_}, $_) for sort keys %built;
     my $cmake    = do { local (@ARGV, $/) = 'CMakeLists.txt'; <> };
-    my %is_built = map { $_ => 1 } 'module', $cmake =~ /add_executable\(([\w-]+)/g;
+    my %is_built = map { $_ => 1 } 'module', 'optimized', $cmake =~ /add_executable\(([\w-]+)/g;
     is(join(' ', grep { !$is_built{$_} } map { builds_of($_) } all_tests()), '', 'all of that can be built');
 };
 

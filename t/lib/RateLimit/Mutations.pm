@@ -113,13 +113,14 @@ sub all_sources () {
 # The files that `make test` runs.
 sub all_tests () { return grep { !m{^t/(?:packages|soak)/} } glob 't/*/*.t' }
 
-# What has to be built for a test: programs of build/cmake, and `module`. A test is a file, or the name
-# of such a program that is a test by itself.
+# What has to be built for a test: programs of build/cmake, `module`, and `optimized` for those of build/simulation
+# that `make test` builds. A test is a file, or the name of such a program that is a test by itself.
 sub builds_of ($test) {
     return $test if $test !~ m{/};
     open my $file, '<', $test or die "$test: $!\n";
     my $text     = do { local $/; <$file> };
     my %programs = map { $_ => 1 } $text =~ m{\bbuild/cmake/([\w-]+)}g;
+    $programs{optimized} = 1 if $text =~ m{\bbuild/simulation\b};
     $programs{module} = 1 if !%programs || $text =~ /RateLimit::Nginx->(?:new|start_new)/;
     return sort keys %programs;
 }
@@ -127,7 +128,7 @@ sub builds_of ($test) {
 # The programs that have code of these folders; all have that of the others.
 my %only_in = (
     'src/nginx_module' => [qw(module)],
-    'src/replay'       => [qw(algorithm_tests print_verdicts redis-rate-limit-replay replay_tests simulate simulation true_to_redis)],
+    'src/replay'       => [qw(optimized print_verdicts redis-rate-limit-replay replay_tests simulation)],
 );
 
 # Whether a change of this source is a change of what the test runs.
