@@ -66,12 +66,13 @@ subtest 'a rule beside a return' => sub {
     my $expected = qr/redis_rate_limit: a "return" beside the rule answers before it is applied, expected the answer in a location of its own to which try_files leads, or no rule here, in \S+nginx\.conf:\d+/;
     my $location = sub ($lines) { "$zone\nserver { listen %PORT%; location / { $lines } }" };
     is_warned($location->("redis_rate_limit $rule; $_"), $expected, $_)
-        for 'return 200;', 'return 200 "$uri text\n";', 'return 301 /elsewhere;', 'set $a b; return 204;', 'rewrite ^/a /b; return 200;',
+        for 'return 200;', 'return 200 "$uri text\n";', 'return 301 /elsewhere;', 'set $a b; return 204;', 'rewrite ^/a /b; return 200;', 'rewrite ^/a /b last; return 403;', 'rewrite ^/a /b permanent; return 403;',
         'if ($arg_a) { return 403; } return 200;', 'if ($arg_a) { set $b "$uri$args"; return 403; } set $c $b; return 200;';
     is_warned($location->("return 200; redis_rate_limit $rule;"), $expected, 'before the rule');
     is_warned("$zone\nserver { listen %PORT%; redis_rate_limit $rule; return 200; }", $expected, 'of a server');
     is_silent($location->("redis_rate_limit $rule; $_"), $_)
-        for 'if ($arg_a) { return 403; }', 'if ($arg_a) { return 403; } if ($arg_b) { return 404 "$uri"; } set $c d;', 'set $a b;', 'rewrite ^/a /b;', 'empty_gif;';
+        for 'if ($arg_a) { return 403; }', 'if ($arg_a) { return 403; } if ($arg_b) { return 404 "$uri"; } set $c d;', 'set $a b;', 'rewrite ^/a /b;', 'empty_gif;',
+        'rewrite ^/a/(.*)$ /b/$1 break; return 403;', 'break; return 403;';
     is_silent("$zone\nserver { listen %PORT%; redis_rate_limit $rule; location /health { return 200; } location / { empty_gif; } }", 'inherited rules');
     is_silent($location->('redis_rate_limit off; return 200;'), 'none');
 };

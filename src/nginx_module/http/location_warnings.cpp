@@ -32,6 +32,21 @@ uintptr_t first_word(ngx_conf_t *cf, const HttpMainConf::Place &place,
     return conf != nullptr ? *conf : 0;
 }
 
+bool is_function(uintptr_t word, ngx_http_script_code_pt function) {
+    return word == reinterpret_cast<uintptr_t>(function);
+}
+
+/// Whether the record that begins with this word may end what the directives do: it is of a `break`
+/// or of a `rewrite` with that flag, behind which requests stay in the location.
+bool may_break(const uintptr_t &word) {
+#if (NGX_PCRE)
+    if (is_function(word, ngx_http_script_regex_start_code)) {
+        return reinterpret_cast<const ngx_http_script_regex_code_t &>(word).break_cycle != 0;
+    }
+#endif
+    return is_function(word, ngx_http_script_break_code);
+}
+
 /// Whether the location answers every request by a `return`. The rewrite module keeps what its
 /// directives do as a row of records of whole words, each of which begins with its function. What
 /// an `if` encloses may be passed over.
@@ -44,12 +59,12 @@ bool always_returns(ngx_conf_t *cf, const HttpMainConf::Place &place) {
     const auto &codes = *reinterpret_cast<const ngx_array_t *>(first);
     const std::span words(static_cast<const uintptr_t *>(codes.elts),
                           codes.nelts / sizeof(uintptr_t));
-    const auto is_function = [](uintptr_t word, ngx_http_script_code_pt function) {
-        return word == reinterpret_cast<uintptr_t>(function);
-    };
     for (size_t i = 0; i < words.size(); ++i) {
         if (is_function(words[i], ngx_http_script_return_code)) {
             return true;
+        }
+        if (may_break(words[i])) {
+            return false;
         }
         if (is_function(words[i], ngx_http_script_if_code) && i + 1 < words.size()) {
             i += std::max<size_t>(words[i + 1] / sizeof(uintptr_t), 1) - 1; // its size in bytes
