@@ -26,7 +26,7 @@ struct BackendConf : redis_client::BackendSettings {
     using BackendSettings::BackendSettings;
 
     std::vector<std::string> server_texts; // the servers with their ports, for metrics
-    ngx_resolver_t *resolver = nullptr; // null: nginx resolved the names when it started
+    ngx_resolver_t *resolver = nullptr;    // null: nginx resolved the names when it started
     TlsSettings tls_settings;
     std::unique_ptr<TlsContext> tls; // null: connections use no TLS
 };
