@@ -6,6 +6,7 @@ use HTTP::Tiny;
 use JSON::PP qw(decode_json);
 use Net::EmptyPort qw(check_port);
 use POSIX qw(_exit WNOHANG);
+use RateLimit::Nginx;
 use RateLimit::Port qw(empty_port);
 use RateLimit::Wait qw(wait_until);
 use Test::More;
@@ -74,7 +75,4 @@ sub demo ($port) {
     return ($pid, $out);
 }
 
-sub descendants ($pid) {
-    open my $file, '<', "/proc/$pid/task/$pid/children" or return;
-    return map { ($_, descendants($_)) } split ' ', <$file> // '';
-}
+sub descendants ($pid) { return map { ($_, descendants($_)) } RateLimit::Nginx::children($pid) }

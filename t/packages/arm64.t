@@ -33,7 +33,7 @@ use Test::More;
 {
     no warnings 'redefine';
     *RateLimit::Nginx::children_of = sub ($pid, $pattern) {
-        return 'worker process' =~ $pattern ? split ' ', RateLimit::Nginx::slurp("/proc/$pid/task/$pid/children") : ();
+        return 'worker process' =~ $pattern ? RateLimit::Nginx::children($pid) : ();
     };
 }
 

@@ -242,7 +242,7 @@ subtest 'cache manager and loader do not connect' => sub {
     my $connected = sub { $redis->_redis->info('stats')->{total_connections_received} };
     my $before    = $connected->();
     my $nginx     = start_nginx(http => 'proxy_cache_path %DIR%/cache keys_zone=cache:1m;', main => '');
-    my $children  = sub { scalar split ' ', RateLimit::Nginx::slurp("/proc/@{[$nginx->pid]}/task/@{[$nginx->pid]}/children") };
+    my $children  = sub { scalar(my @all = RateLimit::Nginx::children($nginx->pid)) };
     ok(wait_until(sub { $children->() >= 2 }), 'there is a cache manager');
     connections(1, 'of one worker');
     is($nginx->get('/')->{status}, 200, 'it serves');

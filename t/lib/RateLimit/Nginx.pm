@@ -166,10 +166,11 @@ sub workers ($self, $master = $self->{pid}) { return children_of($master, qr/wor
 
 sub leaving_workers ($self, $master = $self->{pid}) { return children_of($master, qr/worker process is/) }
 
+sub children_of ($pid, $pattern) { return grep { slurp("/proc/$_/cmdline") =~ $pattern } children($pid) }
+
 # The kernel's own list, /proc/PID/task/PID/children, may lack some while others of them end.
-sub children_of ($parent, $pattern) {
-    my @processes = map { m{(\d+)\z} } glob '/proc/[0-9]*';
-    return grep { slurp("/proc/$_/stat") =~ /\) \S $parent / && slurp("/proc/$_/cmdline") =~ $pattern } @processes;
+sub children ($parent) {
+    return grep { slurp("/proc/$_/stat") =~ /\) \S $parent / } map { m{(\d+)\z} } glob '/proc/[0-9]*';
 }
 
 # Returns when new workers serve; the old ones may still be leaving.
