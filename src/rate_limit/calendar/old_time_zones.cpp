@@ -3,6 +3,7 @@
 #include "rate_limit/calendar/time_zone.hpp"
 
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 namespace rate_limit {
@@ -15,6 +16,25 @@ constexpr const char *database_file = "/usr/share/zoneinfo/tzdata.zi";
 
 enum class Listed { yes, no, unknown };
 
+/// Returns the second field of the first line that counts and has the name as its third one.
+template <typename Counts>
+std::optional<std::string> find_name(std::ifstream &file, const std::string &name, Counts counts) {
+    std::string line;
+    while (std::getline(file, line)) {
+        if (!counts(line)) {
+            continue;
+        }
+        std::istringstream fields(line);
+        std::string first;
+        std::string second;
+        std::string third;
+        if (fields >> first >> second >> third && third == name) {
+            return second;
+        }
+    }
+    return std::nullopt;
+}
+
 /// Whether the name is that of a place: the line of a country has its code, coordinates and a name.
 /// Some of these are links, too, and none is old.
 Listed is_of_place(const std::string &name) {
@@ -22,33 +42,15 @@ Listed is_of_place(const std::string &name) {
     if (!places) {
         return Listed::unknown;
     }
-    std::string line;
-    while (std::getline(places, line)) {
-        std::istringstream fields(line);
-        std::string country;
-        std::string coordinates;
-        std::string known;
-        if (!line.starts_with('#') && fields >> country >> coordinates >> known && known == name) {
-            return Listed::yes;
-        }
-    }
-    return Listed::no;
+    const auto is_country = [](const std::string &line) { return !line.starts_with('#'); };
+    return find_name(places, name, is_country) ? Listed::yes : Listed::no;
 }
 
 /// Returns the name to which a name is a link, or nothing. The line of a link is `L target name`.
 std::string target_of(const std::string &name) {
     std::ifstream database(database_file);
-    std::string line;
-    while (std::getline(database, line)) {
-        std::istringstream fields(line);
-        std::string kind;
-        std::string target;
-        std::string link;
-        if (line.starts_with("L ") && fields >> kind >> target >> link && link == name) {
-            return target;
-        }
-    }
-    return {};
+    const auto is_link = [](const std::string &line) { return line.starts_with("L "); };
+    return find_name(database, name, is_link).value_or("");
 }
 
 /// The names that have no place, and are links in some versions of the database, are not old.
