@@ -131,9 +131,15 @@ unit-tests:
 # What calculates long runs without a sanitizer, which makes it take several times as long; `make test-asan` runs it
 # with one.
 OPTIMIZED_TESTS = simulate true_to_redis lease_simulation_tests algorithm_tests
-optimized-tests:
+SIMULATE = build/simulation/simulate
+SIMULATE_LEASES = build/simulation/simulate_leases
+.PHONY: $(SIMULATE) $(SIMULATE_LEASES) packages-of-tests
+packages-of-tests:
+	tools/install-packages test
+$(SIMULATE) $(SIMULATE_LEASES): packages-of-tests
+optimized-tests $(SIMULATE) $(SIMULATE_LEASES):
 	cmake -S . -B build/simulation -D SANITIZE=OFF -D CMAKE_BUILD_TYPE=Release
-	cmake --build build/simulation --parallel $$(nproc) --target $(OPTIMIZED_TESTS)
+	cmake --build build/simulation --parallel $$(nproc) --target $(if $(filter optimized-tests,$@),$(OPTIMIZED_TESTS),$(@F))
 
 # nginx is not built with a sanitizer: its runtime is loaded before it. So is cctz, which keeps the time
 # zones that it has read for ever: unloaded with the module, it would count as a leak. The demonstration
@@ -176,21 +182,11 @@ fuzz:
 	cmake --build build/fuzz --parallel $$(nproc) --target fuzzers
 	tools/run-fuzzers $(SECONDS)
 
-SIMULATE = build/simulation/simulate
-.PHONY: $(SIMULATE)
-$(SIMULATE):
-	tools/install-packages test
-	cmake -S . -B build/simulation -D SANITIZE=OFF -D CMAKE_BUILD_TYPE=Release
-	cmake --build build/simulation --parallel $$(nproc) --target simulate
-
 simulate: $(SIMULATE)
 	$(SIMULATE) --seed $(SEED) --worlds $(WORLDS)
 
-simulate-leases:
-	tools/install-packages test
-	cmake -S . -B build/simulation -D SANITIZE=OFF -D CMAKE_BUILD_TYPE=Release
-	cmake --build build/simulation --parallel $$(nproc) --target simulate_leases
-	perl t/simulation/run.pl build/simulation/simulate_leases '$(GROUP)'
+simulate-leases: $(SIMULATE_LEASES)
+	perl t/simulation/run.pl $(SIMULATE_LEASES) '$(GROUP)'
 
 test-same-runs: $(SIMULATE) build/arm64
 	tools/install-packages fuzz
