@@ -173,10 +173,12 @@ function isDryRun(history) {
 // Whether a rule has rejected each of its latest checks: at least ten, and no more than half a minute old.
 function rejectsAll(history) {
   const [enough, longest] = [10, 30]; // checks, and seconds
+  const isRejected = ({ name }) => name === 'rejected';
+  const rejections = history[outcomes.findIndex(isRejected)];
   let rejected = 0;
   for (let at = samples.length - 1, age = 0; at >= 0 && age < longest; at -= 1) {
-    if (outcomes.some(({ name }, i) => name !== 'rejected' && history[i][at] > 0)) return false;
-    rejected += history[outcomes.findIndex(({ name }) => name === 'rejected')][at] * samples[at].seconds;
+    if (outcomes.some((outcome, i) => !isRejected(outcome) && history[i][at] > 0)) return false;
+    rejected += rejections[at] * samples[at].seconds;
     if (Math.round(rejected) >= enough) return true;
     age += samples[at].seconds;
   }
